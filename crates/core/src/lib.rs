@@ -1,0 +1,8 @@
+//! The loops of Tokenmill over bytes, pairs and tokens. Pure Rust: `cargo test` needs no Python.
+//!
+//! Data flows `text -> scan (pieces) -> encode (ids)` and `text -> scan -> train (merges)`; both
+//! share one scan, so a trained vocabulary and its encoder can never disagree about a piece.
+
+pub mod error;
+
+pub use error::{Error, Result};

@@ -1,0 +1,47 @@
+"""Turn raw text into training-ready tokens: train, encode, prepare.
+
+>>> import tokenmill
+>>> sorted(tokenmill.__all__)[:3]
+['Dataset', 'Mixture', 'TokenBatch']
+
+Every name below is imported on first use, so that `import tokenmill` stays under 100 ms.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tokenmill.dataset.mixture import Mixture
+    from tokenmill.dataset.reader import Dataset
+    from tokenmill.dataset.reader import open_dataset as open  # noqa: A004
+    from tokenmill.errors import TokenmillError
+    from tokenmill.jobs.prepare import prepare
+    from tokenmill.jobs.train import train
+    from tokenmill.tokenizer.batch import TokenBatch
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+__all__ = ["Dataset", "Mixture", "TokenBatch", "Tokenizer", "TokenmillError", "open", "prepare", "train"]
+
+_HOME = {
+    "Dataset": ("tokenmill.dataset.reader", "Dataset"),
+    "Mixture": ("tokenmill.dataset.mixture", "Mixture"),
+    "TokenBatch": ("tokenmill.tokenizer.batch", "TokenBatch"),
+    "Tokenizer": ("tokenmill.tokenizer.tokenizer", "Tokenizer"),
+    "TokenmillError": ("tokenmill.errors", "TokenmillError"),
+    "open": ("tokenmill.dataset.reader", "open_dataset"),
+    "prepare": ("tokenmill.jobs.prepare", "prepare"),
+    "train": ("tokenmill.jobs.train", "train"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("tokenmill._core").__version__
+    if name not in _HOME:
+        raise AttributeError(f"module 'tokenmill' has no attribute {name!r}; it has {', '.join(__all__)}")
+    module, attribute = _HOME[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value

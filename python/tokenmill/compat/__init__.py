@@ -1,0 +1,1 @@
+"""Familiar doors: the call signatures of minbpe and of Stanford's CS336, over our engine."""

@@ -1,0 +1,1 @@
+"""Words for people: logging, progress, and which rank may speak."""

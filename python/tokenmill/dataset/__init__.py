@@ -1,0 +1,1 @@
+"""Rows to files and files to rows: shards, receipts, manifest, reader."""

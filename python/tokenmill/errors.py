@@ -1,0 +1,80 @@
+"""Every error that a user can meet. Each is also the builtin that an ordinary `except` expects.
+
+A message says what was found, where (file:line:byte), what was expected, and what to do. The class
+carries the exit code that the command ends with.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_REJECTS = 3
+EXIT_RESUMABLE = 75
+
+
+class TokenmillError(Exception):
+    """The base of all; the command exits with `exit_code`."""
+
+    exit_code = EXIT_FAILED
+
+
+class ConfigError(TokenmillError, ValueError):
+    """A setting is unknown, of the wrong type, out of range, or contradicts another."""
+
+    exit_code = EXIT_USAGE
+
+
+class TokenizerError(TokenmillError, ValueError):
+    """A vocabulary cannot be loaded, or text cannot be encoded with it."""
+
+
+class TokenizerNotFoundError(TokenizerError, FileNotFoundError):
+    """No tokenizer at that path or hub id."""
+
+    exit_code = EXIT_USAGE
+
+
+class InputError(TokenmillError, ValueError):
+    """A document or a file cannot be read as what it should be, and the policy is `fail`."""
+
+
+class InputNotFoundError(InputError, FileNotFoundError):
+    """An input path, glob or URL matches nothing."""
+
+    exit_code = EXIT_USAGE
+
+
+class RejectLimitError(TokenmillError):
+    """The job finished, with more rejected records or units than the user allows."""
+
+    exit_code = EXIT_REJECTS
+
+
+class InterruptedJobError(TokenmillError):
+    """The job stopped before its end (signal, full disk); the same command goes on."""
+
+    exit_code = EXIT_RESUMABLE
+
+
+class ResumeError(ConfigError):
+    """The output directory belongs to another job; the message names the fields that differ."""
+
+
+class DatasetError(TokenmillError, ValueError):
+    """A dataset is incomplete, damaged, or of a newer format."""
+
+
+class LeaderError(TokenmillError, RuntimeError):
+    """The rank that prepares failed or died; the message names the cause."""
+
+
+class MissingExtraError(TokenmillError, ImportError):
+    """An optional dependency is not installed."""
+
+    exit_code = EXIT_USAGE
+
+    @classmethod
+    def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
+        """`of("ray", "ray", "the ray executor")` -> an error that names the command to run."""
+        return cls(f"{purpose} needs the package {package!r}: pip install 'tokenmill[{extra}]'")

@@ -1,0 +1,1 @@
+"""What this machine really has: quota, affinity, memory within limits, disks by probe."""

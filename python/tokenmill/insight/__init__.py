@@ -1,0 +1,1 @@
+"""What people look at: plan before a job, report after it, accounting, doctor, bench."""

@@ -1,0 +1,1 @@
+"""Token ids to rows, as pure functions."""

@@ -1,0 +1,1 @@
+"""Bytes of any supported file to blocks of documents."""

@@ -1,0 +1,1 @@
+"""Piece counts to merges."""
