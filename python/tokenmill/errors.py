@@ -69,6 +69,10 @@ class LeaderError(TokenmillError, RuntimeError):
     """The rank that prepares failed or died; the message names the cause."""
 
 
+class InternalError(TokenmillError, RuntimeError):
+    """A mistake of ours in the core; the message is what a bug report needs."""
+
+
 class MissingExtraError(TokenmillError, ImportError):
     """An optional dependency is not installed."""
 

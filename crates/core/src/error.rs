@@ -9,6 +9,15 @@ pub enum Error {
         /// Offset of the first byte that cannot continue a valid sequence.
         offset: usize,
     },
+    /// A vocabulary, merge list, pattern or template that contradicts itself; the text says which and where.
+    #[error("{0}")]
+    Tokenizer(String),
+    /// Text that cannot be encoded as the caller asked; the text says where and what to do.
+    #[error("{0}")]
+    Input(String),
+    /// A mistake of ours that was caught before it could cross into the caller.
+    #[error("internal error: {0}")]
+    Internal(String),
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,

@@ -4,5 +4,7 @@
 //! share one scan, so a trained vocabulary and its encoder can never disagree about a piece.
 
 pub mod error;
+pub mod stop;
 
 pub use error::{Error, Result};
+pub use stop::Stop;

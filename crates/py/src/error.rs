@@ -1,14 +1,117 @@
 //! The one mapping from core errors to Python exceptions, and the one door that releases the GIL.
+//!
+//! A call that may take long goes through [`detached`]: the work runs on a thread of its own while
+//! the calling thread, the only one that Python lets handle signals, waits and looks for Ctrl-C.
+//! A call that is surely short goes through [`brief`], which spares the thread.
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use std::any::Any;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
-use tokenmill_core::Error;
+use tokenmill_core::{Error, Result, Stop};
 
-/// Maps a core error to the Python exception that an ordinary `except` expects. The Python side
-/// (`tokenmill.errors`) gives it file and line where it knows them.
-pub fn to_py(error: Error) -> PyErr {
+/// How long Ctrl-C may go unnoticed by the waiting thread.
+const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
+
+/// The class in `tokenmill.errors` that an ordinary `except` expects for this error.
+fn class_of(error: &Error) -> &'static str {
     match error {
-        Error::Interrupted => PyKeyboardInterrupt::new_err(()),
-        other => PyValueError::new_err(other.to_string()),
+        Error::InvalidUtf8 { .. } | Error::Input(_) => "InputError",
+        Error::Internal(_) => "InternalError",
+        _ => "TokenizerError",
     }
+}
+
+/// Maps a core error to its Python exception; the Python side adds file and line where it knows them.
+pub fn to_py(error: &Error) -> PyErr {
+    if matches!(error, Error::Interrupted) {
+        return PyKeyboardInterrupt::new_err(());
+    }
+    let message = error.to_string();
+    Python::attach(|py| {
+        let class = py
+            .import("tokenmill.errors")
+            .and_then(|errors| errors.getattr(class_of(error)));
+        match class.and_then(|class| class.call1((message.as_str(),))) {
+            Ok(value) => PyErr::from_value(value),
+            Err(_) => PyRuntimeError::new_err(message),
+        }
+    })
+}
+
+/// Runs `work` without the GIL, on a thread of its own, and raises `Stop` when a signal handler
+/// raises (Ctrl-C): the work must call `stop.check()?` every few milliseconds. A panic becomes
+/// `tokenmill.errors.InternalError`.
+pub fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&Stop) -> Result<T> + Send,
+) -> PyResult<T> {
+    let stop = Stop::new();
+    let mut signal: Option<PyErr> = None;
+    let outcome = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = channel();
+            let stop = &stop;
+            let worker = std::thread::Builder::new().spawn_scoped(scope, move || {
+                // The receiver outlives this thread, so the send cannot fail.
+                let _ = sender.send(caught(|| work(stop)));
+            });
+            if let Err(error) = worker {
+                return Err(Error::Internal(format!("cannot start a thread: {error}")));
+            }
+            loop {
+                match receiver.recv_timeout(SIGNAL_PERIOD) {
+                    Ok(outcome) => return outcome,
+                    Err(RecvTimeoutError::Disconnected) => return Err(lost()),
+                    Err(RecvTimeoutError::Timeout) if signal.is_none() => {
+                        signal = pending_signal();
+                        if signal.is_some() {
+                            stop.raise();
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        })
+    });
+    match signal {
+        Some(raised) => Err(raised),
+        None => outcome.map_err(|error| to_py(&error)),
+    }
+}
+
+/// What a signal handler raised since the last look, if anything.
+#[allow(clippy::redundant_closure_for_method_calls)] // the method alone is not general enough over 'py
+fn pending_signal() -> Option<PyErr> {
+    Python::attach(|py| py.check_signals()).err()
+}
+
+/// Runs `work` without the GIL on the calling thread: for calls of a few milliseconds at most.
+pub fn brief<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(|| caught(work)).map_err(|error| to_py(&error))
+}
+
+/// The last resort: a panic in the core becomes an error of ours and never crosses the boundary.
+pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        Err(Error::Internal(format!(
+            "{}; this is a bug in tokenmill: please report it with the input that caused it",
+            words_of(&*panic)
+        )))
+    })
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
+}
+
+fn lost() -> Error {
+    Error::Internal("the worker thread ended without a result".into())
 }

@@ -1,4 +1,4 @@
-//! `tokenmill._core`: the only PyO3 in the project. Each area of the core has one file here.
+//! `tokenmill._core`: the only `PyO3` in the project. Each area of the core has one file here.
 
 #[allow(dead_code)]
 mod error;
