@@ -24,7 +24,20 @@ FLOORS = [
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # The training room counts and encodes with the tokenizer's engine; the page and the doors call the command's peers.
 SAME_FLOOR = {("training", "tokenizer"), ("cli", "web"), ("config", "hardware"), ("console", "hardware")}
-HEAVY = {"ray", "transformers", "datasets", "torch", "plotly", "starlette", "uvicorn", "streaming", "litdata", "obstore", "tokenizers", "huggingface_hub"}
+HEAVY = {
+    "ray",
+    "transformers",
+    "datasets",
+    "torch",
+    "plotly",
+    "starlette",
+    "uvicorn",
+    "streaming",
+    "litdata",
+    "obstore",
+    "tokenizers",
+    "huggingface_hub",
+}
 CORE_USERS = {"tokenizer", "training", "sources", "dataset", "packing", "hardware"}
 
 
@@ -62,7 +75,9 @@ def test_imports_point_down(path):
         parts = name.split(".")
         if parts[0] != "tokenmill" or len(parts) < 2 or parts[1] == room or parts[1] not in FLOOR:
             continue
-        assert FLOOR[parts[1]] > FLOOR[room] or (room, parts[1]) in SAME_FLOOR, f"{path}: {room} imports {name}"
+        assert FLOOR[parts[1]] > FLOOR[room] or (room, parts[1]) in SAME_FLOOR, (
+            f"{path}: {room} imports {name}"
+        )
         if parts[1] == "_core":
             assert room in CORE_USERS, f"{path}: only {sorted(CORE_USERS)} may call the core"
 

@@ -1,0 +1,151 @@
+"""Accounting: figures worked out by hand elsewhere, and the published sizes of known models."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tokenmill.cli.account import command
+from tokenmill.errors import ConfigError
+from tokenmill.insight.account import account
+from tokenmill.insight.model_shape import load_shape
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt2-xl.json"
+
+
+def shape_of(tmp_path, **values):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(values))
+    return load_shape(path)
+
+
+def test_gpt2_xl_in_a_llama_shape():
+    result = account(load_shape(EXAMPLE))
+    assert result.total_parameters == 2_127_057_600
+    assert result.memory["float32"] == 4 * 2_127_057_600
+    assert result.forward_flops == 4_513_336_524_800
+    ffn = result.to_dict()["forward_flops_by_component"]["feed-forward"]
+    assert ffn == {"value": 3_019_898_880_000, "percent": 66.91}
+
+
+def test_gpt2_xl_at_a_longer_context():
+    result = account(load_shape(EXAMPLE), context_length=16_384)
+    assert result.forward_flops == 149_522_795_724_800
+    assert result.to_dict()["forward_flops_by_component"]["attention"]["percent"] == pytest.approx(
+        55, abs=0.5
+    )
+
+
+def test_the_command_prints_the_same_figures():
+    table = CliRunner().invoke(command, ["--config", str(EXAMPLE)])
+    for figure in ("2,127,057,600", "4,513,336,524,800", "3,019,898,880,000", "66.91 %", "7.92 GiB"):
+        assert figure in table.output
+    data = json.loads(
+        CliRunner().invoke(command, ["--config", str(EXAMPLE), "--json", "--tokens", "1e9"]).output
+    )
+    assert data["parameters"] == 2_127_057_600
+    assert data["training_flops"] == 3 * 4_513_336_524_800 * 10**9 // 1024
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "heads", "published"),
+    [
+        (12, 768, 12, 124_439_808),
+        (24, 1024, 16, 354_823_168),
+        (36, 1280, 20, 774_030_080),
+        (48, 1600, 25, 1_557_611_200),
+    ],
+)
+def test_published_gpt2_sizes(tmp_path, layers, width, heads, published):
+    shape = shape_of(
+        tmp_path,
+        model_type="gpt2",
+        vocab_size=50257,
+        n_positions=1024,
+        n_embd=width,
+        n_layer=layers,
+        n_head=heads,
+    )
+    assert account(shape).total_parameters == published
+
+
+def test_published_llama_3_8b(tmp_path):
+    shape = shape_of(
+        tmp_path, model_type="llama", vocab_size=128256, max_position_embeddings=8192, hidden_size=4096,
+        num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, intermediate_size=14336,
+    )  # fmt: skip
+    assert account(shape).total_parameters == 8_030_261_248
+
+
+def test_published_qwen2_half_billion(tmp_path):
+    shape = shape_of(
+        tmp_path, model_type="qwen2", vocab_size=151936, max_position_embeddings=131072, hidden_size=896, tie_word_embeddings=True,
+        num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2, intermediate_size=4864,
+    )  # fmt: skip
+    assert account(shape).total_parameters == 494_032_768
+
+
+def test_share_of_the_output_layer_falls_with_size(tmp_path):
+    shares = []
+    for layers, width, heads in [(12, 768, 12), (24, 1024, 16), (36, 1280, 20)]:
+        shape = shape_of(
+            tmp_path,
+            vocab_size=50257,
+            context_length=1024,
+            num_layers=layers,
+            d_model=width,
+            num_heads=heads,
+            d_ff=4 * width,
+        )
+        shares.append(account(shape).to_dict()["forward_flops_by_component"]["output layer"]["percent"])
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_vocabulary_break_even_is_zero_for_its_own_size():
+    rows = account(load_shape(EXAMPLE)).to_dict()["vocabulary"]
+    own = [row for row in rows if row["vocab_size"] == 50257]
+    assert own[0]["break_even_percent"] == 0
+    costs = [row["break_even_percent"] for row in rows]
+    assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "holds list"),
+        ('{"vocab_size": 5}', "no value for"),
+        (
+            '{"vocab_size":1,"context_length":1,"num_layers":1,"d_model":3,"num_heads":2,"d_ff":1}',
+            "multiple of num_heads",
+        ),
+        (
+            '{"vocab_size":1,"context_length":1,"num_layers":0,"d_model":2,"num_heads":2,"d_ff":1}',
+            "num_layers is 0",
+        ),
+        (
+            '{"vocab_size":1,"context_length":1,"num_layers":1,"d_model":2,"num_heads":2,"d_ff":1,"depth":9}',
+            "unknown key depth",
+        ),
+        (
+            '{"vocab_size":1,"context_length":1,"num_layers":1,"d_model":2,"num_heads":2,"d_ff":1,"ffn":"moe"}',
+            "ffn is 'moe'",
+        ),
+    ],
+)
+def test_a_bad_model_file_is_named(tmp_path, text, says):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=says) as caught:
+        load_shape(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_model_file_and_bad_numbers(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_shape(tmp_path / "none.json")
+    with pytest.raises(ConfigError, match="context_length is 0"):
+        account(load_shape(EXAMPLE), context_length=0)
+    with pytest.raises(ConfigError, match="tokens is 0"):
+        account(load_shape(EXAMPLE), tokens=0)
