@@ -43,7 +43,7 @@ CHINESE = {
 CODE = [
     "def {a}_{b}(items, limit={n}):\n    return [x for x in items if x.{a} < limit]\n",
     "for (let i = 0; i < {n}; i++) {{\n  {a}.push({b}[i] * {n});\n}}\n",
-    "if {a} is None:\n    raise ValueError(f\"no {b} at line {{line}}\")\n",
+    'if {a} is None:\n    raise ValueError(f"no {b} at line {{line}}")\n',
 ]  # fmt: skip
 NAMES = "count weight offset token shard rank index value".split()
 
