@@ -1,0 +1,157 @@
+"""Files that are either whole or absent: temporary name, write(), fsync, rename, fsync of the directory.
+
+Nothing is written through a memory map, because a full disk is SIGBUS there and an exception here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Buffer
+
+_TEMPORARY = ".tmp-"
+
+
+def canonical_json(value: Any) -> bytes:
+    """`{"b": 1, "a": 2}` -> `b'{"a":2,"b":1}'`: the one spelling that is hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of a JSON value in its canonical spelling, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def sync_directory(path: Path) -> None:
+    """Make a rename in `path` survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def temporary_name(path: Path) -> Path:
+    """A hidden neighbour of `path` that names its host and process, so that leftovers can be told."""
+    owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
+
+
+def sweep_leftovers(directory: Path) -> int:
+    """Delete the unfinished files of dead processes of this host; the number deleted."""
+    prefix = f"{_TEMPORARY}{socket.gethostname()}-"
+    swept = 0
+    for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
+        owner = path.name.removeprefix(prefix).split("-", 1)[0]
+        if owner.isdigit() and int(owner) != os.getpid() and not _alive(int(owner)):
+            path.unlink(missing_ok=True)
+            swept += 1
+    return swept
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def publish_bytes(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` at once: whoever opens it sees the old file or the new one, never a part."""
+    file = DurableFile(path)
+    try:
+        file.write(data)
+        file.publish()
+    finally:
+        file.discard()
+
+
+def publish_json(path: Path, value: Any) -> None:
+    """`publish_bytes` of readable JSON; keys keep their order, so the version stays first."""
+    publish_bytes(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+class Sink(Protocol):
+    """What a format writer needs of a file: bytes in order, a size, a hash, one moment of truth."""
+
+    size: int
+
+    def write(self, data: Buffer) -> int:
+        """Append `data`."""
+
+    def sha256(self) -> str:
+        """The hash of everything written so far."""
+
+    def publish(self) -> None:
+        """Flush to the disk and give the file its final name."""
+
+    def discard(self) -> None:
+        """Remove the file if it was not published; nothing otherwise."""
+
+
+class DurableFile:
+    """A file under a temporary name that is hashed as it is written and renamed when it is whole."""
+
+    def __init__(self, path: Path, *, keep_in_memory: bool = False) -> None:
+        """Open a temporary neighbour of `path`; `keep_in_memory` writes nothing before `publish`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.size = 0
+        self._temporary: Path | None = temporary_name(path)
+        self._hash = hashlib.sha256()
+        self._kept: list[bytes] | None = [] if keep_in_memory else None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        self._handle = os.open(self._temporary, flags, 0o644)
+
+    def write(self, data: Buffer) -> int:
+        """Append all of `data`, however many calls the kernel makes of it."""
+        view = memoryview(data).cast("B")
+        self._hash.update(view)
+        self.size += len(view)
+        if self._kept is not None:
+            self._kept.append(bytes(view))
+        else:
+            self._write_through(view)
+        return len(view)
+
+    def sha256(self) -> str:
+        """The hash of everything written so far."""
+        return self._hash.hexdigest()
+
+    def publish(self) -> None:
+        """Flush to the disk, close and rename."""
+        if self._temporary is None:
+            return
+        for data in self._kept or ():
+            self._write_through(memoryview(data))
+        self._kept = None
+        os.fsync(self._handle)
+        os.close(self._handle)
+        self._handle = -1
+        self._temporary.replace(self.path)
+        self._temporary = None
+        sync_directory(self.path.parent)
+
+    def discard(self) -> None:
+        """Close and delete the temporary file unless it was published."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+            self._temporary = None
+
+    def _write_through(self, view: memoryview) -> None:
+        while view:
+            view = view[os.write(self._handle, view) :]

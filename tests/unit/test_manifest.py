@@ -1,0 +1,137 @@
+"""Manifests and receipts come back as they went, and each kind of damage has its own message."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tokenmill.dataset.account import Account
+from tokenmill.dataset.durable import DurableFile, publish_json, sweep_leftovers
+from tokenmill.dataset.index import OFFSETS_MAGIC, header, map_offsets
+from tokenmill.dataset.manifest import (
+    InputEntry,
+    Manifest,
+    PackingIdentity,
+    TokenizerIdentity,
+    load_manifest,
+    save_manifest,
+)
+from tokenmill.dataset.receipt import FileEntry, Receipt, RejectPlace, ShardEntry, load_receipt, save_receipt
+from tokenmill.errors import DatasetError
+
+
+def shard(name="00000-aa", size=4):
+    return ShardEntry(name, "u" * 64, 1, 2, 0, (FileEntry("tokens", f"shards/{name}.bin", size, "0" * 64),))
+
+
+def manifest():
+    account = Account(
+        documents_read=3,
+        documents_written=1,
+        documents_dropped=Counter(blank=2),
+        tokens_encoded=2,
+        tokens_written=2,
+    )
+    return Manifest(
+        "tokenmill",
+        "uint16",
+        TokenizerIdentity("gpt2", "f" * 64, 50257),
+        PackingIdentity("stream", eos_id=50256),
+        {"packing.mode": "stream"},
+        account,
+        (RejectPlace("broken JSON", "a.jsonl:3:17", "{"),),
+        (InputEntry("a.jsonl", 10, "i"),),
+        (shard(),),
+    )
+
+
+def test_manifest_round_trip(tmp_path):
+    save_manifest(tmp_path, manifest())
+    assert load_manifest(tmp_path) == manifest()
+    raw = json.loads((tmp_path / "manifest.json").read_text())
+    assert next(iter(raw)) == "format_version"
+    assert raw["content_hash"] == manifest().content_hash
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda raw: raw | {"format_version": 99}, "upgrade"),
+        (lambda raw: raw | {"kind": "other"}, "not the manifest"),
+        (lambda raw: {k: v for k, v in raw.items() if k != "shards"}, "shards"),
+        (lambda raw: [1], "not the manifest"),
+    ],
+)
+def test_manifest_damage(tmp_path, change, words):
+    publish_json(tmp_path / "manifest.json", change(manifest().to_json()))
+    with pytest.raises(DatasetError, match=words):
+        load_manifest(tmp_path)
+
+
+def test_no_manifest_says_what_is_there(tmp_path):
+    with pytest.raises(DatasetError, match="neither"):
+        load_manifest(tmp_path)
+    publish_json(tmp_path / "plan.json", {"units": [1, 2]})
+    with pytest.raises(DatasetError, match="0 of 2 shards"):
+        load_manifest(tmp_path)
+    with pytest.raises(DatasetError, match="no such directory"):
+        load_manifest(tmp_path / "missing")
+
+
+def test_receipt_counts_only_with_its_files(tmp_path):
+    receipt = Receipt(0, shard(), Account())
+    save_receipt(tmp_path, receipt)
+    assert load_receipt(tmp_path, "00000-aa", "u" * 64) is None
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards/00000-aa.bin").write_bytes(b"1234")
+    assert load_receipt(tmp_path, "00000-aa", "u" * 64) == receipt
+    assert load_receipt(tmp_path, "00000-aa", "v" * 64) is None
+    (tmp_path / "shards/00000-aa.bin").write_bytes(b"123")
+    assert load_receipt(tmp_path, "00000-aa", "u" * 64) is None
+
+
+@pytest.mark.parametrize("keep_in_memory", [False, True])
+def test_durable_file_is_whole_or_absent(tmp_path, keep_in_memory):
+    file = DurableFile(tmp_path / "x.bin", keep_in_memory=keep_in_memory)
+    file.write(np.arange(5, dtype="<u2"))
+    assert not (tmp_path / "x.bin").exists()
+    file.publish()
+    assert (tmp_path / "x.bin").read_bytes() == np.arange(5, dtype="<u2").tobytes()
+    dropped = DurableFile(tmp_path / "y.bin")
+    dropped.write(b"abc")
+    dropped.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.bin"]
+
+
+def test_sweep_leaves_the_living(tmp_path):
+    living = DurableFile(tmp_path / "x.bin")
+    dead = living._temporary.with_name(
+        living._temporary.name.replace(f"-{__import__('os').getpid()}-", "-999999999-")
+    )
+    dead.write_bytes(b"")
+    assert sweep_leftovers(tmp_path) == 1
+    assert not dead.exists()
+    living.publish()
+    assert (tmp_path / "x.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"TM", "truncated"),
+        (header(b"XXXX", 0) + b"\0" * 8, "expected"),
+        (OFFSETS_MAGIC + (9).to_bytes(4, "little") + b"\0" * 16, "version 9"),
+        (header(OFFSETS_MAGIC, 3) + b"\0" * 8, "damaged"),
+    ],
+)
+def test_index_damage(tmp_path, data, words):
+    path = tmp_path / "x.idx"
+    path.write_bytes(data)
+    with pytest.raises(DatasetError, match=words):
+        map_offsets(path)
+
+
+def test_unbalanced_account_raises():
+    with pytest.raises(DatasetError, match="does not balance"):
+        Account(documents_read=1).check()
