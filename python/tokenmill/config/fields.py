@@ -1,0 +1,78 @@
+"""The kinds of value that settings take: sizes such as `512MiB`, lists that may be one item, levels."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+UNITS = {
+    "": 1,
+    "B": 1,
+    "K": 1000,
+    "KB": 1000,
+    "KIB": 1 << 10,
+    "M": 1000**2,
+    "MB": 1000**2,
+    "MIB": 1 << 20,
+    "G": 1000**3,
+    "GB": 1000**3,
+    "GIB": 1 << 30,
+    "T": 1000**4,
+    "TB": 1000**4,
+    "TIB": 1 << 40,
+}
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_size(value: Any) -> Any:
+    """`"512MiB"` -> `536870912`; `"2GB"` -> `2000000000`; anything but a string is left as it is."""
+    if not isinstance(value, str):
+        return value
+    match = SIZE.fullmatch(value)
+    if match is None or match[2].upper() not in UNITS:
+        raise PydanticCustomError("size", "expected a size such as 512MiB or 2GB")
+    return round(float(match[1]) * UNITS[match[2].upper()])
+
+
+def _whole(value: Any) -> Any:
+    """Keep `true` from passing as the number 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("whole", "expected a whole number")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    """One item where a list is expected is a list of one."""
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+Positive = Annotated[int, BeforeValidator(_whole), Field(gt=0)]
+NonNegative = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(_whole), Field(gt=0)]
+Size = Annotated[
+    int,
+    BeforeValidator(_whole),
+    BeforeValidator(parse_size),
+    Field(gt=0),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\s*\d"}]}
+    ),
+]
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+OnError = Literal["fail", "skip", "replace"]
+Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
+OutputFormat = Literal["tokenmill", "megatron", "arrow", "parquet", "npy", "mds", "litdata"]
+PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
+Column = Literal["attention_mask", "labels", "position_ids", "document_ids"]

@@ -1,0 +1,69 @@
+"""How many cores this process may really use, and why: affinity, quota, other ranks of the host."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmill.hardware import cgroup, world
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What the core has code for, in the order in which it prefers them.
+KNOWN_FEATURES = ("avx512bw", "avx2", "bmi2", "sse4_2", "neon", "asimd")
+
+
+@dataclass(frozen=True)
+class Cores:
+    """`usable` is the answer; the others are what it was measured from."""
+
+    usable: int
+    host: int
+    affinity: int
+    quota: float | None
+    ranks: int
+    reason: str
+
+
+def cores(limits: cgroup.Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
+    """The cores for this process: `Cores(usable=4, host=64, affinity=32, quota=None, ranks=8, ...)`."""
+    limits = cgroup.limits() if limits is None else limits
+    host = os.cpu_count() or 1
+    affinity = _affinity(host)
+    ranks, variable = world.local_world_size(environ)
+    within = min(affinity, host)
+    reasons = [f"{host} on this host"]
+    if affinity < host:
+        reasons.append(f"{affinity} by affinity")
+    if limits.cpus is not None and limits.cpus < within:
+        # A quota of 1.5 feeds two threads for part of the time; rounding down would waste a third of it.
+        within = max(1, int(limits.cpus + 0.5))
+        reasons.append(f"{limits.cpus:g} by cgroup quota")
+    if variable:
+        reasons.append(f"divided among {ranks} ranks ({variable})")
+    usable = max(1, within // ranks)
+    return Cores(usable, host, affinity, limits.cpus, ranks, ", ".join(reasons))
+
+
+def features(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
+    """The vector instructions that this CPU has and the core has code for: `("avx2", "bmi2", "sse4_2")`."""
+    try:
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ("neon",) if platform.machine() in {"arm64", "aarch64"} else ()
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in {"flags", "Features"}:
+            have = set(value.split())
+            return tuple(feature for feature in KNOWN_FEATURES if feature in have)
+    return ()
+
+
+def _affinity(host: int) -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return host

@@ -1,0 +1,61 @@
+"""How much memory this process may really use, and what follows: the mode and the budget of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import psutil
+
+from tokenmill.hardware import cgroup
+
+GB = 1000**3
+MIB = 1 << 20
+# From here on a corpus of some millions of documents fits beside its tokens; below the second, the disk
+# is the safe place. Users know these two figures from their own set-ups.
+IN_MEMORY_FROM = 50 * GB
+BALANCED_FROM = 20 * GB
+MemoryMode = Literal["in-memory", "balanced", "disk"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`available` is the answer: free memory of the host, or what is left below the container's limit."""
+
+    available: int
+    total: int
+    limit: int | None
+    reason: str
+
+    @property
+    def mode(self) -> MemoryMode:
+        """Where a job holds what is in flight."""
+        return memory_mode(self.available)
+
+
+def memory(limits: cgroup.Limits | None = None) -> Memory:
+    """The memory for this process, in bytes."""
+    limits = cgroup.limits() if limits is None else limits
+    host = psutil.virtual_memory()
+    available, total, reason = host.available, host.total, "free on this host"
+    if limits.memory is not None and limits.memory < host.total:
+        total = limits.memory
+        left = max(0, limits.memory - (limits.memory_used or 0))
+        if left < available:
+            available, reason = left, f"left of the {limits.memory / GB:.1f} GB cgroup limit"
+    return Memory(available, total, limits.memory, reason)
+
+
+def memory_mode(available: int) -> MemoryMode:
+    """`memory_mode(85_300_000_000)` -> `"in-memory"`."""
+    if available >= IN_MEMORY_FROM:
+        return "in-memory"
+    return "balanced" if available >= BALANCED_FROM else "disk"
+
+
+def memory_budget(available: int, ranks: int = 1) -> int:
+    """Bytes of text and tokens in flight: an eighth of what is free, between 64 and 512 MiB.
+
+    More does not make a job faster, since a block is encoded in milliseconds; it only moves the peak.
+    """
+    return max(64 * MIB, min(512 * MIB, available // 8 // max(1, ranks)))

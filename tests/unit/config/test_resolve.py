@@ -1,0 +1,234 @@
+"""Precedence, provenance, and the settings that users bring from elsewhere."""
+
+import pytest
+
+from tokenmill.config.resolve import from_options, resolve
+from tokenmill.errors import ConfigError
+
+AUTOMATIC = """\
+tokenizer:
+  tokenizer_name: "meta-llama/Llama-2-7b-hf"  # Fast tokenizer
+  context_length: 4096
+  overlap: 256
+  batch_size: 6000  # Optional, uses intelligent defaults
+  # num_proc: null  # Auto-detected based on tokenizer type
+  show_progress: true
+"""
+MANUAL = """\
+tokenizer:
+  tokenizer_name: "some-custom-tokenizer"
+  context_length: 2048
+  overlap: 128
+  batch_size: 4000  # Custom batch size
+  num_proc: 8       # Force specific process count (slow tokenizers only)
+  show_progress: true
+"""
+DEBUG = """\
+tokenizer:
+  tokenizer_name: "meta-llama/Llama-2-7b-hf"
+  context_length: 1024
+  overlap: 64
+  batch_size: 100   # Small batches for debugging
+  num_proc: 1       # Force single process
+  show_progress: true
+"""
+LOUD = """\
+tokenizer:
+  verbose_level: DEBUG  # Enable debug logging
+  show_progress: true   # Show progress bars
+"""
+TUNED = """\
+tokenizer:
+  batch_size: 8000      # Large batches for high-memory systems
+  num_proc: 16          # High core count systems (slow tokenizers)
+  show_progress: false  # Disable for non-interactive environments
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    def write(text):
+        path = tmp_path / "job.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (AUTOMATIC, (4096, 256, 6000, None)),
+        (MANUAL, (2048, 128, 4000, 8)),
+        (DEBUG, (1024, 64, 100, 1)),
+    ],
+    ids=["automatic", "manual", "debug"],
+)
+def test_existing_yaml_files_are_valid_as_they_stand(job, text, expected):
+    config = resolve(job(text), environ={}).config
+    found = (
+        config.packing.context_length,
+        config.packing.overlap,
+        config.execution.batch_size,
+        config.execution.num_proc,
+    )
+    assert found == expected
+    assert config.packing.mode == "window"
+    assert config.execution.show_progress is True
+
+
+def test_partial_yaml_files_are_valid_as_they_stand(job):
+    assert resolve(job(LOUD), environ={}).config.execution.verbose_level == "DEBUG"
+    tuned = resolve(job(TUNED), environ={}).config.execution
+    assert (tuned.batch_size, tuned.num_proc, tuned.show_progress) == (8000, 16, False)
+
+
+SERVER_001 = {
+    "RAYON_NUM_THREADS": "48",
+    "OMP_NUM_THREADS": "48",
+    "DATASET_NUM_PROC": "48",
+    "DATASET_BATCH_SIZE": "20000",
+    "DATASET_WRITER_BATCH_SIZE": "100000",
+}
+WORKSTATION_001 = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "DATASET_NUM_PROC"), "32") | {
+    "DATASET_BATCH_SIZE": "20000",
+    "DATASET_WRITER_BATCH_SIZE": "100000",
+}
+USUAL_001 = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "DATASET_NUM_PROC"), "16") | {
+    "DATASET_BATCH_SIZE": "10000",
+    "DATASET_WRITER_BATCH_SIZE": "50000",
+}
+SERVER_004 = {
+    "DATASET_NUM_PROC": "16",
+    "DATASET_BATCH_SIZE": "2000",
+    "DATASET_WRITER_BATCH_SIZE": "20000",
+    "TOKENIZERS_PARALLELISM": "true",
+    "OMP_PROC_BIND": "close",
+    "OMP_PLACES": "cores",
+}
+LAPTOP_004 = {"DATASET_NUM_PROC": "4", "DATASET_BATCH_SIZE": "500", "DATASET_WRITER_BATCH_SIZE": "5000"}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [SERVER_001, WORKSTATION_001, USUAL_001, SERVER_004, LAPTOP_004],
+    ids=["server", "workstation", "usual", "server-ranks", "laptop"],
+)
+def test_environment_blocks_count_as_they_stand(block):
+    resolved = resolve(environ=block)
+    execution = resolved.config.execution
+    assert execution.num_proc == int(block["DATASET_NUM_PROC"])
+    assert execution.batch_size == int(block["DATASET_BATCH_SIZE"])
+    assert execution.writer_batch_size == int(block["DATASET_WRITER_BATCH_SIZE"])
+    if "RAYON_NUM_THREADS" in block:
+        assert execution.threads == int(block["RAYON_NUM_THREADS"])
+    else:
+        assert resolved.origins["execution.threads"].kind == "automatic"
+
+
+def test_flag_over_environment_over_file_over_automatic(job):
+    file = job("tokenizer:\n  num_proc: 2\n  batch_size: 10\nexecution:\n  writer_batch_size: 30\n")
+    environ = {"DATASET_NUM_PROC": "3", "DATASET_BATCH_SIZE": "20"}
+    resolved = resolve(file, {"num_proc": 4, "batch_size": None}, environ)
+    execution = resolved.config.execution
+    assert (execution.num_proc, execution.batch_size, execution.writer_batch_size) == (4, 20, 30)
+    told = {name.partition(".")[2]: str(origin) for name, origin in resolved.origins.items()}
+    assert told["num_proc"] == "--num-proc"
+    assert told["batch_size"] == "environment: DATASET_BATCH_SIZE=20"
+    assert told["writer_batch_size"] == f"{file}:5"
+    assert told["threads"].startswith("automatic: ")
+    assert told["on_error"] == "default"
+
+
+def test_every_setting_has_an_origin():
+    resolved = resolve(environ={})
+    dump = resolved.config.model_dump()
+    assert set(resolved.origins) == {f"{section}.{key}" for section in dump for key in dump[section]}
+
+
+@pytest.mark.parametrize(
+    ("environ", "threads"),
+    [
+        ({"RAYON_RS_NUM_THREADS": "16"}, 16),
+        ({"RAYON_NUM_THREADS": "8", "RAYON_RS_NUM_THREADS": "16"}, 8),
+        ({"TOKENIZERS_PARALLELISM": "false", "RAYON_RS_NUM_THREADS": "16"}, 1),
+        ({"TOKENMILL_THREADS": "3", "TOKENIZERS_PARALLELISM": "false"}, 3),
+        ({"OMP_NUM_THREADS": "5,2"}, 5),
+    ],
+)
+def test_thread_variables(environ, threads):
+    assert resolve(environ=environ).config.execution.threads == threads
+
+
+def test_torchruns_own_guess_is_not_a_wish():
+    asked = resolve(environ={"OMP_NUM_THREADS": "1"})
+    guessed = resolve(environ={"OMP_NUM_THREADS": "1", "TORCHELASTIC_RUN_ID": "x"})
+    assert asked.by_user("execution.threads")
+    assert not guessed.by_user("execution.threads")
+
+
+def test_our_own_variables_name_any_setting():
+    environ = {
+        "TOKENMILL_OUTPUT_FORMAT": "megatron",
+        "TOKENMILL_SOURCE__FORMAT": "jsonl",
+        "TOKENMILL_CONTEXT_LENGTH": "128",
+        "TOKENMILL_INPUTS": "a.jsonl, b.jsonl",
+        "TOKENMILL_SHOW_PROGRESS": "no",
+    }
+    config = resolve(environ=environ).config
+    assert config.output.format == "megatron"
+    assert config.source.format == "jsonl"
+    assert config.packing.mode == "concat"
+    assert config.source.inputs == ("a.jsonl", "b.jsonl")
+    assert config.execution.show_progress is False
+
+
+def test_variables_that_mean_nothing_or_disagree_are_named():
+    resolved = resolve(environ={"TOKENMILL_NUM_PROCS": "3"})
+    assert "TOKENMILL_NUM_PROC'" in resolved.warnings[0]
+    both = resolve(environ={"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "2"})
+    assert "unset OMP_NUM_THREADS" in both.warnings[0]
+
+
+def test_more_than_the_machine_has_is_taken_with_a_warning():
+    resolved = resolve(flags={"num_proc": 100_000, "memory_budget": "900TB"}, environ={})
+    assert resolved.config.execution.num_proc == 100_000
+    assert [line.split()[0] for line in resolved.warnings] == ["num_proc", "memory_budget"]
+
+
+def test_num_proc_with_a_rust_engine_is_ignored_out_loud():
+    resolved = resolve(flags={"num_proc": 8}, environ={})
+    assert "is ignored" in resolved.ignored("native")[0]
+    assert "--num-proc" in resolved.ignored("fast")[0]
+    assert resolved.ignored("slow") == []
+    assert resolve(environ={}).ignored("native") == []
+
+
+def test_options_route_to_their_sections(tmp_path):
+    resolved = from_options(
+        inputs=[str(tmp_path)],
+        tokenizer="t",
+        output=tmp_path,
+        format="npy",
+        packing={"mode": "pad", "context_length": 8},
+        environ={},
+    )
+    config = resolved.config
+    assert config.tokenizer.tokenizer_name == "t"
+    assert (config.output.path, config.output.format) == (str(tmp_path), "npy")
+    assert (config.packing.mode, config.packing.context_length) == ("pad", 8)
+    assert config.source.inputs == (str(tmp_path),)
+
+
+def test_the_plain_packing_switch_joins_documents():
+    assert from_options(packing=True, context_length=16, environ={}).config.packing.mode == "concat"
+
+
+def test_an_unknown_option_names_the_nearest():
+    with pytest.raises(ConfigError, match="Did you mean 'context_length'"):
+        from_options(contxt_length=8, environ={})
+
+
+def test_a_file_named_by_the_environment(job):
+    environ = {"TOKENMILL_CONFIG": str(job(DEBUG))}
+    assert resolve(environ=environ).config.packing.context_length == 1024
