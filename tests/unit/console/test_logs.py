@@ -1,0 +1,121 @@
+"""Who speaks, how loud, and in which words."""
+
+import json
+import logging
+
+import pytest
+
+from tokenmill.console import lines
+from tokenmill.console.logs import StderrHandler, configure, logger
+from tokenmill.hardware.memory import GB, Memory
+
+
+@pytest.fixture(autouse=True)
+def quiet_root(monkeypatch):
+    """pytest's own root handlers would count as a program's own set-up."""
+    monkeypatch.setattr("tokenmill.console.logs._program_has_handlers", lambda: False)
+    before = logger.handlers[:], logger.level, logger.propagate
+    logger.handlers = [handler for handler in logger.handlers if not isinstance(handler, StderrHandler)]
+    yield
+    logger.handlers, logger.level, logger.propagate = before
+    logger.setLevel(before[1])
+
+
+def test_levels(capsys):
+    configure("INFO", environ={})
+    logger.debug("unseen")
+    logger.info("seen")
+    configure("ERROR", environ={})
+    logger.warning("unseen")
+    assert capsys.readouterr().err == "INFO: seen\n"
+
+
+def test_only_rank_0_talks(capsys):
+    configure("DEBUG", environ={"RANK": "3"})
+    logger.warning("unseen")
+    logger.error("seen")
+    configure("INFO", environ={"RANK": "0"})
+    logger.info("leader")
+    assert capsys.readouterr().err == "ERROR: [Rank 3] seen\nINFO: leader\n"
+
+
+def test_json_lines(capsys):
+    configure("INFO", log_json=True, environ={"RANK": "0"})
+    lines.completion("train", 50_000, 125.45)
+    records = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert records[0]["examples_per_second"] == pytest.approx(398.6, abs=0.1)
+    assert {record["level"] for record in records} == {"INFO"}
+    assert all(record["rank"] == 0 and record["time"].endswith("Z") for record in records)
+
+
+def test_a_programs_own_logging_is_kept(monkeypatch, capsys):
+    monkeypatch.setattr("tokenmill.console.logs._program_has_handlers", lambda: True)
+    configure("DEBUG", environ={})
+    assert not any(isinstance(handler, StderrHandler) for handler in logger.handlers)
+    assert logger.propagate
+    assert logger.level == logging.DEBUG
+
+
+def said(capsys, *calls):
+    configure("DEBUG", environ={})
+    for call in calls:
+        call()
+    return capsys.readouterr().err.splitlines()
+
+
+def test_the_lines_users_look_for(capsys):
+    found = said(
+        capsys,
+        lambda: lines.performance_configuration("fast", 6000),
+        lambda: lines.performance_configuration("slow", 4000, num_proc=8),
+        lambda: lines.split_start("train", 50_000),
+        lambda: lines.completion("train", 50_000, 125.45),
+        lambda: lines.tokenizer_type("fast"),
+        lines.warming_up,
+        lines.warmed_up,
+        lambda: lines.split_start("train", workers=48, kind="processes"),
+    )
+    for line in (
+        "INFO: Performance configuration: batch_size=6000, parallelism=fast_tokenizer_internal",
+        "INFO: Performance configuration: batch_size=4000, num_proc=8, parallelism=python_multiprocessing",
+        "INFO: Tokenizing split 'train' with 50000 examples",
+        "INFO: Completed tokenizing split 'train' in 125.45 seconds",
+        "INFO: Processed 50000 examples at 398.6 examples/sec",
+        "DEBUG: Fast tokenizer detected - using internal Rust parallelism (num_proc=None)",
+        "INFO: ✅ Using Fast Tokenizer (Rust-based)",
+        "INFO: 🔥 Warming up tokenizer...",
+        "INFO: ✅ Tokenizer warmed up",
+        "INFO: ⚡ Tokenizing with 48 processes...",
+    ):
+        assert line in found
+
+
+def test_a_slow_tokenizer_comes_with_its_remedy(capsys):
+    found = said(capsys, lambda: lines.tokenizer_type("slow", processes=8))
+    assert found[0] == "DEBUG: Slow tokenizer detected - using Python multiprocessing with 8 processes"
+    assert found[1].startswith(
+        "WARNING: Using slow tokenizer - consider upgrading to a fast tokenizer for better performance"
+    )
+    assert "tokenmill train" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "line"),
+    [
+        (85.3, "INFO: ✅ Sufficient RAM (85.3GB available), using in-memory processing"),
+        (50, "INFO: ✅ Sufficient RAM (50.0GB available), using in-memory processing"),
+        (49.9, "INFO: ✅ Moderate RAM (49.9GB available), using balanced processing"),
+        (19.9, "WARNING: Limited RAM (19.9GB available), using disk-based processing"),
+    ],
+)
+def test_memory_mode_and_its_line(capsys, gigabytes, line):
+    memory = Memory(int(gigabytes * GB), 128 * GB, None, "free")
+    assert said(capsys, lambda: lines.memory_mode(memory)) == [line]
+
+
+@pytest.mark.parametrize(
+    ("rate", "word"),
+    [(23184, "very fast"), (20000, "very fast"), (10000, "fast"), (5000, "normal"), (4999, "slow")],
+)
+def test_ratings(rate, word):
+    assert lines.rating(rate).startswith(word)

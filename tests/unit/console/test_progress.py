@@ -1,0 +1,64 @@
+"""Progress: what it counts, and how often it speaks."""
+
+import logging
+
+import pytest
+
+from tokenmill.console.progress import Progress
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def told(caplog):
+    logger = logging.getLogger("tokenmill")
+    logger.propagate = True
+    caplog.set_level(logging.INFO, "tokenmill")
+    return caplog
+
+
+def test_a_line_every_30_seconds_off_a_terminal(told):
+    clock = Clock()
+    with Progress("Tokenizing", total=4_000_000, clock=clock, environ={}) as progress:
+        for _ in range(80):
+            clock.now += 1
+            progress.advance(25_000, documents=10, tokens=5_000)
+    assert len(told.messages) == 2
+    assert told.messages[0].startswith(
+        "Tokenizing: 19 %, 25.0 kB/s, documents 300 (10/s), tokens 150.0 k (5.0 k/s), 02:10 left"
+    )
+
+
+def test_ranks_above_0_and_show_false_say_nothing(told):
+    for options in ({"environ": {"RANK": "1"}}, {"environ": {}, "show": False}):
+        with Progress("x", total=10, interval=0, **options) as progress:
+            progress.advance(10)
+        assert progress.done == 10
+    assert told.messages == []
+
+
+def test_resumed_work_is_done_but_is_not_speed():
+    clock = Clock()
+    progress = Progress("x", total=100, unit="units", resumed=50, clock=clock, environ={})
+    clock.now = 10
+    progress.advance(10)
+    figures = progress.figures()
+    assert figures["fraction"] == 0.6
+    assert figures["units_per_second"] == 1
+    assert figures["seconds_left"] == 40
+
+
+def test_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    clock = Clock()
+    with Progress("Tokenizing", total=100, clock=clock, environ={}) as progress:
+        clock.now = 1
+        progress.advance(100)
+    assert "Tokenizing" in capsys.readouterr().err
