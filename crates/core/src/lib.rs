@@ -3,6 +3,7 @@
 //! Data flows `text -> scan (pieces) -> encode (ids)` and `text -> scan -> train (merges)`; both
 //! share one scan, so a trained vocabulary and its encoder can never disagree about a piece.
 
+pub mod bpe;
 pub mod error;
 pub mod stop;
 

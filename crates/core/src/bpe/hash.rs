@@ -1,0 +1,29 @@
+//! Hashing of short byte strings; speed first, as every table here compares full keys on a hit.
+
+const A: u64 = 0x9E37_79B9_7F4A_7C15;
+const B: u64 = 0xD6E8_FEB8_6659_FD93;
+
+/// Folds two words into one through a 128-bit product.
+#[inline(always)]
+pub(crate) fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a ^ A) * u128::from(b ^ B);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// Hash of a byte string of any length.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let mut state = bytes.len() as u64;
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        let mut buffer = [0; 8];
+        buffer.copy_from_slice(word);
+        state = mix(state, u64::from_le_bytes(buffer));
+    }
+    let rest = words.remainder();
+    if !rest.is_empty() {
+        let mut buffer = [0; 8];
+        buffer[..rest.len()].copy_from_slice(rest);
+        state = mix(state, u64::from_le_bytes(buffer));
+    }
+    mix(state, A)
+}

@@ -1,0 +1,38 @@
+//! Byte-pair encoding: from pieces of text to token ids and back, exactly as the reference would.
+//!
+//! ```text
+//! VocabSpec -> canonical splits -> Bpe { vocabulary, pair table }
+//! text -> pieces -> (cuts) -> cache hit | exact merge -> ids
+//! ```
+//!
+//! The one theorem that everything here rests on: a merge inside an interval of symbols can only depend
+//! on that interval as long as nothing has merged across its edges. So whenever a token comes into
+//! being, in whatever context, its bytes went through the very steps they go through alone. Each token
+//! is therefore either never made by merges or always made by one *canonical* split, and a table with
+//! one pair per token gives the same ids as the full list of merges.
+
+mod canonical;
+mod decode;
+mod encode;
+mod hash;
+mod merge;
+mod pairs;
+mod spec;
+mod state;
+mod symbols;
+mod vocabulary;
+mod words;
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
+pub use encode::{Bpe, Pieces};
+pub use spec::{Alphabet, Merges, VocabSpec};
+pub use state::{EncodeState, DEFAULT_CACHE_BYTES};
+pub use vocabulary::Vocabulary;
+pub use words::WordCut;
+
+/// The symbol that stands for "none": no pair, no neighbour, no token.
+pub(crate) const NONE: u32 = u32::MAX;

@@ -1,0 +1,44 @@
+//! What a loader hands over: tokens, merges, and how text becomes the first symbols.
+
+/// A vocabulary as found in a file, before anything is checked.
+#[derive(Debug, Clone)]
+pub struct VocabSpec {
+    /// Tokens that merges start from or produce, with their ids; holes between ids are fine.
+    ///
+    /// With [`Alphabet::Bytes`] these are raw bytes; with [`Alphabet::Chars`] they are UTF-8 in which
+    /// the word marker `▁` is written as a space, so that text needs no rewriting before a lookup.
+    pub tokens: Vec<(Vec<u8>, u32)>,
+    /// Tokens that decode but never come out of a merge: added and special tokens, byte tokens.
+    pub extra: Vec<(Vec<u8>, u32)>,
+    /// Which pairs merge, and in which order.
+    pub merges: Merges,
+    /// What the first symbols of a piece are.
+    pub alphabet: Alphabet,
+    /// Whether a piece that is a token as a whole is taken as it stands (`tiktoken` always does).
+    pub ignore_merges: bool,
+}
+
+/// The order of merges, in one of the two forms that vocabularies come in.
+#[derive(Debug, Clone)]
+pub enum Merges {
+    /// Pairs of token ids in rank order; the product is the token that spells both.
+    List(Vec<(u32, u32)>),
+    /// Token ids in order of priority; any two neighbours that together spell such a token may merge.
+    Ranked(Vec<u32>),
+}
+
+/// What a piece is made of before the first merge.
+#[derive(Debug, Clone)]
+pub enum Alphabet {
+    /// Its bytes.
+    Bytes,
+    /// Its characters, as `SentencePiece` does it.
+    Chars {
+        /// Ids of the 256 byte tokens, for characters that are not tokens themselves.
+        byte_tokens: Option<Box<[u32; 256]>>,
+        /// The id for a character that has neither; without one the character is dropped.
+        unk: Option<u32>,
+        /// Whether a run of unknown characters is one unknown token.
+        fuse_unk: bool,
+    },
+}

@@ -1,0 +1,171 @@
+//! The first symbols of a piece, before any merge.
+
+use std::collections::HashMap;
+
+use super::{Alphabet, Vocabulary, NONE};
+use crate::{Error, Result};
+
+/// How text becomes its first symbols. Symbols `0..len()` are the alphabet; products come after.
+pub(crate) enum Symbols {
+    /// Symbol of each byte; [`NONE`] for bytes that no token spells and no UTF-8 text holds.
+    Bytes(Box<[u32; 256]>),
+    /// Symbols of characters.
+    Chars(CharSymbols),
+}
+
+/// Symbols of characters, with what stands in for characters that are no tokens.
+pub(crate) struct CharSymbols {
+    /// Symbol of each character of the basic plane.
+    basic: Vec<u32>,
+    astral: HashMap<u32, u32>,
+    bytes: Option<Box<[u32; 256]>>,
+    unk: Option<u32>,
+    fuse_unk: bool,
+}
+
+impl Symbols {
+    /// Numbers the alphabet; gives back the token id of each symbol as well.
+    pub(crate) fn new(
+        alphabet: &Alphabet,
+        tokens: &[(Vec<u8>, u32)],
+        vocabulary: &Vocabulary,
+    ) -> Result<(Self, Vec<u32>)> {
+        match alphabet {
+            Alphabet::Bytes => Self::of_bytes(vocabulary),
+            Alphabet::Chars {
+                byte_tokens,
+                unk,
+                fuse_unk,
+            } => {
+                let mut ids = Vec::new();
+                let mut chars = CharSymbols {
+                    basic: vec![NONE; 0x10000],
+                    astral: HashMap::new(),
+                    bytes: None,
+                    unk: None,
+                    fuse_unk: *fuse_unk,
+                };
+                for (token, id) in tokens {
+                    if let Some(character) = single_char(token) {
+                        chars.insert(character, ids.len() as u32);
+                        ids.push(*id);
+                    }
+                }
+                if let Some(byte_tokens) = byte_tokens {
+                    let first = ids.len() as u32;
+                    chars.bytes = Some(Box::new(std::array::from_fn(|byte| first + byte as u32)));
+                    ids.extend_from_slice(&byte_tokens[..]);
+                }
+                if let Some(unk) = unk {
+                    chars.unk = Some(ids.len() as u32);
+                    ids.push(*unk);
+                }
+                Ok((Self::Chars(chars), ids))
+            }
+        }
+    }
+
+    fn of_bytes(vocabulary: &Vocabulary) -> Result<(Self, Vec<u32>)> {
+        let mut symbols = [NONE; 256];
+        let mut ids = Vec::with_capacity(256);
+        for byte in 0..=255u8 {
+            if let Some(id) = vocabulary.id_of(&[byte]) {
+                symbols[usize::from(byte)] = ids.len() as u32;
+                ids.push(id);
+            } else if !matches!(byte, 0xC0 | 0xC1 | 0xF5..=0xFF) {
+                return Err(Error::Tokenizer(format!(
+                    "no token for the byte 0x{byte:02X}: text that holds it could not be encoded; \
+                     a byte-level vocabulary needs all single bytes"
+                )));
+            }
+        }
+        Ok((Self::Bytes(Box::new(symbols)), ids))
+    }
+
+    /// Appends the first symbols of `piece`.
+    pub(crate) fn of_piece(&self, piece: &[u8], out: &mut Vec<u32>) {
+        match self {
+            Self::Bytes(symbols) => {
+                out.extend(piece.iter().map(|byte| symbols[usize::from(*byte)]));
+            }
+            Self::Chars(chars) => chars.of_piece(piece, out),
+        }
+    }
+
+    /// Like [`Self::of_piece`], but `false` where a part of the token is not in the alphabet itself.
+    pub(crate) fn of_token(&self, token: &[u8], out: &mut Vec<u32>) -> bool {
+        match self {
+            Self::Bytes(_) => {
+                self.of_piece(token, out);
+                !out.contains(&NONE)
+            }
+            Self::Chars(chars) => {
+                let Ok(text) = std::str::from_utf8(token) else {
+                    return false;
+                };
+                out.extend(text.chars().map(|character| chars.get(character)));
+                !out.contains(&NONE)
+            }
+        }
+    }
+
+    /// Whether the symbols before and after a word's space never depend on each other.
+    pub(crate) fn keeps_words_apart(&self) -> bool {
+        match self {
+            Self::Bytes(_) => true,
+            // Without a stand-in, an unknown character vanishes and its neighbours meet.
+            Self::Chars(chars) => {
+                chars.get(' ') != NONE && (chars.bytes.is_some() || chars.unk.is_some())
+            }
+        }
+    }
+}
+
+impl CharSymbols {
+    fn insert(&mut self, character: char, symbol: u32) {
+        let code = character as u32;
+        match self.basic.get_mut(code as usize) {
+            Some(slot) => *slot = symbol,
+            None => {
+                self.astral.insert(code, symbol);
+            }
+        }
+    }
+
+    #[inline]
+    fn get(&self, character: char) -> u32 {
+        let code = character as u32;
+        match self.basic.get(code as usize) {
+            Some(symbol) => *symbol,
+            None => self.astral.get(&code).copied().unwrap_or(NONE),
+        }
+    }
+
+    fn of_piece(&self, piece: &[u8], out: &mut Vec<u32>) {
+        let mut unknown = false;
+        // Pieces are cut from valid UTF-8 at character boundaries; anything else would be a mistake of
+        // ours, and the replacement characters would show it.
+        let text = String::from_utf8_lossy(piece);
+        for character in text.chars() {
+            let symbol = self.get(character);
+            let was_unknown = std::mem::replace(&mut unknown, symbol == NONE);
+            if symbol != NONE {
+                out.push(symbol);
+            } else if let Some(bytes) = &self.bytes {
+                let mut buffer = [0; 4];
+                let encoded = character.encode_utf8(&mut buffer).bytes();
+                out.extend(encoded.map(|byte| bytes[usize::from(byte)]));
+            } else if let Some(unk) = self.unk {
+                if !(was_unknown && self.fuse_unk) {
+                    out.push(unk);
+                }
+            }
+        }
+    }
+}
+
+fn single_char(token: &[u8]) -> Option<char> {
+    let mut chars = std::str::from_utf8(token).ok()?.chars();
+    let first = chars.next()?;
+    chars.next().is_none().then_some(first)
+}

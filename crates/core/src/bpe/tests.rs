@@ -1,0 +1,221 @@
+//! Equivalence with the slow reference on random vocabularies and random pieces.
+
+use super::{reference, Alphabet, Bpe, EncodeState, Merges, Pieces, VocabSpec, WordCut};
+
+/// A small generator with a fixed seed: failures repeat.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % limit
+    }
+
+    pub(crate) fn piece(&mut self, letters: &[&str], limit: usize) -> String {
+        (0..=self.below(limit))
+            .map(|_| letters[self.below(letters.len())])
+            .collect()
+    }
+}
+
+/// The whole text as one piece.
+pub(crate) struct One(pub(crate) usize);
+
+impl Pieces for One {
+    fn fill(&mut self, ends: &mut [u32]) -> usize {
+        let len = std::mem::take(&mut self.0);
+        ends[0] = len as u32;
+        usize::from(len > 0)
+    }
+}
+
+/// All bytes, then random joins of what is there: some made by merges, some not, in any order of rank.
+pub(crate) fn byte_spec(
+    random: &mut Random,
+    letters: &[&str],
+    joins: usize,
+    ranked: bool,
+) -> VocabSpec {
+    let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255u8)
+        .map(|byte| (vec![byte], u32::from(byte)))
+        .collect();
+    let mut parts: Vec<usize> = letters.concat().bytes().map(usize::from).collect();
+    let mut list = Vec::new();
+    for _ in 0..joins {
+        let (left, right) = (
+            parts[random.below(parts.len())],
+            parts[random.below(parts.len())],
+        );
+        let token = [&tokens[left].0[..], &tokens[right].0[..]].concat();
+        list.push((tokens[left].1, tokens[right].1));
+        if token.len() > 12 {
+            list.pop();
+        } else if !tokens.iter().any(|(known, _)| *known == token) {
+            parts.push(tokens.len());
+            tokens.push((token, tokens.len() as u32 * 3));
+        }
+    }
+    for at in (1..list.len()).rev().filter(|at| at % 5 == 0) {
+        list.swap(at, at / 2);
+    }
+    let mut order: Vec<u32> = tokens.iter().map(|(_, id)| *id).collect();
+    for at in 300..order.len() {
+        order.swap(at, at - at % 7);
+    }
+    let merges = if ranked {
+        Merges::Ranked(order)
+    } else {
+        Merges::List(list)
+    };
+    VocabSpec {
+        tokens,
+        extra: Vec::new(),
+        merges,
+        alphabet: Alphabet::Bytes,
+        ignore_merges: random.below(2) == 0,
+    }
+}
+
+pub(crate) fn encode_one(bpe: &Bpe, state: &mut EncodeState, piece: &str) -> Vec<u32> {
+    let mut out = Vec::new();
+    bpe.encode_pieces(One(piece.len()), piece, state, &mut out);
+    out
+}
+
+#[test]
+fn random_vocabularies_encode_as_the_reference() {
+    let alphabets: [&[&str]; 4] = [
+        &["a", "b"],
+        &["a", "b", "c", " "],
+        &["가", "나", "다", "a"],
+        &["中", "丬", "乭", "é", "😀"],
+    ];
+    let mut random = Random(0x5eed);
+    for round in 0..160 {
+        let letters = alphabets[round % alphabets.len()];
+        let joins = 10 + random.below(60);
+        let spec = byte_spec(&mut random, letters, joins, round % 8 < 4);
+        let bpe = Bpe::new(spec.clone()).unwrap();
+        let mut state = EncodeState::small(&bpe);
+        for _ in 0..60 {
+            let piece = random.piece(letters, 40);
+            let expected = reference::encode_piece(&spec, piece.as_bytes());
+            assert_eq!(
+                encode_one(&bpe, &mut state, &piece),
+                expected,
+                "round {round}, piece {piece:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn long_pieces_encode_as_the_reference() {
+    let mut random = Random(77);
+    for round in 0..12 {
+        let letters: &[&str] = if round % 2 == 0 {
+            &["a", "b"]
+        } else {
+            &["가", "나", "b"]
+        };
+        let spec = byte_spec(&mut random, letters, 40, round % 3 == 0);
+        let bpe = Bpe::new(spec.clone()).unwrap();
+        let mut state = EncodeState::small(&bpe);
+        let piece: String = (0..400)
+            .map(|_| letters[random.below(letters.len())])
+            .collect();
+        assert_eq!(
+            encode_one(&bpe, &mut state, &piece),
+            reference::encode_piece(&spec, piece.as_bytes())
+        );
+    }
+}
+
+fn char_spec(random: &mut Random, letters: &[&str], fallback: bool, fuse_unk: bool) -> VocabSpec {
+    let mut tokens: Vec<(Vec<u8>, u32)> = Vec::new();
+    for letter in &letters[..letters.len() - 1] {
+        tokens.push((letter.as_bytes().to_vec(), 1000 + tokens.len() as u32));
+    }
+    let mut list = Vec::new();
+    for _ in 0..40 {
+        let (left, right) = (random.below(tokens.len()), random.below(tokens.len()));
+        let token = [&tokens[left].0[..], &tokens[right].0[..]].concat();
+        list.push((tokens[left].1, tokens[right].1));
+        if !tokens.iter().any(|(known, _)| *known == token) {
+            tokens.push((token, 1000 + tokens.len() as u32));
+        }
+    }
+    let byte_tokens = fallback.then(|| Box::new(std::array::from_fn(|byte| byte as u32 + 3)));
+    let extra = (0..=255u8)
+        .map(|byte| (vec![byte], u32::from(byte) + 3))
+        .chain([(b"<unk>".to_vec(), 0)])
+        .collect();
+    let alphabet = Alphabet::Chars {
+        byte_tokens,
+        unk: Some(0),
+        fuse_unk,
+    };
+    VocabSpec {
+        tokens,
+        extra,
+        merges: Merges::List(list),
+        alphabet,
+        ignore_merges: false,
+    }
+}
+
+#[test]
+fn characters_with_fallback_encode_as_the_reference() {
+    let letters = ["a", "b", " ", "中", "乭", "😀"];
+    let mut random = Random(99);
+    for round in 0..80 {
+        let spec = char_spec(&mut random, &letters, round % 2 == 0, round % 4 < 2);
+        let bpe = Bpe::new(spec.clone()).unwrap();
+        let mut state = EncodeState::small(&bpe);
+        for _ in 0..40 {
+            let text = random.piece(&letters, 30);
+            let mut out = Vec::new();
+            bpe.encode_words(&text, WordCut::Runs, &mut state, &mut out);
+            assert_eq!(
+                out,
+                reference::encode_piece(&spec, text.as_bytes()),
+                "round {round}, text {text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn decoding_gives_the_text_back() {
+    let mut random = Random(5);
+    let spec = byte_spec(&mut random, &["a", "é", " "], 50, true);
+    let bpe = Bpe::new(spec).unwrap();
+    let mut state = EncodeState::small(&bpe);
+    let text = "aéé aaé é a".repeat(9);
+    let mut bytes = Vec::new();
+    bpe.decode_into(&encode_one(&bpe, &mut state, &text), &mut bytes)
+        .unwrap();
+    assert_eq!(bytes, text.as_bytes());
+    assert!(bpe.decode_into(&[1 << 20], &mut bytes).is_err());
+}
+
+#[test]
+fn broken_vocabularies_are_refused() {
+    let mut random = Random(5);
+    let good = byte_spec(&mut random, &["a", "b"], 5, false);
+    let refused = |change: &dyn Fn(&mut VocabSpec)| {
+        let mut spec = good.clone();
+        change(&mut spec);
+        Bpe::new(spec)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    assert!(refused(&|spec| spec.tokens.push((b"z".to_vec(), u32::MAX))).contains("too large"));
+    assert!(refused(&|spec| spec.tokens.push((b"zz".to_vec(), 97))).contains("twice"));
+    assert!(refused(&|spec| drop(spec.tokens.remove(97))).contains("0x61"));
+    assert!(refused(&|spec| spec.merges = Merges::List(vec![(1, 2)])).contains("no token"));
+    assert!(refused(&|spec| spec.merges = Merges::Ranked(vec![9999])).contains("9999"));
+}

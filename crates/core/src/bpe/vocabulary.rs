@@ -1,0 +1,143 @@
+//! Token bytes by id and id by token bytes.
+
+use super::hash::hash_bytes;
+use super::NONE;
+use crate::{Error, Result};
+
+/// Ids at or above this are refused: tables are indexed by id, and a stray id of 2^32-1 must not become
+/// a giant allocation. The largest production vocabularies end near 2^18.
+pub(crate) const ID_LIMIT: u32 = 1 << 24;
+
+/// Bytes after the last token that a decoder may read (never use): it copies in fixed strides.
+pub(crate) const ARENA_SLACK: usize = 16;
+
+/// Where a token's bytes lie in the arena; `len == NONE` marks an id that no token has.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+/// All tokens of a tokenizer: `bytes_of(15339) -> b"hello"`, `id_of(b"hello") -> 15339`.
+pub struct Vocabulary {
+    arena: Vec<u8>,
+    entries: Vec<Entry>,
+    /// Open addressing over hashes of token bytes; only tokens that text can become are in it.
+    slots: Vec<u32>,
+    count: usize,
+}
+
+impl Vocabulary {
+    /// Builds both directions. `extra` tokens decode but are not found by their bytes unless the
+    /// bytes are otherwise unknown.
+    pub(crate) fn new(tokens: &[(Vec<u8>, u32)], extra: &[(Vec<u8>, u32)]) -> Result<Self> {
+        let all = || tokens.iter().chain(extra);
+        let limit = all()
+            .map(|(_, id)| *id)
+            .max()
+            .map_or(0, |id| u64::from(id) + 1);
+        if limit > u64::from(ID_LIMIT) {
+            return Err(Error::Tokenizer(format!(
+                "token id {} is too large: ids must be below {ID_LIMIT}; renumber the vocabulary",
+                limit - 1
+            )));
+        }
+        let bytes: usize = all().map(|(token, _)| token.len()).sum();
+        if bytes > (u32::MAX as usize) - ARENA_SLACK {
+            return Err(Error::Tokenizer(format!(
+                "the tokens hold {bytes} bytes together, expected less than 4 GiB"
+            )));
+        }
+        let count = tokens.len() + extra.len();
+        let mut vocabulary = Self {
+            arena: Vec::with_capacity(bytes + ARENA_SLACK),
+            entries: vec![
+                Entry {
+                    start: 0,
+                    len: NONE
+                };
+                limit as usize
+            ],
+            slots: vec![NONE; (count * 2 + 2).next_power_of_two()],
+            count,
+        };
+        for (token, id) in all() {
+            vocabulary.add(token, *id)?;
+        }
+        vocabulary.arena.resize(bytes + ARENA_SLACK, 0);
+        Ok(vocabulary)
+    }
+
+    fn add(&mut self, token: &[u8], id: u32) -> Result<()> {
+        let entry = &mut self.entries[id as usize];
+        if entry.len != NONE {
+            let first = *entry;
+            let first = &self.arena[first.start as usize..][..first.len as usize];
+            return Err(Error::Tokenizer(format!(
+                "token id {id} is given twice, to {:?} and to {:?}; ids must be unique",
+                String::from_utf8_lossy(first),
+                String::from_utf8_lossy(token)
+            )));
+        }
+        *entry = Entry {
+            start: self.arena.len() as u32,
+            len: token.len() as u32,
+        };
+        self.arena.extend_from_slice(token);
+        let slot = self.slot_of(token);
+        if self.slots[slot] == NONE {
+            self.slots[slot] = id;
+        }
+        Ok(())
+    }
+
+    /// The slot that holds `token`, or the empty one where it belongs.
+    fn slot_of(&self, token: &[u8]) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = hash_bytes(token) as usize & mask;
+        while self.slots[slot] != NONE && self.bytes_of(self.slots[slot]) != Some(token) {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    /// The bytes of a token, or `None` for an id in a hole or beyond the end.
+    pub fn bytes_of(&self, id: u32) -> Option<&[u8]> {
+        let entry = self.entries.get(id as usize)?;
+        if entry.len == NONE {
+            return None;
+        }
+        self.arena
+            .get(entry.start as usize..)?
+            .get(..entry.len as usize)
+    }
+
+    /// The id of the token with exactly these bytes.
+    pub fn id_of(&self, token: &[u8]) -> Option<u32> {
+        let id = self.slots[self.slot_of(token)];
+        (id != NONE).then_some(id)
+    }
+
+    /// One more than the largest id.
+    pub fn id_limit(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many ids have a token.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are no tokens at all.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(crate) fn arena(&self) -> &[u8] {
+        &self.arena
+    }
+}
