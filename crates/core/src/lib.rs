@@ -5,6 +5,7 @@
 
 pub mod bpe;
 pub mod error;
+pub mod packing;
 pub mod stop;
 
 pub use error::{Error, Result};

@@ -2,11 +2,13 @@
 
 #[allow(dead_code)]
 mod error;
+mod packing;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    packing::register(module)?;
     Ok(())
 }

@@ -1,1 +1,1 @@
-"""Token ids to rows, as pure functions."""
+"""Token ids to rows: pure functions over flat `(ids, offsets)`, no file and no configuration object."""

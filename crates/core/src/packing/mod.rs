@@ -1,0 +1,27 @@
+//! Loops over flat `(ids, offsets)` that `NumPy` has no single pass for: framing documents with BOS and
+//! EOS, copying segments into rows, best-fit packing, and hashing texts.
+
+mod best_fit;
+mod copy;
+mod frame;
+mod hash;
+
+pub use best_fit::best_fit;
+pub use copy::copy_segments;
+pub use frame::frame;
+pub use hash::hash_texts;
+
+use crate::{Error, Result};
+
+/// Checks that `offsets` start at or above 0, never decrease, and end within `length` items.
+fn check_offsets(offsets: &[i64], length: usize) -> Result<()> {
+    let in_order = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+    let first = offsets.first().copied().unwrap_or(-1);
+    let last = offsets.last().copied().unwrap_or(-1);
+    if in_order && first >= 0 && usize::try_from(last).is_ok_and(|last| last <= length) {
+        return Ok(());
+    }
+    Err(Error::Input(format!(
+        "offsets must start at 0 or above, never decrease and end at {length} at most; they go from {first} to {last}"
+    )))
+}

@@ -1,0 +1,133 @@
+//! Flat `(ids, offsets)` in, flat arrays out: framing, copying segments, best-fit packing, hashing texts.
+#![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
+
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use tokenmill_core::packing;
+use tokenmill_core::Result;
+
+use crate::error::{brief, detached};
+
+type Ids<'py, T> = PyReadonlyArray1<'py, T>;
+type Int64s<'py> = Bound<'py, PyArray1<i64>>;
+type Flat<'py, T> = (Bound<'py, PyArray1<T>>, Int64s<'py>);
+
+/// Adds the functions of this file to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(frame_documents, module)?)?;
+    module.add_function(wrap_pyfunction!(copy_segments, module)?)?;
+    module.add_function(wrap_pyfunction!(best_fit, module)?)?;
+    module.add_function(wrap_pyfunction!(hash_texts, module)?)
+}
+
+fn frame_as<'py, I, O>(
+    py: Python<'py>,
+    ids: &Ids<'py, I>,
+    offsets: &Ids<'py, i64>,
+    bos: Option<u32>,
+    eos: Option<u32>,
+) -> PyResult<Flat<'py, O>>
+where
+    I: Element + Copy + Into<u32> + Sync,
+    O: Element + Copy + TryFrom<u32> + Send,
+{
+    let (ids, offsets) = (ids.as_slice()?, offsets.as_slice()?);
+    let narrow = |id: Option<u32>| {
+        id.map(|id| {
+            O::try_from(id)
+                .map_err(|_| tokenmill_core::Error::Input(format!("token id {id} does not fit")))
+        })
+        .transpose()
+    };
+    let (ids, offsets) = brief(py, || -> Result<(Vec<O>, Vec<i64>)> {
+        packing::frame(ids, offsets, narrow(bos)?, narrow(eos)?)
+    })?;
+    Ok((ids.into_pyarray(py), offsets.into_pyarray(py)))
+}
+
+/// Documents with BOS and EOS around them, as the type that is stored.
+#[pyfunction]
+#[pyo3(signature = (ids, offsets, bos, eos, wide))]
+fn frame_documents<'py>(
+    py: Python<'py>,
+    ids: &Bound<'py, PyAny>,
+    offsets: Ids<'py, i64>,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    wide: bool,
+) -> PyResult<(Bound<'py, PyAny>, Int64s<'py>)> {
+    if let Ok(ids) = ids.extract::<Ids<'py, u16>>() {
+        return if wide {
+            frame_as::<u16, u32>(py, &ids, &offsets, bos, eos).map(erase)
+        } else {
+            frame_as::<u16, u16>(py, &ids, &offsets, bos, eos).map(erase)
+        };
+    }
+    let Ok(ids) = ids.extract::<Ids<'py, u32>>() else {
+        return Err(PyTypeError::new_err(
+            "ids must be a flat uint16 or uint32 array",
+        ));
+    };
+    if wide {
+        frame_as::<u32, u32>(py, &ids, &offsets, bos, eos).map(erase)
+    } else {
+        frame_as::<u32, u16>(py, &ids, &offsets, bos, eos).map(erase)
+    }
+}
+
+fn erase<T: Element>((ids, offsets): Flat<'_, T>) -> (Bound<'_, PyAny>, Bound<'_, PyArray1<i64>>) {
+    (ids.into_any(), offsets)
+}
+
+fn copy_as<'py, T: Element + Copy + Sync + Send>(
+    py: Python<'py>,
+    ids: &Ids<'py, T>,
+    places: [&[i64]; 3],
+    mut out: PyReadwriteArray1<'py, T>,
+) -> PyResult<()> {
+    let (ids, out) = (ids.as_slice()?, out.as_slice_mut()?);
+    let [from, to, length] = places;
+    brief(py, || packing::copy_segments(ids, from, to, length, out))
+}
+
+/// Copies `ids[from:from + length]` to `out[to:to + length]` for every segment.
+#[pyfunction]
+fn copy_segments<'py>(
+    py: Python<'py>,
+    ids: &Bound<'py, PyAny>,
+    from_: Ids<'py, i64>,
+    to: Ids<'py, i64>,
+    length: Ids<'py, i64>,
+    out: &Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let places = [from_.as_slice()?, to.as_slice()?, length.as_slice()?];
+    if let Ok(ids) = ids.extract::<Ids<'py, u16>>() {
+        return copy_as(py, &ids, places, out.extract()?);
+    }
+    copy_as(py, &ids.extract::<Ids<'py, u32>>()?, places, out.extract()?)
+}
+
+/// The bin of every item and its place in it, best fit, longest first.
+#[pyfunction]
+fn best_fit<'py>(
+    py: Python<'py>,
+    lengths: Ids<'py, i64>,
+    capacity: i64,
+) -> PyResult<(Int64s<'py>, Int64s<'py>)> {
+    let lengths = lengths.as_slice()?;
+    let (bins, places) = brief(py, || packing::best_fit(lengths, capacity))?;
+    Ok((bins.into_pyarray(py), places.into_pyarray(py)))
+}
+
+/// XXH3-128 of every text, as (low, high) pairs in one flat array.
+#[pyfunction]
+fn hash_texts<'py>(
+    py: Python<'py>,
+    data: Ids<'py, u8>,
+    offsets: Ids<'py, i64>,
+) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
+    let hashes = detached(py, |stop| packing::hash_texts(data, offsets, stop))?;
+    Ok(hashes.into_pyarray(py))
+}
