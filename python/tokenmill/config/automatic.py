@@ -20,7 +20,10 @@ def measured(machine: Machine) -> dict[str, tuple[Any, Origin]]:
     free = f"{memory.available / GB:.1f} GB {memory.reason}"
     return {
         "execution.threads": (machine.cores.usable, Origin("automatic", machine.cores.reason)),
-        "execution.memory_budget": (machine.memory_budget, Origin("automatic", f"{free}, an eighth of it")),
+        "execution.memory_budget": (
+            machine.memory_budget,
+            Origin("automatic", f"an eighth of {free}, 512 MiB at most"),
+        ),
     }
 
 

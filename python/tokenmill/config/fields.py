@@ -49,18 +49,24 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
+def _switch(value: Any) -> Any:
+    """`--eos false` means no token, not a token of that name."""
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
+
+
 def _upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-Positive = Annotated[int, BeforeValidator(_whole), Field(gt=0)]
-NonNegative = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
-Seconds = Annotated[float, BeforeValidator(_whole), Field(gt=0)]
+# The bound stands next to the type, so that JSON Schema shows it as its own word.
+Positive = Annotated[int, Field(gt=0), BeforeValidator(_whole)]
+NonNegative = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(_whole)]
 Size = Annotated[
     int,
+    Field(gt=0),
     BeforeValidator(_whole),
     BeforeValidator(parse_size),
-    Field(gt=0),
     WithJsonSchema(
         {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\s*\d"}]}
     ),
@@ -70,6 +76,7 @@ Names = Annotated[
     BeforeValidator(_listed),
     WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
 ]
+Marker = Annotated[str | int | bool | None, BeforeValidator(_switch)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 OnError = Literal["fail", "skip", "replace"]
 Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]

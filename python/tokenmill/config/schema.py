@@ -14,6 +14,7 @@ from tokenmill.config.fields import (
     Column,
     Format,
     Level,
+    Marker,
     Names,
     NonNegative,
     OnError,
@@ -123,9 +124,9 @@ class PackingConfig(Section):
     """Tokens in a row."""
     overlap: NonNegative = 0
     """Tokens that a window shares with the one before; below context_length."""
-    bos: str | int | bool | None = None
+    bos: Marker = None
     """A token before each document; left out: as the tokenizer says."""
-    eos: str | int | bool | None = None
+    eos: Marker = None
     """A token after each document; left out: as the tokenizer says."""
     pad_token: str | int | None = None
     """What fills a row."""

@@ -1,48 +1,14 @@
 """Precedence, provenance, and the settings that users bring from elsewhere."""
 
+from pathlib import Path
+
 import pytest
 
 from tokenmill.config.resolve import from_options, resolve
 from tokenmill.errors import ConfigError
 
-AUTOMATIC = """\
-tokenizer:
-  tokenizer_name: "meta-llama/Llama-2-7b-hf"  # Fast tokenizer
-  context_length: 4096
-  overlap: 256
-  batch_size: 6000  # Optional, uses intelligent defaults
-  # num_proc: null  # Auto-detected based on tokenizer type
-  show_progress: true
-"""
-MANUAL = """\
-tokenizer:
-  tokenizer_name: "some-custom-tokenizer"
-  context_length: 2048
-  overlap: 128
-  batch_size: 4000  # Custom batch size
-  num_proc: 8       # Force specific process count (slow tokenizers only)
-  show_progress: true
-"""
-DEBUG = """\
-tokenizer:
-  tokenizer_name: "meta-llama/Llama-2-7b-hf"
-  context_length: 1024
-  overlap: 64
-  batch_size: 100   # Small batches for debugging
-  num_proc: 1       # Force single process
-  show_progress: true
-"""
-LOUD = """\
-tokenizer:
-  verbose_level: DEBUG  # Enable debug logging
-  show_progress: true   # Show progress bars
-"""
-TUNED = """\
-tokenizer:
-  batch_size: 8000      # Large batches for high-memory systems
-  num_proc: 16          # High core count systems (slow tokenizers)
-  show_progress: false  # Disable for non-interactive environments
-"""
+# Settings files of existing projects, word for word.
+FILES = Path(__file__).parent / "files"
 
 
 @pytest.fixture
@@ -56,16 +22,15 @@ def job(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("name", "expected"),
     [
-        (AUTOMATIC, (4096, 256, 6000, None)),
-        (MANUAL, (2048, 128, 4000, 8)),
-        (DEBUG, (1024, 64, 100, 1)),
+        ("automatic", (4096, 256, 6000, None)),
+        ("manual", (2048, 128, 4000, 8)),
+        ("debug", (1024, 64, 100, 1)),
     ],
-    ids=["automatic", "manual", "debug"],
 )
-def test_existing_yaml_files_are_valid_as_they_stand(job, text, expected):
-    config = resolve(job(text), environ={}).config
+def test_existing_yaml_files_are_valid_as_they_stand(name, expected):
+    config = resolve(FILES / f"{name}.yaml", environ={}).config
     found = (
         config.packing.context_length,
         config.packing.overlap,
@@ -77,9 +42,9 @@ def test_existing_yaml_files_are_valid_as_they_stand(job, text, expected):
     assert config.execution.show_progress is True
 
 
-def test_partial_yaml_files_are_valid_as_they_stand(job):
-    assert resolve(job(LOUD), environ={}).config.execution.verbose_level == "DEBUG"
-    tuned = resolve(job(TUNED), environ={}).config.execution
+def test_partial_yaml_files_are_valid_as_they_stand():
+    assert resolve(FILES / "loud.yaml", environ={}).config.execution.verbose_level == "DEBUG"
+    tuned = resolve(FILES / "tuned.yaml", environ={}).config.execution
     assert (tuned.batch_size, tuned.num_proc, tuned.show_progress) == (8000, 16, False)
 
 
@@ -229,6 +194,6 @@ def test_an_unknown_option_names_the_nearest():
         from_options(contxt_length=8, environ={})
 
 
-def test_a_file_named_by_the_environment(job):
-    environ = {"TOKENMILL_CONFIG": str(job(DEBUG))}
+def test_a_file_named_by_the_environment():
+    environ = {"TOKENMILL_CONFIG": str(FILES / "debug.yaml")}
     assert resolve(environ=environ).config.packing.context_length == 1024

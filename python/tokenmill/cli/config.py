@@ -1,0 +1,106 @@
+"""`tokenmill config init|schema|show`: write a settings file, explain it, say who set each value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tokenmill.errors import ConfigError
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  tokenmill config init job.yaml
+  tokenmill config show job.yaml --set num_proc=8
+  tokenmill config schema > tokenmill.schema.json"""
+)
+def command() -> None:
+    """Write, explain and show settings."""
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  tokenmill config init
+  tokenmill config init job.yaml --force
+  tokenmill config init -"""
+)
+@click.argument("path", default="tokenmill.yaml")
+@click.option("--force", is_flag=True, help="Write over an existing file.")
+def init(path: str, *, force: bool) -> None:
+    """Write a commented settings file to PATH (default tokenmill.yaml; - is stdout)."""
+    from tokenmill.config.describe import template
+
+    if path == "-":
+        click.echo(template())
+        return
+    target = Path(path)
+    try:
+        with target.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(template(target.name))
+    except FileExistsError:
+        raise ConfigError(f"{target} exists already; write over it with --force") from None
+    except OSError as error:
+        raise ConfigError(f"cannot write {target}: {error.strerror}") from error
+    click.echo(f"wrote {target}; next: edit it, then tokenmill prepare --config {target}")
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  tokenmill config schema > tokenmill.schema.json
+  tokenmill config schema --table"""
+)
+@click.option("--table", is_flag=True, help="A Markdown table instead of JSON Schema.")
+def schema(*, table: bool) -> None:
+    """Print the JSON Schema of a settings file."""
+    from tokenmill.config import describe
+
+    click.echo(describe.table() if table else json.dumps(describe.json_schema(), indent=2))
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  tokenmill config show
+  tokenmill config show job.yaml --set context_length=2048 --all
+  DATASET_NUM_PROC=16 tokenmill config show --json"""
+)
+@click.argument("file", required=False)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As if given as a flag.")
+@click.option("--all", "everything", is_flag=True, help="Also what is at its default.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
+    """Print each value and who set it: flag, environment, file, automatic (and from what), default."""
+    from tokenmill.config.resolve import resolve
+
+    resolved = resolve(file, dict(map(_pair, settings)))
+    rows = [
+        {"name": name, "value": resolved.value(name), "origin": origin.kind, "place": origin.place}
+        for name, origin in resolved.origins.items()
+    ]
+    if as_json:
+        click.echo(json.dumps({"settings": rows, "warnings": list(resolved.warnings)}, indent=2))
+        return
+    for row in rows:
+        if everything or row["origin"] != "default":
+            click.echo(_line(row))
+    for warning in resolved.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text}: expected KEY=VALUE, e.g. --set num_proc=8")
+    return key.strip(), value.strip()
+
+
+def _line(row: dict[str, Any]) -> str:
+    value = "automatic" if row["value"] is None else json.dumps(row["value"])
+    told = row["origin"] + (f": {row['place']}" if row["place"] else "")
+    return f"{row['name']:32} {value:28} {told}"

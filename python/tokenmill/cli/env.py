@@ -1,0 +1,44 @@
+"""`tokenmill env`: export lines for this machine, each with its reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tokenmill.config.exports import Profile
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  eval "$(tokenmill env)"
+  tokenmill env --profile laptop
+  tokenmill env --json"""
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["auto", "server", "workstation", "laptop"]),
+    default="auto",
+    show_default=True,
+    help="How much of the machine is yours; auto goes by cores and memory.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(profile: Profile, *, as_json: bool) -> None:
+    """Print export lines for this machine, for eval, with the reason for each as a comment."""
+    from tokenmill.config.exports import exports, profile_of
+    from tokenmill.hardware.machine import measure
+
+    machine = measure(os.environ)
+    lines = exports(machine, profile)
+    chosen = profile_of(machine) if profile == "auto" else profile
+    if as_json:
+        click.echo(json.dumps({"profile": chosen, "exports": [asdict(line) for line in lines]}, indent=2))
+        return
+    click.echo(f'# profile {chosen}; use it with: eval "$(tokenmill env --profile {chosen})"')
+    for line in lines:
+        click.echo(str(line))

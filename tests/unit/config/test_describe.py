@@ -1,0 +1,123 @@
+"""The schema as JSON Schema, as a commented file and as a table; export lines for a shell."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tokenmill.cli.config import command
+from tokenmill.cli.env import command as env_command
+from tokenmill.config.describe import json_schema, table, template
+from tokenmill.config.exports import exports, profile_of
+from tokenmill.config.names import KEYS
+from tokenmill.config.resolve import resolve
+from tokenmill.errors import ConfigError
+from tokenmill.hardware.cpu import Cores
+from tokenmill.hardware.machine import Machine
+from tokenmill.hardware.memory import GB, Memory
+
+FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "files").iterdir())]
+
+
+@pytest.mark.parametrize("text", [*FILES, template(), "execution:\n  memory_budget: 2GB\n  threads: null\n"])
+def test_json_schema_accepts_what_we_accept(text):
+    jsonschema.validate(yaml.safe_load(text), json_schema())
+
+
+@pytest.mark.parametrize(
+    "text", ["tokenizer: {bach_size: 3}", "tokenizer: {batch_size: 0}", "output: {format: jpeg}"]
+)
+def test_json_schema_refuses_what_we_refuse(text):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), json_schema())
+
+
+def test_template_is_valid_and_changes_nothing_else(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(template(), encoding="utf-8")
+    given = {name for name, origin in resolve(path, environ={}).origins.items() if origin.kind == "file"}
+    assert given == {"source.inputs", "tokenizer.tokenizer_name", "output.path"}
+
+
+def test_uncommented_template_is_all_defaults(tmp_path):
+    text = re.sub(r"^  # ([a-z_]+: )", r"  \1", template(), flags=re.MULTILINE)
+    path = tmp_path / "job.yaml"
+    path.write_text(text, encoding="utf-8")
+    config, default = resolve(path, environ={}).config, resolve(environ={}).config
+    assert config.filter == default.filter
+    assert config.packing == default.packing
+    assert config.output.model_copy(update={"path": None}) == default.output
+    assert config.source.model_copy(update={"inputs": ()}) == default.source
+
+
+def test_table_has_every_key_with_its_meaning():
+    rows = [line for line in table().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(KEYS)
+    assert all(len(row.split(" | ")) == 4 and not row.endswith("|  |") for row in rows)
+
+
+def test_config_init_show_and_schema(tmp_path):
+    run = CliRunner()
+    path = tmp_path / "job.yaml"
+    assert run.invoke(command, ["init", str(path)]).exit_code == 0
+    again = run.invoke(command, ["init", str(path)])
+    assert isinstance(again.exception, ConfigError)
+    shown = run.invoke(
+        command, ["show", str(path), "--set", "num_proc=1", "--json"], env={"DATASET_BATCH_SIZE": "77"}
+    )
+    rows = {row["name"]: row for row in json.loads(shown.stdout)["settings"]}
+    assert rows["execution.num_proc"]["origin"] == "flag"
+    assert rows["execution.batch_size"] == {
+        "name": "execution.batch_size",
+        "value": 77,
+        "origin": "environment",
+        "place": "DATASET_BATCH_SIZE=77",
+    }
+    assert rows["output.path"]["place"].startswith(f"{path}:")
+    assert rows["execution.threads"]["origin"] == "automatic"
+    assert "automatic: " in run.invoke(command, ["show"]).stdout
+    assert json.loads(run.invoke(command, ["schema"]).stdout)["title"] == "tokenmill"
+
+
+def machine(usable, gigabytes, ranks=1):
+    cores = Cores(usable, usable, usable, None, ranks, f"{usable} on this host")
+    return Machine(cores, Memory(gigabytes * GB, gigabytes * GB, None, "free on this host"))
+
+
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "profile", "batch"),
+    [
+        (48, 256, "server", "20000"),
+        (16, 64, "workstation", "20000"),
+        (8, 32, "laptop", "10000"),
+        (4, 3, "laptop", "500"),
+    ],
+)
+def test_profiles(cores, gigabytes, profile, batch):
+    here = machine(cores, gigabytes)
+    assert profile_of(here) == profile
+    values = {line.name: line.value for line in exports(here)}
+    assert values["DATASET_BATCH_SIZE"] == batch
+    assert values["RAYON_NUM_THREADS"] == str(cores - 1 if profile == "laptop" else cores)
+    assert (values["OMP_PROC_BIND"], values["OMP_PLACES"]) == ("close", "cores")
+
+
+def test_env_lines_survive_eval_and_are_settings():
+    printed = CliRunner().invoke(env_command, ["--profile", "server"]).stdout
+    assert all(line.startswith("#") or "  # " in line for line in printed.splitlines())
+    script = 'eval "$1"; echo "$DATASET_NUM_PROC $RAYON_NUM_THREADS $TOKENIZERS_PARALLELISM $OMP_PLACES"'
+    shell = subprocess.run(["sh", "-c", script, "sh", printed], capture_output=True, text=True, check=True)
+    processes, threads, parallelism, places = shell.stdout.split()
+    assert (parallelism, places) == ("true", "cores")
+    environ = {
+        "DATASET_NUM_PROC": processes,
+        "RAYON_NUM_THREADS": threads,
+        "TOKENIZERS_PARALLELISM": parallelism,
+    }
+    assert resolve(environ=environ).config.execution.threads == int(threads) <= (os.cpu_count() or 1)
