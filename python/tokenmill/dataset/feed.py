@@ -6,8 +6,7 @@ counts what it has handed over; the torch adapter stands on it.
 
 from __future__ import annotations
 
-from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tokenmill.dataset.order import Order
 from tokenmill.dataset.prefetch import ahead
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 STATE_VERSION = 1
 Batch = dict[str, Any]
+T = TypeVar("T")
 
 
 class RowSource(Protocol):
@@ -85,26 +85,34 @@ class Feed:
         return self.share.count(self.position, self._end, self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
+        return self.deliver(self.batches())
+
+    def deliver(self, made: Iterator[T]) -> Iterator[T]:
+        """Hand over what `batches` made, here or in other processes, and count it."""
         start, end, order = self.position, self._end, self.order
-        made = self.batches(start, end, order)
         try:
-            for done in count(1):
-                batch = next(made, None)
-                if batch is None:
-                    break
+            for done, batch in enumerate(made, 1):
                 self.position = after(start, end, done, self.batch_size, self.share.world_size)
                 yield batch
         finally:
-            made.close()
+            # A generator may have a thread behind it; torch's iterator looks after its own workers.
+            getattr(made, "close", int)()
         self.order, self.position = order.next_epoch(), 0
 
-    def batches(self, start: int, end: int, order: Order) -> Iterator[Batch]:
-        """The batches of this share between two positions; changes no state."""
+    def batches(self, share: Share | None = None, prefetch: int | None = None) -> Iterator[Batch]:
+        """The batches that are left of the epoch; changes no state."""
+        order, depth = self.order, self.prefetch if prefetch is None else prefetch
         made = (
             self.source.gather(order.rows(positions), order.epoch)
-            for positions in self.share.batches(start, end, self.batch_size)
+            for positions in (share or self.share).batches(self.position, self._end, self.batch_size)
         )
-        return ahead(made, self.prefetch) if self.prefetch else made
+        return ahead(made, depth) if depth else made
+
+    def to_torch(self, num_workers: int = 0, **options: Any) -> Any:
+        """A loader of torch tensors over the same batches; see `dataset.torch.Loader`."""
+        from tokenmill.dataset.torch import Loader
+
+        return Loader(self, num_workers, **options)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the whole run is: equal on every rank that has had the same number of batches."""
@@ -144,7 +152,9 @@ def restored(source: RowSource, seed: int | None, state: Mapping[str, Any]) -> t
         )
     order = Order(list(state["ends"]), seed=seed, epoch=state["epoch"])
     if not 0 <= state["position"] <= len(order) or len(order) > len(source):
-        raise DatasetError(f"the state is at row {state['position']} of {len(order)}; there are {len(source)}")
+        raise DatasetError(
+            f"the state is at row {state['position']} of {len(order)}; there are {len(source)}"
+        )
     return order.grown(len(source)), state["position"]
 
 

@@ -1,0 +1,129 @@
+"""The mapped files of a dataset's shards: nothing is touched before it is read, and nothing is copied.
+
+Opening looks at sizes only, so it costs a few microseconds per file whatever is in them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from collections import deque
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.dataset.index import map_offsets, map_segments
+from tokenmill.errors import DatasetError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tokenmill.dataset.manifest import Manifest
+    from tokenmill.dataset.receipt import ShardEntry
+
+Tokens = np.ndarray[Any, np.dtype[Any]]
+
+
+class Shards:
+    """The shards of one manifest, side by side as one long run of tokens."""
+
+    def __init__(self, root: Path, manifest: Manifest) -> None:
+        self.root = root
+        self.manifest = manifest
+        self.dtype = np.dtype(manifest.dtype).newbyteorder("<")
+        self.entries = manifest.shards
+        self.token_starts = [0, *accumulate(entry.tokens for entry in self.entries)]
+        self.num_tokens = self.token_starts[-1]
+        self._tokens: list[Tokens | None] = [None] * len(self.entries)
+        self._indexes: dict[str, NDArray[np.uint64]] = {}
+        # A Python mmap keeps a file descriptor; a training job needs some for itself.
+        self._mapped: deque[int] = deque()
+        self._most_mapped = max(64, _descriptor_limit() // 2)
+
+    def check_sizes(self) -> None:
+        """Raise for the first file that is missing or has not the size that the manifest promises."""
+        for shard in self.entries:
+            for entry in shard.files:
+                path = os.path.join(self.root, entry.path)  # noqa: PTH118 - pathlib is 10x slower here
+                try:
+                    size = os.stat(path).st_size  # noqa: PTH116
+                except FileNotFoundError:
+                    raise DatasetError(
+                        f"{path} is missing: the manifest lists it with {entry.bytes} bytes. "
+                        "Copy the dataset again, or run the prepare command again"
+                    ) from None
+                if size != entry.bytes:
+                    raise DatasetError(
+                        f"{path} has {size} bytes, the manifest promises {entry.bytes}: the shard is "
+                        "damaged or half copied. Copy it again, or run the prepare command again"
+                    )
+
+    def tokens(self, index: int) -> Tokens:
+        """All token ids of one shard, mapped on first use."""
+        found = self._tokens[index]
+        if found is None:
+            found = self._map(index)
+        return found
+
+    def _map(self, index: int) -> Tokens:
+        entry = self.entries[index].file("tokens")
+        if not entry.bytes:
+            return np.empty(0, dtype=self.dtype)
+        with Path(self.root, entry.path).open("rb") as file:
+            buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        tokens = np.frombuffer(buffer, dtype=self.dtype)
+        self._tokens[index] = tokens
+        self._mapped.append(index)
+        if len(self._mapped) > self._most_mapped:
+            self._tokens[self._mapped.popleft()] = None
+        return tokens
+
+    def locate(self, token: int) -> tuple[int, int]:
+        """The shard that holds this token of the dataset, and the token's place within it."""
+        # Of shards that start at the same token all but the last are empty, and that is the one found.
+        index = bisect_right(self.token_starts, token) - 1
+        return index, token - self.token_starts[index]
+
+    def read(self, start: int, length: int) -> Tokens:
+        """Tokens `start..start + length` of the dataset; a view unless it crosses into another shard."""
+        index, local = self.locate(start)
+        part = self.tokens(index)[local : local + length]
+        if len(part) == length:
+            return part
+        parts = [part]
+        missing = length - len(part)
+        while missing:
+            index += 1
+            parts.append(self.tokens(index)[:missing])
+            missing -= len(parts[-1])
+        return np.concatenate(parts)
+
+    def offsets(self, entry: ShardEntry) -> NDArray[np.uint64]:
+        """Where each document of a shard begins in its tokens, and the end of the last."""
+        return self._index(entry, "offsets")
+
+    def segments(self, entry: ShardEntry) -> NDArray[np.uint64]:
+        """Which stretch of which document lies where: rows of (document, start, position, length)."""
+        return self._index(entry, "segments")
+
+    def _index(self, entry: ShardEntry, role: str) -> NDArray[np.uint64]:
+        found = self._indexes.get(entry.name)
+        if found is None:
+            path = self.root / entry.file(role).path
+            found = np.asarray(map_offsets(path) if role == "offsets" else map_segments(path))
+            if len(self._indexes) >= self._most_mapped:
+                del self._indexes[next(iter(self._indexes))]
+            self._indexes[entry.name] = found
+        return found
+
+
+def _descriptor_limit() -> int:
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit on maps
+        return 8192
+    soft: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return soft if soft > 0 else 1 << 20

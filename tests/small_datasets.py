@@ -1,0 +1,89 @@
+"""Small datasets written straight in the format of docs/format.md, for tests of readers."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from tokenmill.dataset.account import Account
+from tokenmill.dataset.index import OFFSETS_MAGIC, SEGMENTS_MAGIC, header
+from tokenmill.dataset.manifest import Manifest, PackingIdentity, TokenizerIdentity, save_manifest
+from tokenmill.dataset.receipt import FileEntry, ShardEntry
+
+VOCAB = 1000
+
+
+def write_documents(root, shards, *, dtype="uint16", eos_id=0, pad_id=None):
+    """`shards`: a list of shards, each a list of documents, each a list of ids."""
+    root = Path(root)
+    entries = [_documents_shard(root, number, documents, dtype) for number, documents in enumerate(shards)]
+    return _publish(root, entries, PackingIdentity("stream", eos_id=eos_id, pad_id=pad_id), dtype)
+
+
+def write_rows(root, shards, context_length, *, dtype="uint16", pad_id=0, mode="bestfit"):
+    """`shards`: a list of shards, each a list of rows, each a list of (document, start, ids)."""
+    root = Path(root)
+    entries = [
+        _rows_shard(root, number, rows, context_length, dtype, pad_id) for number, rows in enumerate(shards)
+    ]
+    return _publish(root, entries, PackingIdentity(mode, context_length=context_length, pad_id=pad_id), dtype)
+
+
+def numbered(root, tokens, *, shards=3, document=7, dtype="uint32"):
+    """A stream dataset whose tokens are 0, 1, 2, ...: a row tells where it was cut."""
+    ids = np.arange(tokens)
+    parts = list(np.array_split(ids, shards))
+    return write_documents(
+        root,
+        [[part[i : i + document].tolist() for i in range(0, len(part), document)] for part in parts],
+        dtype=dtype,
+    )
+
+
+def _documents_shard(root, number, documents, dtype):
+    name = f"{number:05}-{number:016x}"
+    lengths = [len(document) for document in documents]
+    flat = (
+        np.concatenate([np.asarray(d, dtype=dtype) for d in documents]) if documents else np.empty(0, dtype)
+    )
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype("<u8")
+    files = (
+        _file(root, "tokens", f"shards/{name}.bin", flat.tobytes()),
+        _file(
+            root, "offsets", f"shards/{name}.idx", header(OFFSETS_MAGIC, len(documents)) + offsets.tobytes()
+        ),
+    )
+    return ShardEntry(name, f"{number:064x}", len(documents), len(flat), 0, files)
+
+
+def _rows_shard(root, number, rows, context_length, dtype, pad_id):
+    name = f"{number:05}-{number:016x}"
+    table = np.full((len(rows), context_length), pad_id, dtype=dtype)
+    segments, documents = [], set()
+    for index, row in enumerate(rows):
+        place = 0
+        for document, start, ids in row:
+            table[index, place : place + len(ids)] = ids
+            segments.append((document, start, index * context_length + place, len(ids)))
+            documents.add(document)
+            place += len(ids)
+    body = np.array(segments, dtype="<u8").reshape(-1, 4)
+    files = (
+        _file(root, "tokens", f"shards/{name}.bin", table.tobytes()),
+        _file(root, "segments", f"shards/{name}.seg", header(SEGMENTS_MAGIC, len(body)) + body.tobytes()),
+    )
+    return ShardEntry(name, f"{number:064x}", len(documents), table.size, len(rows), files)
+
+
+def _file(root, role, path, content):
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_bytes(content)
+    return FileEntry(role, path, len(content), hashlib.sha256(content).hexdigest())
+
+
+def _publish(root, entries, packing, dtype):
+    tokenizer = TokenizerIdentity("numbers", "0" * 64, VOCAB)
+    save_manifest(
+        root, Manifest("tokenmill", dtype, tokenizer, packing, {}, Account(), (), (), tuple(entries))
+    )
+    return root

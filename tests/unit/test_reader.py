@@ -1,0 +1,144 @@
+"""Opening and reading a dataset: documents, rows across shards, boundaries, and what is refused."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import tokenmill
+from small_datasets import numbered, write_documents, write_rows
+from tokenmill.errors import ConfigError, DatasetError
+
+DOCUMENTS = [[[1, 2, 3], [4, 5]], [], [[]], [[6], [], [7, 8, 9, 10]]]
+
+
+@pytest.fixture
+def stream(tmp_path):
+    return tokenmill.open(write_documents(tmp_path / "data", DOCUMENTS))
+
+
+def test_documents(stream):
+    assert len(stream) == 6
+    assert [document.tolist() for document in stream] == [[1, 2, 3], [4, 5], [], [6], [], [7, 8, 9, 10]]
+    assert stream[-1].tolist() == [7, 8, 9, 10]
+    with pytest.raises(IndexError):
+        stream[6]
+
+
+def test_rows_cross_shards(stream):
+    rows = stream.rows(4)
+    assert [row.tolist() for row in rows] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    assert rows.dropped_tokens == 2
+    padded = stream.rows(4, tail="pad", pad_id=99)
+    assert [row.tolist() for row in padded][-1] == [9, 10, 99, 99]
+    assert [row.tolist() for row in stream.rows(4, 2)] == [
+        [1, 2, 3, 4],
+        [3, 4, 5, 6],
+        [5, 6, 7, 8],
+        [7, 8, 9, 10],
+    ]
+
+
+def test_a_row_is_a_view_of_the_file(tmp_path):
+    rows = tokenmill.open(numbered(tmp_path / "data", 100, shards=1)).rows(10)
+    row = rows[3]
+    assert not row.flags.owndata
+    assert not row.flags.writeable
+    assert row.tolist() == list(range(30, 40))
+
+
+def test_boundaries(stream):
+    columns = ("position_ids", "document_ids", "cu_seqlens", "labels", "attention_mask")
+    rows = stream.rows(4, tail="pad", pad_id=99, columns=columns)
+    batch = rows.gather(np.array([0, 1, 2]))
+    assert batch["position_ids"].tolist() == [[0, 1, 2, 0], [0, 0, 0, 1], [0, 1, 0, 0]]
+    assert batch["document_ids"].tolist() == [[0, 0, 0, 1], [1, 3, 5, 5], [5, 5, -1, -1]]
+    assert batch["cu_seqlens"].tolist() == [0, 3, 4, 5, 6, 8, 10, 12]
+    assert batch["max_seqlen"] == 3
+    assert batch["labels"][2].tolist() == [9, 10, -100, -100]
+    assert batch["attention_mask"][2].tolist() == [1, 1, 0, 0]
+    assert rows.example(1)["position_ids"].tolist() == [0, 0, 0, 1]
+
+
+def test_packed_rows(tmp_path):
+    packed = [[[(0, 0, [1, 2, 3]), (1, 0, [4])], [(0, 3, [5, 6])]], [[(0, 0, [7, 8, 9, 10])]]]
+    data = tokenmill.open(write_rows(tmp_path / "data", packed, 4))
+    rows = data.rows(columns=("position_ids", "document_ids"))
+    assert [row.tolist() for row in rows] == [[1, 2, 3, 4], [5, 6, 0, 0], [7, 8, 9, 10]]
+    batch = rows.gather(np.array([0, 1, 2]))
+    assert batch["document_ids"].tolist() == [[0, 0, 0, 1], [0, 0, -1, -1], [2, 2, 2, 2]]
+    assert batch["position_ids"].tolist() == [[0, 1, 2, 0], [0, 1, 0, 0], [0, 1, 2, 3]]
+    assert [document.tolist() for document in data] == [[1, 2, 3, 5, 6], [4], [7, 8, 9, 10]]
+    with pytest.raises(ConfigError, match="cannot be cut anew"):
+        data.rows(8)
+    assert len(data.rows(4)) == 3
+
+
+def test_an_overlapped_document_comes_back_once(tmp_path):
+    windows = [[[(0, 0, [1, 2, 3, 4])], [(0, 2, [3, 4, 5, 6])], [(0, 4, [5, 6, 7])]]]
+    data = tokenmill.open(write_rows(tmp_path / "data", windows, 4, mode="window"))
+    assert data[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_pickled_readers_read_the_same(stream):
+    rows = pickle.loads(pickle.dumps(stream.rows(4)))
+    assert [row.tolist() for row in rows] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+def test_few_descriptors(tmp_path):
+    data = tokenmill.open(numbered(tmp_path / "data", 300, shards=100))
+    data.shards._most_mapped = 8
+    rows = data.rows(3)
+    assert [row.tolist() for row in rows] == np.arange(300).reshape(100, 3).tolist()
+    assert len(data.shards._mapped) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"context_length": 0}, "at least 1"),
+        ({"context_length": -3}, "at least 1"),
+        ({"context_length": 11}, "has only 10 tokens"),
+        ({"context_length": 4, "overlap": 4}, "from 0 to context_length - 1 = 3"),
+        ({"context_length": 4, "overlap": -1}, "overlap is -1"),
+        ({}, "say rows"),
+        ({"context_length": 4, "columns": ["positions"]}, "known columns are"),
+        ({"context_length": 4, "tail": "keep"}, "'drop' or 'pad'"),
+    ],
+)
+def test_bad_rows(stream, options, said):
+    with pytest.raises(ConfigError, match=said):
+        stream.rows(**options)
+
+
+def test_a_directory_without_a_manifest(tmp_path):
+    with pytest.raises(DatasetError, match="no such directory"):
+        tokenmill.open(tmp_path / "nothing")
+    (tmp_path / "plan.json").write_text(json.dumps({"units": [1, 2]}))
+    with pytest.raises(DatasetError, match=r"0 of 2 shards are done.*prepare command again"):
+        tokenmill.open(tmp_path)
+
+
+def test_a_newer_format(stream):
+    path = stream.path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 2}))
+    with pytest.raises(DatasetError, match=r"format version 2.*upgrade"):
+        tokenmill.open(stream.path)
+
+
+def test_a_truncated_shard_is_named_at_open(stream):
+    path = min((stream.path / "shards").glob("*.bin"))
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(DatasetError, match=rf"{path.name} has 8 bytes, the manifest promises 10"):
+        tokenmill.open(stream.path)
+    path.unlink()
+    with pytest.raises(DatasetError, match=rf"{path.name} is missing"):
+        tokenmill.open(stream.path)
+
+
+def test_another_format_names_its_reader(stream):
+    path = stream.path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": "arrow"}))
+    with pytest.raises(DatasetError, match=r"load_from_disk.*convert-dataset"):
+        tokenmill.open(stream.path).rows(4)
