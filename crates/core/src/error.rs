@@ -18,6 +18,31 @@ pub enum Error {
     /// A mistake of ours that was caught before it could cross into the caller.
     #[error("internal error: {0}")]
     Internal(String),
+    /// A regular expression does not compile.
+    #[error("cannot use the pattern {pattern:?}: {reason}; correct the pattern")]
+    Pattern {
+        /// The pattern as it was given.
+        pattern: String,
+        /// What the engine says of it.
+        reason: String,
+    },
+    /// A regular expression needs too many steps on some text.
+    #[error(
+        "the pattern {pattern:?} is too costly on this text: {reason}; rewrite it without nested \
+         repetition, e.g. with possessive quantifiers"
+    )]
+    PatternLimit {
+        /// The pattern as it was given.
+        pattern: String,
+        /// Which limit it met.
+        reason: String,
+    },
+    /// A single text of 4 GiB or more; offsets of pieces are 32 bits.
+    #[error("a text of {bytes} bytes is too long to scan at once; cut it below 4 GiB")]
+    TextTooLong {
+        /// Its length.
+        bytes: usize,
+    },
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,

@@ -7,6 +7,7 @@ pub mod bpe;
 pub mod error;
 pub mod packing;
 pub mod stop;
+pub mod scan;
 
 pub use error::{Error, Result};
 pub use stop::Stop;
