@@ -1,12 +1,13 @@
 //! A whole encoder: pieces in, ids out.
+//!
+//! Two phases per batch of pieces. The first packs each piece into a key and fetches its cache line; the
+//! second probes and emits. By then most lines have arrived, so the latency of memory is paid once a batch.
 
-use std::collections::HashMap;
-
-use super::canonical;
-use super::pairs::PairTable;
-use super::symbols::Symbols;
+use super::cache::LANES;
+use super::keys::{long_key, short_key, LONG, SHORT};
+use super::tables::Tables;
 use super::words::Words;
-use super::{EncodeState, VocabSpec, Vocabulary, WordCut, NONE};
+use super::{EncodeState, VocabSpec, Vocabulary, WordCut};
 use crate::Result;
 
 /// A source of pieces: the ends of the next ones, as byte offsets into the text, a batch at a time.
@@ -15,77 +16,31 @@ pub trait Pieces {
     fn fill(&mut self, ends: &mut [u32]) -> usize;
 }
 
-/// How many pieces are fetched at once.
+/// Pieces per batch: 128 to 256 were best, as many as lines in flight and keys in the first-level cache.
 const BATCH: usize = 256;
+/// A key that no slot holds: its piece is too long for the short probe.
+const NOT_SHORT: u128 = u128::MAX;
 
 /// An exact byte-pair encoder; immutable, shared by threads.
 pub struct Bpe {
-    vocabulary: Vocabulary,
-    symbols: Symbols,
-    pairs: PairTable,
-    /// Token id of each symbol.
-    ids: Vec<u32>,
-    /// Tokens that merges do not make, found only as whole pieces.
-    whole: HashMap<Vec<u8>, u32>,
-    /// Where text without a pre-tokenizer may be cut into words.
-    word_cut: WordCut,
+    tables: Tables,
 }
 
 impl Bpe {
     /// Checks a vocabulary and builds the tables.
     pub fn new(spec: VocabSpec) -> Result<Self> {
-        let vocabulary = Vocabulary::new(&spec.tokens, &spec.extra)?;
-        let (symbols, mut ids) = Symbols::new(&spec.alphabet, &spec.tokens, &vocabulary)?;
-        let mut mergeable = vec![false; vocabulary.id_limit()];
-        for (_, id) in &spec.tokens {
-            mergeable[*id as usize] = true;
-        }
-        let splits = canonical::splits(&spec.merges, &vocabulary, &symbols, &ids, &mergeable)?;
-        let mut symbol_of = vec![NONE; vocabulary.id_limit()];
-        ids.extend(splits.iter().map(|split| split.product));
-        for (symbol, id) in ids.iter().enumerate() {
-            symbol_of[*id as usize] = symbol as u32;
-        }
-        let mut pairs = PairTable::with_room(splits.len());
-        for split in &splits {
-            let [left, right, product] =
-                [split.left, split.right, split.product].map(|id| symbol_of[id as usize]);
-            pairs.insert(left, right, product);
-        }
-        let mut whole = HashMap::new();
-        if spec.ignore_merges {
-            let unmade = |(token, id): &(Vec<u8>, u32)| {
-                symbol_of[*id as usize] == NONE && vocabulary.id_of(token) == Some(*id)
-            };
-            whole.extend(spec.tokens.into_iter().filter(unmade));
-        }
-        let crosses_words = splits.iter().any(|split| {
-            let starts = vocabulary
-                .bytes_of(split.right)
-                .is_some_and(|right| right.starts_with(b" "));
-            let ends = vocabulary
-                .bytes_of(split.left)
-                .is_some_and(|left| left.ends_with(b" "));
-            starts && !ends
-        });
-        let cut = if crosses_words || !symbols.keeps_words_apart() {
-            WordCut::Never
-        } else {
-            WordCut::Runs
-        };
         Ok(Self {
-            vocabulary,
-            symbols,
-            pairs,
-            ids,
-            whole,
-            word_cut: cut,
+            tables: Tables::new(spec)?,
         })
     }
 
     /// All tokens.
     pub fn vocabulary(&self) -> &Vocabulary {
-        &self.vocabulary
+        &self.tables.vocabulary
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Appends the ids of `text`, whose pieces come from `pieces`.
@@ -103,11 +58,7 @@ impl Bpe {
             if count == 0 {
                 return;
             }
-            for end in &ends[..count] {
-                let end = *end as usize;
-                self.encode_piece(&text.as_bytes()[start..end], state, out);
-                start = end;
-            }
+            start = self.encode_batch(text.as_bytes(), start, &ends[..count], state, out);
         }
     }
 
@@ -120,27 +71,93 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) {
         let cut = if cut == WordCut::Runs {
-            self.word_cut
+            self.tables.word_cut
         } else {
             cut
         };
         self.encode_pieces(Words::new(text, cut), text, state, out);
     }
 
-    fn encode_piece(&self, piece: &[u8], state: &mut EncodeState, out: &mut Vec<u32>) {
-        if let Some(id) = self.whole.get(piece) {
-            out.push(*id);
+    /// Encodes the pieces that end at `ends`, the first of which starts at `start`; gives the last end.
+    fn encode_batch(
+        &self,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> usize {
+        let mut keys = [NOT_SHORT; BATCH];
+        let mut buckets = [0u32; BATCH];
+        let mut at = start;
+        for ((end, key), bucket) in ends.iter().zip(&mut keys).zip(&mut buckets) {
+            let len = *end as usize - at;
+            if len <= SHORT {
+                *key = short_key(text, at, len, 0);
+                *bucket = state.cache.bucket_of(*key) as u32;
+                state.cache.prefetch(*bucket as usize);
+            } else if len <= LONG {
+                state.cache.prefetch_long(long_key(text, at, len, 0));
+            }
+            at = *end as usize;
+        }
+        out.reserve(ends.len() * LANES);
+        let mut at = start;
+        for (index, end) in ends.iter().enumerate() {
+            let end = *end as usize;
+            match state.cache.probe(buckets[index] as usize, keys[index]) {
+                Some((ids, count)) => {
+                    // SAFETY: room for all lanes of all pieces left was reserved; `count` lanes are ids.
+                    unsafe { push_lanes(out, ids, count) };
+                }
+                None => {
+                    self.encode_other(text, at, end, state, out);
+                    out.reserve((ends.len() - index) * LANES);
+                }
+            }
+            at = end;
+        }
+        at
+    }
+
+    /// A piece that is long, or that the short probe did not find.
+    #[inline(never)]
+    fn encode_other(
+        &self,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        let len = end - start;
+        if len == 0 || state.cache.find(text, start, len, 0, out) {
             return;
         }
-        let scratch = &mut state.scratch;
-        scratch.symbols.clear();
-        self.symbols.of_piece(piece, &mut scratch.symbols);
-        scratch.merge(&self.pairs);
-        out.extend(
-            scratch
-                .symbols
-                .iter()
-                .map(|symbol| self.ids[*symbol as usize]),
-        );
+        let first = out.len();
+        let piece = &text[start..end];
+        match self.tables.whole.get(piece) {
+            Some(id) => out.push(*id),
+            None => self.tables.merge(piece, &mut state.scratch, out),
+        }
+        state.cache.insert(text, start, len, 0, &out[first..]);
+    }
+}
+
+/// Writes all lanes and counts only some: no branch on how many ids a piece has.
+///
+/// # Safety
+/// `out` has room for `LANES` more, and `count <= LANES`.
+#[inline(always)]
+unsafe fn push_lanes(out: &mut Vec<u32>, ids: [u32; LANES], count: usize) {
+    debug_assert!(count <= LANES && out.capacity() - out.len() >= LANES);
+    let len = out.len();
+    // SAFETY: the caller promises the room and the count.
+    unsafe {
+        out.as_mut_ptr()
+            .add(len)
+            .cast::<[u32; LANES]>()
+            .write_unaligned(ids);
+        out.set_len(len + count);
     }
 }

@@ -11,15 +11,21 @@
 //! is therefore either never made by merges or always made by one *canonical* split, and a table with
 //! one pair per token gives the same ids as the full list of merges.
 
+mod cache;
 mod canonical;
 mod decode;
 mod encode;
 mod hash;
+mod keys;
 mod merge;
+mod merge_short;
+mod pages;
 mod pairs;
 mod spec;
+mod spill;
 mod state;
 mod symbols;
+mod tables;
 mod vocabulary;
 mod words;
 

@@ -1,0 +1,89 @@
+//! Large zeroed tables that ask for huge pages before the first touch.
+//!
+//! A cache is probed at random; with 4 KiB pages most probes also miss the address translation cache.
+//! Measured on English: 15 to 20 % of the whole encode.
+
+use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+const HUGE_PAGE: usize = 2 << 20;
+const CACHE_LINE: usize = 64;
+
+/// Types for which all-zero bytes are a value.
+///
+/// # Safety
+/// Implement it only for types of plain integers, with any bit pattern valid.
+pub(crate) unsafe trait Plain: Copy {}
+
+/// A fixed array of `T`, zeroed, aligned to a cache line or better.
+pub(crate) struct Pages<T: Plain> {
+    start: NonNull<T>,
+    len: usize,
+    layout: Layout,
+}
+
+impl<T: Plain> Pages<T> {
+    /// `len` zeroed elements.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let bytes = len.max(1) * size_of::<T>();
+        let align = if bytes >= HUGE_PAGE {
+            HUGE_PAGE
+        } else {
+            CACHE_LINE
+        };
+        let Ok(layout) = Layout::from_size_align(bytes, align.max(align_of::<T>())) else {
+            handle_alloc_error(Layout::new::<T>())
+        };
+        // SAFETY: the layout has a size above zero.
+        let raw = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(raw.cast::<T>()) else {
+            handle_alloc_error(layout)
+        };
+        if bytes >= HUGE_PAGE {
+            advise(raw, bytes);
+        }
+        // SAFETY: `raw` points to `bytes` bytes that were just allocated for writing.
+        unsafe { raw.write_bytes(0, bytes) };
+        Self { start, len, layout }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise(start: *mut u8, bytes: usize) {
+    // SAFETY: the range was just allocated, and the advice changes no contents; a refusal costs only speed.
+    unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_start: *mut u8, _bytes: usize) {}
+
+impl<T: Plain> Deref for Pages<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start` holds `len` initialised elements until drop.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> DerefMut for Pages<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`, and `&mut self` makes it the only access.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> Drop for Pages<T> {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with this very layout.
+        unsafe { dealloc(self.start.as_ptr().cast(), self.layout) };
+    }
+}
+
+// SAFETY: `Pages` owns its elements, which are plain integers.
+unsafe impl<T: Plain + Send> Send for Pages<T> {}
+// SAFETY: as above; shared access only reads.
+unsafe impl<T: Plain + Sync> Sync for Pages<T> {}
