@@ -6,8 +6,8 @@
 pub mod bpe;
 pub mod error;
 pub mod packing;
-pub mod stop;
 pub mod scan;
+pub mod stop;
 
 pub use error::{Error, Result};
 pub use stop::Stop;

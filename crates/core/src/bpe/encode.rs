@@ -7,14 +7,9 @@ use super::cache::LANES;
 use super::keys::{long_key, short_key, LONG, SHORT};
 use super::tables::Tables;
 use super::words::Words;
-use super::{EncodeState, VocabSpec, Vocabulary, WordCut};
+use super::{EncodeState, Pieces, VocabSpec, Vocabulary, WordCut};
+use crate::scan::Scanner;
 use crate::Result;
-
-/// A source of pieces: the ends of the next ones, as byte offsets into the text, a batch at a time.
-pub trait Pieces {
-    /// Fills `ends` from its start and says how many were written; 0 means the text is done.
-    fn fill(&mut self, ends: &mut [u32]) -> usize;
-}
 
 /// Pieces per batch: 128 to 256 were best, as many as lines in flight and keys in the first-level cache.
 const BATCH: usize = 256;
@@ -43,23 +38,15 @@ impl Bpe {
         &self.tables
     }
 
-    /// Appends the ids of `text`, whose pieces come from `pieces`.
-    pub fn encode_pieces(
+    /// Appends the ids of `text`, cut into pieces by `scanner`: `"hello world" -> [15339, 1917]`.
+    pub fn encode(
         &self,
-        mut pieces: impl Pieces,
+        scanner: &Scanner,
         text: &str,
         state: &mut EncodeState,
         out: &mut Vec<u32>,
-    ) {
-        let mut ends = [0; BATCH];
-        let mut start = 0;
-        loop {
-            let count = pieces.fill(&mut ends);
-            if count == 0 {
-                return;
-            }
-            start = self.encode_batch(text.as_bytes(), start, &ends[..count], state, out);
-        }
+    ) -> Result<()> {
+        self.encode_pieces(scanner.spans(text), text, state, out)
     }
 
     /// Appends the ids of SentencePiece-style text, in which the word marker is written as a space.
@@ -69,13 +56,43 @@ impl Bpe {
         cut: WordCut,
         state: &mut EncodeState,
         out: &mut Vec<u32>,
-    ) {
+    ) -> Result<()> {
         let cut = if cut == WordCut::Runs {
             self.tables.word_cut
         } else {
             cut
         };
-        self.encode_pieces(Words::new(text, cut), text, state, out);
+        self.encode_pieces(Words::new(text, cut), text, state, out)
+    }
+
+    /// Appends the ids of `text`, whose pieces come from `pieces`.
+    pub fn encode_pieces(
+        &self,
+        mut pieces: impl Pieces,
+        text: &str,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let text = text.as_bytes();
+        let mut ends = [0; BATCH];
+        let mut start = 0;
+        loop {
+            let count = pieces.fill(&mut ends)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let ends = &ends[..count];
+            if pieces.drops_text() {
+                for (index, end) in ends.iter().enumerate() {
+                    if pieces.kept(index) {
+                        self.encode_other(text, start, *end as usize, state, out);
+                    }
+                    start = *end as usize;
+                }
+            } else {
+                start = self.encode_batch(text, start, ends, state, out);
+            }
+        }
     }
 
     /// Encodes the pieces that end at `ends`, the first of which starts at `start`; gives the last end.
@@ -105,15 +122,12 @@ impl Bpe {
         let mut at = start;
         for (index, end) in ends.iter().enumerate() {
             let end = *end as usize;
-            match state.cache.probe(buckets[index] as usize, keys[index]) {
-                Some((ids, count)) => {
-                    // SAFETY: room for all lanes of all pieces left was reserved; `count` lanes are ids.
-                    unsafe { push_lanes(out, ids, count) };
-                }
-                None => {
-                    self.encode_other(text, at, end, state, out);
-                    out.reserve((ends.len() - index) * LANES);
-                }
+            if let Some((ids, count)) = state.cache.probe(buckets[index] as usize, keys[index]) {
+                // SAFETY: room for all lanes of all pieces left was reserved; `count` lanes are ids.
+                unsafe { push_lanes(out, ids, count) };
+            } else {
+                self.encode_other(text, at, end, state, out);
+                out.reserve((ends.len() - index) * LANES);
             }
             at = end;
         }

@@ -21,6 +21,7 @@ mod merge;
 mod merge_short;
 mod pages;
 mod pairs;
+mod pieces;
 mod spec;
 mod spill;
 mod state;
@@ -34,7 +35,8 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use encode::{Bpe, Pieces};
+pub use encode::Bpe;
+pub use pieces::Pieces;
 pub use spec::{Alphabet, Merges, VocabSpec};
 pub use state::{EncodeState, DEFAULT_CACHE_BYTES};
 pub use vocabulary::Vocabulary;

@@ -1,6 +1,7 @@
 //! Pieces of SentencePiece-style text: a new one at each word marker, which here is a space.
 
 use super::Pieces;
+use crate::Result;
 
 /// Where words may be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +49,13 @@ impl<'a> Words<'a> {
 }
 
 impl Pieces for Words<'_> {
-    fn fill(&mut self, ends: &mut [u32]) -> usize {
+    fn fill(&mut self, ends: &mut [u32]) -> Result<usize> {
         let mut count = 0;
         while count < ends.len() && self.at < self.text.len() {
             self.at = self.end_of_word();
             ends[count] = self.at as u32;
             count += 1;
         }
-        count
+        Ok(count)
     }
 }

@@ -126,6 +126,11 @@ impl Spans<'_> {
         }
     }
 
+    /// As [`Scanner::tiles`].
+    pub fn tiles(&self) -> bool {
+        self.scanner.tiles()
+    }
+
     /// Whether stretch `i` of the last batch is a piece; always true if [`Scanner::tiles`].
     pub fn kept(&self, i: usize) -> bool {
         self.cuts

@@ -1,0 +1,97 @@
+//! Speed of the encoder alone, without Python: for profilers and instruction counters.
+//!
+//! `encode_speed VOCABULARY.tiktoken SCANNER FIRST SECOND [CACHE_MB]` encodes the NUL-separated documents of
+//! FIRST (cold), of SECOND (unseen), and of SECOND again (seen), and prints MB per CPU-second and a checksum of the ids.
+
+use std::error::Error;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use tokenmill_core::bpe::{Alphabet, Bpe, EncodeState, Merges, VocabSpec, DEFAULT_CACHE_BYTES};
+use tokenmill_core::scan::{ScanSpec, Scanner};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, vocabulary, scanner, first, second, rest @ ..] = &args[..] else {
+        return Err("usage: encode_speed VOCABULARY SCANNER FIRST SECOND [CACHE_MB]".into());
+    };
+    let cache = match rest.first() {
+        Some(megabytes) => megabytes.parse::<usize>()? << 20,
+        None => DEFAULT_CACHE_BYTES,
+    };
+    let clock = Instant::now();
+    let bpe = Bpe::new(load(vocabulary)?)?;
+    let loaded = clock.elapsed();
+    let scanner = Scanner::new(&ScanSpec::named(scanner).ok_or("no such scanner")?)?;
+    let clock = Instant::now();
+    let mut state = EncodeState::new(&bpe, cache);
+    println!("load {loaded:?}, state {:?}", clock.elapsed());
+    let texts = [fs::read_to_string(first)?, fs::read_to_string(second)?];
+    for (pass, text) in [
+        ("cold", &texts[0]),
+        ("unseen", &texts[1]),
+        ("seen", &texts[1]),
+    ] {
+        let mut ids = Vec::with_capacity(text.len() / 2);
+        let start = cpu_time();
+        for document in text.split('\0') {
+            bpe.encode(&scanner, document, &mut state, &mut ids)?;
+        }
+        let seconds = (cpu_time() - start).as_secs_f64();
+        let sum = ids.iter().fold(0u64, |sum, id| {
+            sum.wrapping_mul(31).wrapping_add(u64::from(*id))
+        });
+        println!(
+            "{pass:<7} {:7.1} MB/s  {} ids  checksum {sum:016x}",
+            text.len() as f64 / 1e6 / seconds,
+            ids.len()
+        );
+    }
+    Ok(())
+}
+
+/// CPU time of this process: on a busy machine the wall clock measures the others.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes one `timespec` to the address given.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn load(path: &str) -> Result<VocabSpec, Box<dyn Error>> {
+    let mut tokens = Vec::new();
+    for line in fs::read_to_string(path)?.lines() {
+        let (token, id) = line
+            .split_once(' ')
+            .ok_or("expected `base64 id` on each line")?;
+        tokens.push((base64(token), id.parse()?));
+    }
+    let order = tokens.iter().map(|(_, id)| *id).collect();
+    Ok(VocabSpec {
+        tokens,
+        extra: Vec::new(),
+        merges: Merges::Ranked(order),
+        alphabet: Alphabet::Bytes,
+        ignore_merges: true,
+    })
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = text
+        .bytes()
+        .filter_map(|byte| DIGITS.iter().position(|digit| *digit == byte));
+    let (mut bits, mut held, mut bytes) = (0, 0u32, Vec::new());
+    for digit in digits {
+        held = (held << 6) | digit as u32;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+        }
+    }
+    bytes
+}

@@ -1,0 +1,35 @@
+//! Where the encoder's pieces come from.
+
+use crate::scan::Spans;
+use crate::Result;
+
+/// A source of pieces: the ends of the next ones, as byte offsets into the text, a batch at a time.
+pub trait Pieces {
+    /// Fills `ends` from its start and says how many were written; 0 means the text is done.
+    fn fill(&mut self, ends: &mut [u32]) -> Result<usize>;
+
+    /// Whether some stretches between ends may be no pieces at all.
+    fn drops_text(&self) -> bool {
+        false
+    }
+
+    /// Whether stretch `index` of the last batch is a piece.
+    fn kept(&self, _index: usize) -> bool {
+        true
+    }
+}
+
+impl Pieces for Spans<'_> {
+    #[inline]
+    fn fill(&mut self, ends: &mut [u32]) -> Result<usize> {
+        Spans::fill(self, ends)
+    }
+
+    fn drops_text(&self) -> bool {
+        !self.tiles()
+    }
+
+    fn kept(&self, index: usize) -> bool {
+        Spans::kept(self, index)
+    }
+}
