@@ -5,7 +5,9 @@
 
 pub mod bpe;
 pub mod error;
+pub mod jsonl;
 pub mod packing;
+pub mod records;
 pub mod scan;
 pub mod stop;
 

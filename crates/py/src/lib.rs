@@ -3,6 +3,7 @@
 #[allow(dead_code)]
 mod error;
 mod packing;
+mod records;
 
 use pyo3::prelude::*;
 
@@ -10,5 +11,6 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     packing::register(module)?;
+    records::register(module)?;
     Ok(())
 }

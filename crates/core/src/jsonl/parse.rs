@@ -1,0 +1,310 @@
+//! One record: validated to its last byte, with the spans of the wanted fields remembered.
+//!
+//! What Python's `json` accepts is accepted (`NaN` and `Infinity` too), what it refuses is refused;
+//! of a doubled key the last one counts, as there.
+
+use super::fields::Node;
+use super::strings::{find_special, unescape};
+use crate::records::{Kind, Policy, Reason};
+
+/// Deeper containers are refused; Python's own limit is its recursion limit, near this.
+const MAX_DEPTH: usize = 990;
+/// Python refuses to convert integers with more digits.
+const MAX_INTEGER_DIGITS: usize = 4300;
+
+/// Why a record is bad, and the offset at which it shows.
+pub(super) type Fault = (Reason, usize);
+type Parsed<T> = std::result::Result<T, Fault>;
+
+/// The value of a wanted field, as a span of the record (without the quotes of a string).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Value {
+    pub kind: Kind,
+    pub present: bool,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Value {
+    pub const MISSING: Value = Value {
+        kind: Kind::Null,
+        present: false,
+        start: 0,
+        end: 0,
+    };
+}
+
+/// Validates `record` and fills one value per slot.
+pub(super) fn parse(record: &[u8], tree: &[Node], values: &mut [Value]) -> Parsed<()> {
+    values.fill(Value::MISSING);
+    let mut parser = Parser {
+        s: record,
+        at: 0,
+        values,
+    };
+    parser.space();
+    if parser.peek() != Some(b'{') {
+        parser.value(0)?;
+        parser.end()?;
+        return Err((Reason::NotAnObject, 0));
+    }
+    parser.object(tree, 1)?;
+    parser.end()
+}
+
+struct Parser<'a> {
+    s: &'a [u8],
+    at: usize,
+    values: &'a mut [Value],
+}
+
+impl Parser<'_> {
+    #[inline(always)]
+    fn peek(&self) -> Option<u8> {
+        self.s.get(self.at).copied()
+    }
+
+    fn broken<T>(&self) -> Parsed<T> {
+        Err((Reason::BrokenJson, self.at.min(self.s.len())))
+    }
+
+    #[inline(always)]
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    fn end(&mut self) -> Parsed<()> {
+        self.space();
+        if self.at == self.s.len() {
+            Ok(())
+        } else {
+            self.broken()
+        }
+    }
+
+    #[inline(always)]
+    fn expect(&mut self, byte: u8) -> Parsed<()> {
+        if self.peek() == Some(byte) {
+            self.at += 1;
+            Ok(())
+        } else {
+            self.broken()
+        }
+    }
+
+    /// An object, of which `wanted` keys are remembered. `at` is on the opening brace.
+    fn object(&mut self, wanted: &[Node], depth: usize) -> Parsed<()> {
+        if depth > MAX_DEPTH {
+            return Err((Reason::TooDeep, self.at));
+        }
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            let (start, end) = self.string()?;
+            let node = find(wanted, &self.s[start..end]);
+            self.space();
+            self.expect(b':')?;
+            self.space();
+            match node {
+                Some(node) => self.wanted_value(node, depth)?,
+                None => {
+                    self.value(depth)?;
+                }
+            }
+            self.space();
+            match self.peek() {
+                Some(b',') => {
+                    self.at += 1;
+                    self.space();
+                }
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return self.broken(),
+            }
+        }
+    }
+
+    fn wanted_value(&mut self, node: &Node, depth: usize) -> Parsed<()> {
+        forget(node, self.values);
+        let from = self.at;
+        let kind = if !node.children.is_empty() && self.peek() == Some(b'{') {
+            self.object(&node.children, depth + 1)?;
+            Kind::Container
+        } else {
+            self.value(depth)?
+        };
+        if let Some(slot) = node.slot {
+            let quote = usize::from(kind == Kind::String);
+            self.values[slot] = Value {
+                kind,
+                present: true,
+                start: from + quote,
+                end: self.at - quote,
+            };
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, depth: usize) -> Parsed<Kind> {
+        match self.peek() {
+            Some(b'"') => self.string().map(|_| Kind::String),
+            Some(b'{') => self.object(&[], depth + 1).map(|()| Kind::Container),
+            Some(b'[') => self.array(depth + 1).map(|()| Kind::Container),
+            Some(b't') => self.word(b"true", Kind::True),
+            Some(b'f') => self.word(b"false", Kind::False),
+            Some(b'n') => self.word(b"null", Kind::Null),
+            Some(b'N') => self.word(b"NaN", Kind::Number),
+            Some(b'I') => self.word(b"Infinity", Kind::Number),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ => self.broken(),
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Parsed<()> {
+        if depth > MAX_DEPTH {
+            return Err((Reason::TooDeep, self.at));
+        }
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.value(depth)?;
+            self.space();
+            match self.peek() {
+                Some(b',') => {
+                    self.at += 1;
+                    self.space();
+                }
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return self.broken(),
+            }
+        }
+    }
+
+    fn word(&mut self, word: &[u8], kind: Kind) -> Parsed<Kind> {
+        if self.s[self.at..].starts_with(word) {
+            self.at += word.len();
+            Ok(kind)
+        } else {
+            self.broken()
+        }
+    }
+
+    fn digits(&mut self) -> Parsed<usize> {
+        let from = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == from {
+            return self.broken();
+        }
+        Ok(self.at - from)
+    }
+
+    fn number(&mut self) -> Parsed<Kind> {
+        let from = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+            if self.peek() == Some(b'I') {
+                return self.word(b"Infinity", Kind::Number);
+            }
+        }
+        let digits = if self.peek() == Some(b'0') {
+            self.at += 1;
+            1
+        } else {
+            self.digits()?
+        };
+        let integer = !matches!(self.peek(), Some(b'.' | b'e' | b'E'));
+        if integer {
+            if digits > MAX_INTEGER_DIGITS {
+                return Err((Reason::BrokenJson, from));
+            }
+            return Ok(Kind::Number);
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(Kind::Number)
+    }
+
+    /// A string; the span between its quotes.
+    #[inline(always)]
+    fn string(&mut self) -> Parsed<(usize, usize)> {
+        self.expect(b'"')?;
+        let start = self.at;
+        loop {
+            self.at += find_special(&self.s[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok((start, self.at - 1));
+                }
+                Some(b'\\') => self.escape()?,
+                _ => return self.broken(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn escape(&mut self) -> Parsed<()> {
+        match self.s.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                let digits = self.s.get(self.at + 2..self.at + 6);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return self.broken();
+                }
+                self.at += 6;
+            }
+            _ => return self.broken(),
+        }
+        Ok(())
+    }
+}
+
+/// The wanted node for a key as it stands in the record, escapes and all.
+#[inline(always)]
+fn find<'a>(wanted: &'a [Node], key: &[u8]) -> Option<&'a Node> {
+    if wanted.is_empty() {
+        return None;
+    }
+    if memchr::memchr(b'\\', key).is_none() {
+        return wanted.iter().find(|node| node.key == key);
+    }
+    let mut plain = Vec::new();
+    unescape(key, Policy::Refuse, &mut plain).ok()?;
+    wanted.iter().find(|node| node.key == plain)
+}
+
+/// A doubled key hides all that its first value held.
+fn forget(node: &Node, values: &mut [Value]) {
+    if let Some(slot) = node.slot {
+        values[slot] = Value::MISSING;
+    }
+    for child in &node.children {
+        forget(child, values);
+    }
+}

@@ -1,0 +1,9 @@
+//! Bytes of a file to documents: what every record format shares (the batch that comes out, the
+//! reasons for which a record is refused) and the formats that are too small for a folder.
+
+mod batch;
+mod text;
+
+pub use batch::{Batch, Column, Kind, Policy, Reason, Reject, Strings, MAX_REJECTS};
+pub use text::{bad_rows, split};
+pub(crate) use text::{count_repairs, fault};

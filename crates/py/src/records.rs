@@ -1,0 +1,174 @@
+//! Record readers: a borrowed block of bytes in, flat buffers out that Arrow takes without a copy.
+
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tokenmill_core::jsonl::{self, Fields};
+use tokenmill_core::records::{bad_rows, split, Batch, Policy, Reason, Strings};
+
+use crate::error::brief;
+
+type Texts = (Py<PyArray1<u8>>, Py<PyArray1<i64>>);
+type ColumnBuffers = (Py<PyArray1<u8>>, Py<PyArray1<u8>>, Py<PyArray1<i64>>);
+type Refused = (&'static str, i64, i64, Py<PyBytes>);
+
+/// The documents of a block and what was refused.
+#[pyclass(frozen, module = "tokenmill._core")]
+pub struct Records {
+    #[pyo3(get)]
+    texts: Texts,
+    #[pyo3(get)]
+    rows: Py<PyArray1<i64>>,
+    #[pyo3(get)]
+    starts: Py<PyArray1<i64>>,
+    #[pyo3(get)]
+    columns: Vec<ColumnBuffers>,
+    #[pyo3(get)]
+    rejects: Vec<Refused>,
+    #[pyo3(get)]
+    refused: Vec<(&'static str, u64)>,
+    #[pyo3(get)]
+    replaced: Vec<(&'static str, u64)>,
+    #[pyo3(get)]
+    rows_read: i64,
+}
+
+impl Records {
+    fn new(py: Python<'_>, batch: Batch) -> Self {
+        let rejects = batch.rejects.into_iter().map(|reject| {
+            let sample = PyBytes::new(py, &reject.sample).unbind();
+            (reject.reason.name(), reject.row, reject.byte as i64, sample)
+        });
+        let columns = batch.columns.into_iter().map(|column| {
+            let (bytes, offsets) = strings(py, column.values);
+            (column.kinds.into_pyarray(py).unbind(), bytes, offsets)
+        });
+        Records {
+            texts: strings(py, batch.texts),
+            rows: batch.rows.into_pyarray(py).unbind(),
+            starts: batch.starts.into_pyarray(py).unbind(),
+            columns: columns.collect(),
+            rejects: rejects.collect(),
+            refused: by_name(&batch.refused),
+            replaced: by_name(&batch.replaced),
+            rows_read: batch.rows_read,
+        }
+    }
+}
+
+fn strings(py: Python<'_>, strings: Strings) -> Texts {
+    let bytes = strings.bytes.into_pyarray(py).unbind();
+    (bytes, strings.offsets.into_pyarray(py).unbind())
+}
+
+fn by_name(counts: &[u64]) -> Vec<(&'static str, u64)> {
+    let named = Reason::ALL.iter().zip(counts);
+    named
+        .filter(|(_, &count)| count > 0)
+        .map(|(reason, &count)| (reason.name(), count))
+        .collect()
+}
+
+fn policy(replace: bool) -> Policy {
+    if replace {
+        Policy::Replace
+    } else {
+        Policy::Refuse
+    }
+}
+
+/// The bytes of a contiguous buffer, for as long as `buffer` is held.
+fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
+    if !buffer.is_c_contiguous() {
+        return Err(PyValueError::new_err(
+            "the block must be contiguous bytes, such as bytes or a memoryview of a bytearray",
+        ));
+    }
+    if buffer.len_bytes() == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the buffer is contiguous, its pointer is not null for a non-empty one, and holding
+    // `buffer` keeps it alive and unresizable. The Python side (tokenmill.sources) is the only
+    // caller and does not write into a block while it is being read.
+    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
+}
+
+/// Reads JSON Lines into texts and columns. A text is made of parts: a `str` stands for itself, a
+/// list of keys for the string that they lead to.
+#[pyclass(frozen, module = "tokenmill._core")]
+pub struct JsonlReader {
+    fields: Fields,
+}
+
+#[derive(FromPyObject)]
+enum TextPart {
+    Literal(String),
+    Field(Vec<String>),
+}
+
+#[pymethods]
+impl JsonlReader {
+    #[new]
+    #[pyo3(signature = (text, columns, *, limit, replace))]
+    fn new(text: Vec<TextPart>, columns: Vec<Vec<String>>, limit: usize, replace: bool) -> Self {
+        let parts = text.into_iter().map(|part| match part {
+            TextPart::Literal(literal) => Ok(literal),
+            TextPart::Field(path) => Err(path),
+        });
+        JsonlReader {
+            fields: Fields::new(parts.collect(), columns, policy(replace), limit),
+        }
+    }
+
+    /// Reads a block of whole lines; the last line needs no newline.
+    #[pyo3(signature = (block, /))]
+    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
+    fn read(&self, py: Python<'_>, block: PyBuffer<u8>) -> PyResult<Records> {
+        let bytes = bytes_of(&block)?;
+        let batch = brief(py, || Ok(jsonl::read(bytes, &self.fields)))?;
+        Ok(Records::new(py, batch))
+    }
+}
+
+/// Splits a block of whole documents at each `separator`; an empty one keeps the block whole.
+#[pyfunction]
+#[pyo3(signature = (block, separator, *, strip_cr, limit, replace))]
+#[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
+fn split_text(
+    py: Python<'_>,
+    block: PyBuffer<u8>,
+    separator: &[u8],
+    strip_cr: bool,
+    limit: usize,
+    replace: bool,
+) -> PyResult<Records> {
+    let bytes = bytes_of(&block)?;
+    let batch = brief(py, || {
+        Ok(split(bytes, separator, strip_cr, limit, policy(replace)))
+    })?;
+    Ok(Records::new(py, batch))
+}
+
+/// Rows of a large string array that are not UTF-8, as `(row, offset of the fault)`.
+#[pyfunction]
+#[pyo3(signature = (data, offsets, /))]
+#[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
+fn invalid_rows(
+    py: Python<'_>,
+    data: PyBuffer<u8>,
+    offsets: numpy::PyReadonlyArray1<'_, i64>,
+) -> PyResult<Vec<(usize, usize)>> {
+    let bytes = bytes_of(&data)?;
+    let offsets = offsets.as_slice()?;
+    brief(py, || Ok(bad_rows(bytes, offsets)))
+}
+
+/// Adds this area to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Records>()?;
+    module.add_class::<JsonlReader>()?;
+    module.add_function(wrap_pyfunction!(split_text, module)?)?;
+    module.add_function(wrap_pyfunction!(invalid_rows, module)?)
+}

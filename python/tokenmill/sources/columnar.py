@@ -1,0 +1,121 @@
+"""Parquet and Arrow files: ranges of row groups or record batches, read a bounded batch at a time."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.opening import open_raw
+from tokenmill.sources.tables import block_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.sources.fields import Request
+    from tokenmill.sources.model import Block, InputFile
+
+_MAX_BATCH_ROWS = 65536
+
+
+@contextmanager
+def _reading(file: InputFile) -> Iterator[Any]:
+    """The open file; what Arrow says about it becomes an error that names it."""
+    with closing(open_raw(file)) as raw:
+        try:
+            yield pa.PythonFile(raw, mode="r")
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, FileFaultError):
+                raise
+            raise FileFaultError(
+                "damaged", f"{file.url}:{raw.tell()}", f"{error} (read as {file.format})"
+            ) from error
+
+
+def parquet_schema(file: InputFile) -> pa.Schema:
+    """The columns of a Parquet file."""
+    with _reading(file) as source:
+        return pq.ParquetFile(source).schema_arrow
+
+
+def group_sizes(file: InputFile) -> list[int]:
+    """Decoded bytes of each row group."""
+    with _reading(file) as source:
+        metadata = pq.ParquetFile(source).metadata
+        return [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
+
+
+def parquet_blocks(request: Request) -> Iterator[Block]:
+    """Blocks of the row groups of the range; only the columns asked for are read."""
+    file, part, roots = request.file, request.part, request.fields.roots
+    with _reading(file) as source:
+        parquet = pq.ParquetFile(source, pre_buffer=False)
+        names = parquet.schema_arrow.names
+        columns = [name for name in roots if name in names]
+        row = 0
+        for group in range(part.start, part.stop):
+            step = _rows_per_batch(parquet.metadata.row_group(group), roots, request.block_bytes)
+            batches = parquet.iter_batches(
+                step, row_groups=[group], columns=columns or None, use_threads=False
+            )
+            for batch in batches:
+                yield block_of(batch, request, row)
+                row += batch.num_rows
+
+
+def _rows_per_batch(group: Any, roots: list[str], block_bytes: int) -> int:
+    """As many rows as fill a block, by the group's own average."""
+    columns = (group.column(at) for at in range(group.num_columns))
+    wanted = [
+        column.total_uncompressed_size for column in columns if column.path_in_schema.split(".")[0] in roots
+    ]
+    average = max(sum(wanted) // max(group.num_rows, 1), 1)
+    return int(min(max(block_bytes // average, 1), _MAX_BATCH_ROWS))
+
+
+def _open_arrow(source: Any) -> tuple[Any, bool]:
+    """A reader and whether it can be entered at any batch (the file format, not the stream)."""
+    magic = source.read(6)
+    source.seek(0)
+    return (pa.ipc.open_file(source), True) if magic == b"ARROW1" else (pa.ipc.open_stream(source), False)
+
+
+def arrow_schema(file: InputFile) -> pa.Schema:
+    """The columns of an Arrow file or stream."""
+    with _reading(file) as source:
+        return _open_arrow(source)[0].schema
+
+
+def batch_count(file: InputFile) -> int | None:
+    """The record batches of an Arrow file; None for a stream, which has no directory of them."""
+    with _reading(file) as source:
+        reader, seekable = _open_arrow(source)
+        return int(reader.num_record_batches) if seekable else None
+
+
+def arrow_blocks(request: Request) -> Iterator[Block]:
+    """Blocks of the record batches of the range."""
+    file, part = request.file, request.part
+    with _reading(file) as source:
+        reader, seekable = _open_arrow(source)
+        batches = iter(reader)
+        if seekable:
+            stop = part.stop if part.kind == "batches" else reader.num_record_batches
+            batches = (reader.get_batch(at) for at in range(part.start, stop))
+        row = 0
+        for batch in batches:
+            for piece in slices(batch, request.block_bytes):
+                yield block_of(piece, request, row)
+                row += piece.num_rows
+
+
+def slices(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """A batch in pieces of about `block_bytes` each."""
+    if batch.num_rows == 0:
+        return
+    step = max(int(batch.num_rows * block_bytes / max(batch.nbytes, 1)), 1)
+    for at in range(0, batch.num_rows, step):
+        yield batch.slice(at, step)

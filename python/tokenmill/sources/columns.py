@@ -1,0 +1,114 @@
+"""Columns beside the text, whatever they were read from: the same questions to JSON and to Arrow.
+
+A JSON column has no type of its own, only its values have. So a predicate asks for the numbers, the
+strings or the booleans in it, and gets null where the value is something else; the answer never
+depends on which records happen to share a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4
+
+
+class Column(Protocol):
+    """Values of one field, one for each document of a block."""
+
+    def numbers(self) -> pa.Array:
+        """The numbers, null elsewhere."""
+
+    def strings(self) -> pa.Array:
+        """The strings as `large_string`, null elsewhere."""
+
+    def booleans(self) -> pa.Array:
+        """The booleans, null elsewhere."""
+
+    def is_null(self) -> pa.BooleanArray:
+        """Where the field is missing or null."""
+
+    def labels(self) -> pa.LargeStringArray:
+        """Strings and numbers as they would be printed: what an id is recorded as."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonColumn:
+    """The kind of each value, and the characters of strings and numbers."""
+
+    kinds: NDArray[np.uint8]
+    values: pa.LargeStringArray
+
+    def _only(self, *kinds: int) -> pa.LargeStringArray:
+        wanted = pa.array(np.isin(self.kinds, kinds))
+        return pc.if_else(wanted, self.values, pa.scalar(None, pa.large_string()))
+
+    def numbers(self) -> pa.Array:
+        """The numbers as float64; integers beyond 2**53 lose their last digits."""
+        return self._only(_NUMBER).cast(pa.float64())
+
+    def strings(self) -> pa.Array:
+        """The strings, null elsewhere."""
+        return self._only(_STRING)
+
+    def booleans(self) -> pa.Array:
+        """The booleans, null elsewhere."""
+        return pa.array(self.kinds == _TRUE, mask=~np.isin(self.kinds, (_FALSE, _TRUE)))
+
+    def is_null(self) -> pa.BooleanArray:
+        """Where the field is missing or null."""
+        return pa.array(self.kinds == 0)
+
+    def labels(self) -> pa.LargeStringArray:
+        """Strings and numbers as they stand in the file."""
+        return self._only(_NUMBER, _STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowColumn:
+    """A column that has a type."""
+
+    array: pa.Array
+
+    def _if(self, *, wanted: bool, kind: pa.DataType) -> pa.Array:
+        return self.array.cast(kind) if wanted else pa.nulls(len(self.array), kind)
+
+    def numbers(self) -> pa.Array:
+        """The column itself if it is numeric."""
+        kind = self.array.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return self.array
+        return self._if(wanted=pa.types.is_decimal(kind), kind=pa.float64())
+
+    def strings(self) -> pa.Array:
+        """The column itself if it is of strings."""
+        return self._if(wanted=is_text(self.array.type), kind=pa.large_string())
+
+    def booleans(self) -> pa.Array:
+        """The column itself if it is boolean."""
+        return self._if(wanted=pa.types.is_boolean(self.array.type), kind=pa.bool_())
+
+    def is_null(self) -> pa.BooleanArray:
+        """Where there is no value."""
+        return self.array.is_null()
+
+    def labels(self) -> pa.LargeStringArray:
+        """The values as strings."""
+        kind = self.array.type
+        if is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return self.array.cast(pa.large_string())
+        return pa.nulls(len(self.array), pa.large_string())
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type holds characters: `large_string` -> True, `dictionary<string>` -> True."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

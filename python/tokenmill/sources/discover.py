@@ -1,0 +1,139 @@
+"""Inputs as the user names them (paths, globs, directories, URLs) to a sorted list of files."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import InputError, InputNotFoundError
+from tokenmill.sources import hf_directory
+from tokenmill.sources.detect import FORMAT_OF_SUFFIX, by_name
+from tokenmill.sources.identify import identify
+from tokenmill.sources.opening import filesystem, local_identity, remote_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.config.schema import SourceConfig
+    from tokenmill.sources.model import InputFile
+
+_MAGIC = frozenset("*?[")
+
+
+def discover(config: SourceConfig) -> list[InputFile]:
+    """Every file that `config.inputs` names, once, sorted by its name.
+
+    >>> discover(SourceConfig(inputs=("corpus/*.jsonl.zst",)))  # doctest: +SKIP
+    [InputFile(url='/data/corpus/a.jsonl.zst', format='jsonl', compression='zstd', ...), ...]
+    """
+    if not config.inputs:
+        raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")
+    found: dict[str, InputFile] = {}
+    for name in config.inputs:
+        for file in _remote(name, config) if "://" in name else _local(name, config):
+            found.setdefault(f"{file.split or ''}\0{file.url}", file)
+    files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
+    if config.split is not None:
+        files = _of_split(files, config.split)
+    return files
+
+
+def _of_split(files: list[InputFile], split: str) -> list[InputFile]:
+    kept = [file for file in files if file.split in {split, None}]
+    if not kept:
+        known = sorted({file.split for file in files if file.split})
+        raise InputNotFoundError(f"no split {split!r} in the inputs; they have {', '.join(known)}")
+    return kept
+
+
+def _local(name: str, config: SourceConfig) -> Iterator[InputFile]:
+    path = os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - keeps a glob's characters
+    if os.path.isdir(path):  # noqa: PTH112
+        yield from _directory(path, config)
+    elif os.path.exists(path):  # noqa: PTH110
+        yield _file(path, config)
+    elif _MAGIC & set(path):
+        matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+        if not matches:
+            raise InputNotFoundError(f"{name}: the pattern matches nothing (from {Path.cwd()})")
+        for match in matches:
+            if os.path.isdir(match):  # noqa: PTH112
+                if hf_directory.is_saved(match):
+                    yield from _directory(match, config)
+            else:
+                yield _file(match, config)
+    else:
+        raise InputNotFoundError(f"{name}: no such file or directory (from {Path.cwd()})")
+
+
+def _file(path: str, config: SourceConfig) -> InputFile:
+    try:
+        stat = os.stat(path)  # noqa: PTH116
+        return identify(path, stat.st_size, local_identity(stat), config)
+    except PermissionError as error:
+        raise InputError(
+            f"{path}: no permission to read it ({error.strerror}); run as another user or chmod"
+        ) from error
+
+
+def _directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
+    if hf_directory.is_saved(path):
+        for split, member in hf_directory.members(path):
+            stat = os.stat(member)  # noqa: PTH116
+            yield identify(member, stat.st_size, local_identity(stat), config, split=split, saved=True)
+        return
+    names = [
+        os.path.join(folder, name)  # noqa: PTH118
+        for folder, folders, files in os.walk(path)
+        for name in files
+        if not _prune(folders) and not name.startswith((".", "_")) and _wanted(name, config)
+    ]
+    if not names:
+        known = ", ".join(sorted(FORMAT_OF_SUFFIX))
+        raise InputNotFoundError(
+            f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
+        )
+    for name in sorted(names):
+        yield _file(name, config)
+
+
+def _prune(folders: list[str]) -> bool:
+    """Keep `os.walk` out of hidden folders (it looks at the list that it gave)."""
+    folders[:] = [folder for folder in folders if not folder.startswith(".")]
+    return False
+
+
+def _wanted(name: str, config: SourceConfig) -> bool:
+    known = by_name(name).format
+    return known is not None and config.format in {"auto", known, "hf"}
+
+
+def _remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
+    system, path = filesystem(name)
+    scheme = name.partition("://")[0]
+    try:
+        infos = _remote_infos(system, path, config)
+    except FileNotFoundError as error:
+        raise InputNotFoundError(f"{name}: nothing there") from error
+    except (PermissionError, OSError) as error:
+        raise InputError(
+            f"{name}: cannot be listed: {error}; check the address and the credentials"
+        ) from error
+    if not infos:
+        raise InputNotFoundError(f"{name}: nothing there that can be read")
+    for info in sorted(infos, key=lambda info: str(info["name"])):
+        url = system.unstrip_protocol(info["name"]) if scheme not in {"http", "https"} else str(info["name"])
+        yield identify(url, int(info["size"] or 0), remote_identity(info), config)
+
+
+def _remote_infos(system: Any, path: str, config: SourceConfig) -> list[dict[str, Any]]:
+    if _MAGIC & set(path):
+        listed = system.glob(path, detail=True)
+        return [info for info in listed.values() if info["type"] == "file"]
+    info = system.info(path)
+    if info["type"] == "file":
+        return [info]
+    found = system.find(path, detail=True).values()
+    return [info for info in found if _wanted(str(info["name"]).rpartition("/")[2], config)]

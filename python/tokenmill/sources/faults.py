@@ -1,0 +1,48 @@
+"""Words for what is wrong with an input, and the one error that stops a job under `fail`."""
+
+from __future__ import annotations
+
+from tokenmill.errors import InputError
+from tokenmill.sources.model import Reject
+
+WORDS = {
+    "invalid_utf8": "bytes that are not UTF-8",
+    "lone_surrogate": "a lone surrogate escape, which is no character",
+    "broken_json": "broken JSON",
+    "not_an_object": "JSON that is not an object",
+    "missing_field": "a record without the text field",
+    "not_a_string": "a text field that is not a string",
+    "too_deep": "JSON nested more than 990 deep",
+    "over_long": "a record longer than max_record_bytes",
+    "field_count": "a row with more or fewer fields than the header",
+    "broken_quote": "a quoted field that does not end",
+    "truncated": "a file that ends too early",
+    "damaged": "a file that cannot be decoded further",
+    "bomb": "a file that expands more than max_expansion times",
+    "unreadable": "a file that cannot be read",
+    "wrong_extension": "a file that is not what its name says",
+}
+
+
+class FileFaultError(InputError):
+    """A fault of a whole file, found while it was read: what was read before it stays good."""
+
+    def __init__(self, reason: str, place: str, detail: str) -> None:
+        super().__init__(
+            f"{place}: {WORDS[reason]}: {detail}. Replace the file, or set on_error to 'skip' to keep "
+            "what could be read and count the rest"
+        )
+        self.reject = Reject(reason, place, detail)
+
+
+class ChangedInputError(InputError):
+    """An input is not the file that was planned; no policy can make its units right."""
+
+
+def refused(reject: Reject) -> InputError:
+    """The error for a bad record when the policy is `fail`."""
+    words = WORDS.get(reject.reason, reject.reason)
+    return InputError(
+        f"{reject.place}: {words}: {reject.sample!r}. Mend the record, or set on_error to 'skip' "
+        "(leave such records out, counted) or 'replace' (put U+FFFD where text is not Unicode)"
+    )

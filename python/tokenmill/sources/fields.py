@@ -1,0 +1,128 @@
+"""Which field or template makes a document's text, given or detected."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenmill.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenmill.config.schema import SourceConfig
+    from tokenmill.sources.model import InputFile, Range
+
+TEXT_NAMES = (
+    "text",
+    "content",
+    "body",
+    "document",
+    "raw_content",
+    "article",
+    "passage",
+    "markdown",
+    "code",
+    "sentence",
+)
+TURN_NAMES = (
+    ("prompt", "response"),
+    ("prompt", "completion"),
+    ("instruction", "output"),
+    ("question", "answer"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The parts of a text (a `str` is literal, a tuple of keys is a field), the id, and columns."""
+
+    text: tuple[str | tuple[str, ...], ...]
+    id: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of the columns beside the text, the id first if there is one."""
+        columns = tuple(split_path(name) for name in self.columns)
+        return ((self.id,) if self.id else ()) + columns
+
+    @property
+    def roots(self) -> list[str]:
+        """The top-level names that must be read, each once."""
+        parts = [part for part in self.text if isinstance(part, tuple)]
+        return list(dict.fromkeys(path[0] for path in (*parts, *self.paths)))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a reader of one format is asked for."""
+
+    file: InputFile
+    part: Range
+    config: SourceConfig
+    fields: Fields
+    block_bytes: int
+
+
+def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
+    """The fields that a config names; `text` if it names none."""
+    if config.text_field is not None and config.template is not None:
+        raise ConfigError("text_field and template are both given; keep one of them")
+    if config.template is not None:
+        text = parse_template(config.template)
+    else:
+        text = (split_path(config.text_field or "text"),)
+    return Fields(text, split_path(config.id_field) if config.id_field else None, tuple(columns))
+
+
+def split_path(name: str) -> tuple[str, ...]:
+    r"""Dots lead into objects, `\.` is a dot: `"meta.lang"` -> `("meta", "lang")`."""
+    parts = name.replace("\\.", "\0").split(".")
+    if not all(parts):
+        raise ConfigError(f"{name!r} is no field name: it has an empty part; write a dot in a name as '\\.'")
+    return tuple(part.replace("\0", ".") for part in parts)
+
+
+def parse_template(template: str) -> tuple[str | tuple[str, ...], ...]:
+    r"""`"{title}\n\n{text}"` -> `(("title",), "\n\n", ("text",))`; `{{` and `}}` are braces."""
+    parts: list[str | tuple[str, ...]] = []
+    try:
+        for literal, name, spec, conversion in string.Formatter().parse(template):
+            if literal:
+                parts.append(literal)
+            if name is None:
+                continue
+            if not name or spec or conversion:
+                raise ConfigError(
+                    f"template {template!r}: write a plain field name in braces, not {{{name}}}"
+                )
+            parts.append(split_path(name))
+    except ValueError as error:
+        raise ConfigError(f"template {template!r}: {error}; double a brace that stands for itself") from error
+    if not any(isinstance(part, tuple) for part in parts):
+        raise ConfigError(
+            f"template {template!r} names no field; write one in braces, as in '{{title}}\\n\\n{{text}}'"
+        )
+    return tuple(parts)
+
+
+def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tuple[str | None, str | None]:
+    """The text field (or a template for instruction data) among columns of strings.
+
+    `choose(["title", "text"], ...)` -> `("text", None)`; `["prompt", "response"]` -> a template.
+    """
+    for name in TEXT_NAMES:
+        if name in strings:
+            return name, None
+    for turns in TURN_NAMES:
+        if all(name in strings for name in turns):
+            return None, "\n\n".join(f"{{{name}}}" for name in turns)
+    if len(strings) == 1:
+        return strings[0].replace(".", "\\."), None
+    raise InputError(
+        f"{where}: cannot tell which field is the text. It has {', '.join(everything) or 'no fields'}; "
+        f"of these {', '.join(strings) or 'none'} hold strings. Name one with text_field, or several with a "
+        'template such as "{title}\\n\\n{text}"'
+    )

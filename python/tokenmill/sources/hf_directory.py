@@ -1,0 +1,59 @@
+"""Directories written by `datasets.save_to_disk`, read with Arrow alone; splits are kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def is_saved(path: str | Path) -> bool:
+    """Whether a directory is a saved `Dataset` or `DatasetDict`."""
+    folder = Path(path)
+    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+
+
+def members(path: str | Path) -> Iterator[tuple[str | None, str]]:
+    """`(split, arrow file)` of each data file, splits in the order in which they were saved."""
+    folder = Path(path)
+    if not (folder / "dataset_dict.json").is_file():
+        yield from ((_split_name(folder), str(file)) for file in _data_files(folder))
+        return
+    for split in _load(folder / "dataset_dict.json").get("splits", []):
+        yield from ((str(split), str(file)) for file in _data_files(folder / str(split)))
+
+
+def _split_name(folder: Path) -> str | None:
+    split = _load(folder / "state.json").get("_split")
+    return str(split) if split else None
+
+
+def _data_files(folder: Path) -> list[Path]:
+    state = _load(folder / "state.json")
+    if state.get("_indices_data_files"):
+        raise InputError(
+            f"{folder}: the dataset was saved with a selection of rows beside its data, which would be lost; "
+            "load and save it again: Dataset.load_from_disk(...).flatten_indices().save_to_disk(...)"
+        )
+    files = [folder / str(entry["filename"]) for entry in state.get("_data_files", [])]
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing or not files:
+        raise InputError(
+            f"{folder}: state.json names data files that are not there: {missing or 'none at all'}"
+        )
+    return files
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value

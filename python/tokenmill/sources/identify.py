@@ -1,0 +1,96 @@
+"""One file to an `InputFile`: format, compression and text mode, by name and by first bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from tokenmill.sources.compression import open_stream
+from tokenmill.sources.detect import (
+    HEAD_BYTES,
+    Named,
+    binary_format_of,
+    by_name,
+    compression_of,
+    disagreement,
+    text_format_of,
+)
+from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.model import InputFile
+from tokenmill.sources.opening import open_raw
+
+if TYPE_CHECKING:
+    from tokenmill.config.schema import SourceConfig
+
+DEFAULT_SEPARATOR = "<|endoftext|>"
+# A plain text file up to this size is taken for one document, a larger one for a document a line.
+WHOLE_FILE_BYTES = 16 << 20
+
+
+def identify(
+    url: str, size: int, identity: str, config: SourceConfig, *, split: str | None = None, saved: bool = False
+) -> InputFile:
+    """Look at the first bytes and settle what the file is; the user's `format` comes before both."""
+    named = Named("arrow", None) if saved else by_name(url)
+    file = InputFile(url, size, identity, named.format or "", split=split)
+    head = _raw_head(file)
+    wrong = None if saved and binary_format_of(head) == "arrow" else disagreement(url, named, head)
+    if wrong and config.on_error == "fail":
+        raise FileFaultError("wrong_extension", url, wrong)
+    file = replace(file, compression=compression_of(head), notes=(wrong,) if wrong else ())
+    file = replace(file, format=_format(file, named, head, config, wrong=bool(wrong)))
+    return _with_txt_mode(file, config) if file.format == "txt" else file
+
+
+def _format(file: InputFile, named: Named, head: bytes, config: SourceConfig, *, wrong: bool) -> str:
+    if config.format not in {"auto", "hf"}:
+        return config.format
+    binary = binary_format_of(head) if file.compression is None else None
+    if binary or (named.format and not wrong):
+        return binary or str(named.format)
+    return text_format_of(decoded_head(file, config.max_expansion))
+
+
+def _raw_head(file: InputFile) -> bytes:
+    raw = open_raw(file)
+    try:
+        return raw.read(64)
+    finally:
+        raw.close()
+
+
+def decoded_head(file: InputFile, max_expansion: int, size: int = HEAD_BYTES) -> bytes:
+    """The first decoded bytes, fewer if the file is short or damaged (reading it will tell)."""
+    stream = open_stream(open_raw(file), file, 0, max_expansion)
+    buffer, fill = bytearray(size), 0
+    try:
+        with memoryview(buffer) as view:
+            while fill < size and (count := stream.readinto(view[fill:])):
+                fill += count
+    except FileFaultError:
+        pass
+    finally:
+        stream.close()
+    return bytes(buffer[:fill])
+
+
+def _with_txt_mode(file: InputFile, config: SourceConfig) -> InputFile:
+    mode: Literal["file", "line", "separator"]
+    separator = config.document_separator
+    if config.txt_mode != "auto":
+        mode = config.txt_mode
+    elif separator is not None:
+        mode = "separator"
+    else:
+        head = decoded_head(file, config.max_expansion)
+        if DEFAULT_SEPARATOR.encode() in head:
+            mode = "separator"
+        else:
+            mode = "file" if len(head) < HEAD_BYTES or _small(file) else "line"
+    if mode == "separator":
+        separator = separator or DEFAULT_SEPARATOR
+    return replace(file, txt_mode=mode, separator=separator if mode == "separator" else None)
+
+
+def _small(file: InputFile) -> bool:
+    return file.compression is None and file.size <= WHOLE_FILE_BYTES

@@ -1,0 +1,103 @@
+"""What the sources give: inputs, ranges of them, and blocks of documents with what was refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from tokenmill.sources.columns import Column
+
+Compression = Literal["gzip", "zstd", "bz2", "xz", "lz4"]
+RangeKind = Literal["file", "bytes", "groups", "batches"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One input as it was found: where, what it is, and how to notice that it changed.
+
+    `identity` is size and mtime locally, size and etag (or what the store has) remotely.
+    """
+
+    url: str
+    size: int
+    identity: str
+    format: str
+    compression: Compression | None = None
+    split: str | None = None
+    txt_mode: Literal["file", "line", "separator"] | None = None
+    separator: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> bool:
+        """Whether `url` is a path of this machine."""
+        return "://" not in self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of an input: bytes, row groups or record batches `[start, stop)`, or all of it.
+
+    The cut depends on the input and on `unit_bytes` alone. `size` is about how many bytes it has.
+    """
+
+    kind: RangeKind
+    start: int
+    stop: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.start}-{self.stop}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A record (or the rest of a file) that was left out: why, `file:line:byte`, and some of it."""
+
+    reason: str
+    place: str
+    sample: str
+
+
+def _no_rows() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
+def _no_texts() -> pa.LargeStringArray:
+    return pa.array([], pa.large_string())
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some documents of a range, in file order.
+
+    `rows` are record numbers within the range, from 0, counted over good, blank and refused records
+    alike; `rows_read` says how many records this block passed, so that the sum over a range and the
+    ranges before it gives a record's number in its file. `refused` and `replaced` count by reason;
+    `rejects` has the first of each block only.
+    """
+
+    texts: pa.LargeStringArray = field(default_factory=_no_texts)
+    rows: NDArray[np.int64] = field(default_factory=_no_rows)
+    ids: pa.LargeStringArray | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    bytes_read: int = 0
+    rows_read: int = 0
+    rejects: tuple[Reject, ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    replaced: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def moved(self, rows: int) -> Block:
+        """The same block, `rows` records further on."""
+        return replace(self, rows=self.rows + rows) if rows else self

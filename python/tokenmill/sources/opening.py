@@ -1,0 +1,86 @@
+"""Open an input for reading, local or remote, and notice that it is not the file it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import fsspec
+
+from tokenmill.errors import InputError, InputNotFoundError, MissingExtraError
+from tokenmill.sources.faults import ChangedInputError, FileFaultError
+
+if TYPE_CHECKING:
+    from tokenmill.sources.model import InputFile
+
+
+def local_identity(stat: os.stat_result) -> str:
+    """Size and mtime: `"120-1700000000000000000"`."""
+    return f"{stat.st_size}-{stat.st_mtime_ns}"
+
+
+def remote_identity(info: dict[str, Any]) -> str:
+    """Size and whatever the store has to tell versions apart: an etag, a checksum, a time."""
+    for key in (
+        "ETag",
+        "etag",
+        "e_tag",
+        "md5Hash",
+        "crc32c",
+        "LastModified",
+        "last_modified",
+        "mtime",
+        "created",
+    ):
+        if info.get(key):
+            return f"{info.get('size')}-{str(info[key]).strip(chr(34))}"
+    return str(info.get("size"))
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """The fsspec filesystem of a URL and the path in it."""
+    try:
+        return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
+    except ImportError as error:
+        scheme = url.partition("://")[0]
+        raise MissingExtraError.of(scheme, "s3" if scheme == "s3" else "hf", f"reading {url}") from error
+    except ValueError as error:
+        raise InputError(f"{url}: {error}; use a path, or a URL that fsspec knows") from error
+
+
+def open_raw(file: InputFile) -> BinaryIO:
+    """The bytes as they are stored, unbuffered, after a check that they are those that were planned."""
+    try:
+        return _open_local(file) if file.local else _open_remote(file)
+    except FileNotFoundError as error:
+        raise InputNotFoundError(
+            f"{file.url}: the file was there when the job was planned and is gone"
+        ) from error
+    except PermissionError as error:
+        raise FileFaultError("unreadable", file.url, f"no permission ({error})") from error
+    except OSError as error:
+        raise FileFaultError("unreadable", file.url, str(error)) from error
+
+
+def _open_local(file: InputFile) -> BinaryIO:
+    raw = Path(file.url).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
+    check_identity(file, local_identity(os.fstat(raw.fileno())), raw)
+    return cast("BinaryIO", raw)
+
+
+def _open_remote(file: InputFile) -> BinaryIO:
+    system, path = filesystem(file.url)
+    raw = system.open(path, "rb", block_size=8 << 20, cache_type="readahead")
+    check_identity(file, remote_identity(system.info(path)), raw)
+    return cast("BinaryIO", raw)
+
+
+def check_identity(file: InputFile, found: str, raw: Any) -> None:
+    """Raise if the file is not the one that was planned."""
+    if found != file.identity:
+        raw.close()
+        raise ChangedInputError(
+            f"{file.url}: the file changed after the job was planned (size and version were {file.identity}, "
+            f"are {found}). Plan again, or put the old file back"
+        )

@@ -1,0 +1,54 @@
+"""Parts of an input that can be read on their own; the cut never depends on who reads them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tokenmill.sources import columnar
+from tokenmill.sources.model import Range
+from tokenmill.sources.windows import overlaps_itself
+
+if TYPE_CHECKING:
+    from tokenmill.sources.model import InputFile
+
+
+def ranges(file: InputFile, unit_bytes: int) -> list[Range]:
+    """Cut an input into ranges of about `unit_bytes`, in file order; they cover it exactly.
+
+    A plain file of lines is cut at any byte (a record belongs to the range it starts in), Parquet
+    between row groups, Arrow files between record batches. What cannot be entered in the middle is
+    one range.
+    """
+    if file.format == "parquet":
+        return _grouped("groups", columnar.group_sizes(file), unit_bytes)
+    if file.format == "arrow" and file.compression is None:
+        count = columnar.batch_count(file)
+        if count is not None:
+            return _grouped("batches", [file.size // max(count, 1)] * count, unit_bytes)
+    if _cuttable(file) and file.size > unit_bytes:
+        # Equal parts rather than a small rest: the last unit is not done long before the others.
+        count = -(-file.size // unit_bytes)
+        edges = [file.size * at // count for at in range(count + 1)]
+        return [Range("bytes", start, stop, stop - start) for start, stop in pairwise(edges)]
+    return [Range("file", 0, file.size, file.size)]
+
+
+def _cuttable(file: InputFile) -> bool:
+    if file.compression is not None:
+        return False
+    if file.format == "txt" and file.txt_mode == "separator":
+        return not overlaps_itself((file.separator or "").encode())
+    return file.format == "jsonl" or (file.format == "txt" and file.txt_mode == "line")
+
+
+def _grouped(kind: str, sizes: list[int], unit_bytes: int) -> list[Range]:
+    """Neighbours together until they reach `unit_bytes`: sizes 6, 6, 6 in units of 10 -> [0, 2), [2, 3)."""
+    found: list[Range] = []
+    start = total = 0
+    for at, size in enumerate(sizes):
+        total += size
+        if total >= unit_bytes or at + 1 == len(sizes):
+            found.append(Range("groups" if kind == "groups" else "batches", start, at + 1, total))
+            start, total = at + 1, 0
+    return found

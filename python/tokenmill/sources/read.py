@@ -1,0 +1,56 @@
+"""One range of one input to blocks of documents, under the user's policy for bad input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.errors import InputError
+from tokenmill.sources import columnar, records
+from tokenmill.sources.faults import FileFaultError, refused
+from tokenmill.sources.fields import Request, make_fields
+from tokenmill.sources.model import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tokenmill.config.schema import SourceConfig
+    from tokenmill.sources.model import InputFile, Range
+
+DEFAULT_BLOCK_BYTES = 4 << 20
+_READERS = {
+    "txt": records.txt_blocks,
+    "jsonl": records.jsonl_blocks,
+    "parquet": columnar.parquet_blocks,
+    "arrow": columnar.arrow_blocks,
+}
+
+
+def read_blocks(
+    file: InputFile,
+    part: Range,
+    config: SourceConfig,
+    *,
+    block_bytes: int = DEFAULT_BLOCK_BYTES,
+    columns: Sequence[str] = (),
+) -> Iterator[Block]:
+    """Blocks of about `block_bytes` of text, in file order.
+
+    `columns` are delivered beside the text for a predicate. Under `fail` the first bad record or a
+    fault of the file raises `InputError`; otherwise both are counted, and what was read before a
+    fault stays.
+    """
+    reader = _READERS.get(file.format)
+    if reader is None:
+        raise InputError(
+            f"{file.url}: format {file.format!r} is not known; use one of {', '.join(sorted(_READERS))}"
+        )
+    blocks = reader(Request(file, part, config, make_fields(config, columns), block_bytes))
+    try:
+        for block in blocks:
+            if block.rejects and config.on_error == "fail":
+                raise refused(block.rejects[0])
+            yield block
+    except FileFaultError as fault:
+        if config.on_error == "fail":
+            raise
+        yield Block(rejects=(fault.reject,), refused={fault.reject.reason: 1})

@@ -1,0 +1,153 @@
+"""JSON Lines and plain text: windows of bytes through the core to blocks of documents."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from tokenmill import _core
+from tokenmill.errors import InputError
+from tokenmill.sources.columns import JsonColumn
+from tokenmill.sources.compression import open_stream
+from tokenmill.sources.model import Block, Reject
+from tokenmill.sources.opening import open_raw
+from tokenmill.sources.windows import Cut, first_byte, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.sources.fields import Request
+    from tokenmill.sources.model import InputFile, Range
+    from tokenmill.sources.windows import Window
+
+# A line number is found by counting from the file's start; beyond this it would cost more than it tells.
+_COUNTABLE_BYTES = 1 << 30
+_COUNT_STEP = 8 << 20
+
+
+class Reader(Protocol):
+    """Whole records in, flat buffers out."""
+
+    def read(self, block: memoryview, /) -> _core.Records:
+        """Read every record of `block`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextReader:
+    """Documents between separators; an empty separator makes one document of everything."""
+
+    separator: bytes
+    limit: int
+    replace: bool
+
+    def read(self, block: memoryview, /) -> _core.Records:
+        """Split `block`."""
+        return _core.split_text(
+            block, self.separator, strip_cr=self.separator == b"\n", limit=self.limit, replace=self.replace
+        )
+
+
+def jsonl_blocks(request: Request) -> Iterator[Block]:
+    """Blocks of the JSON Lines that start in the range."""
+    reader = _core.JsonlReader(
+        [part if isinstance(part, str) else list(part) for part in request.fields.text],
+        [list(path) for path in request.fields.paths],
+        limit=request.config.max_record_bytes,
+        replace=request.config.on_error == "replace",
+    )
+    yield from _blocks(request, reader, b"\n")
+
+
+def txt_blocks(request: Request) -> Iterator[Block]:
+    """Blocks of the documents of a plain text file."""
+    file, paths = request.file, request.fields.paths
+    if paths:
+        raise InputError(
+            f"{file.url}: a text file has no fields, but id_field or a predicate asks for "
+            f"{', '.join('.'.join(path) for path in paths)}; leave it out for this input"
+        )
+    separators = {"file": b"", "line": b"\n", "separator": (file.separator or "").encode()}
+    separator = separators[file.txt_mode or "file"]
+    config = request.config
+    yield from _blocks(
+        request, TextReader(separator, config.max_record_bytes, config.on_error == "replace"), separator
+    )
+
+
+def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Block]:
+    file, part, config = request.file, request.part, request.config
+    stop = part.stop if part.kind == "bytes" else None
+    cut = Cut(part.start, stop, delimiter, request.block_bytes, config.max_record_bytes)
+    places = _Places(file, part, lines=delimiter == b"\n")
+    rows = 0
+    with closing(
+        open_stream(open_raw(file), file, first_byte(part.start, delimiter), config.max_expansion)
+    ) as stream:
+        for window in windows(stream, cut):
+            read = _over_long if window.over_long else _read
+            block = read(request, reader, window, rows, places)
+            rows += block.rows_read
+            yield block
+
+
+def _read(request: Request, reader: Reader, window: Window, rows: int, places: _Places) -> Block:
+    records, fields = reader.read(window.data), request.fields
+    rejects = tuple(
+        Reject(reason, places.of(rows + row, window.offset + byte), sample.decode("utf-8", "replace"))
+        for reason, row, byte, sample in records.rejects
+    )
+    columns = [JsonColumn(kinds, large_strings(data, ends)) for kinds, data, ends in records.columns]
+    ids = columns.pop(0).labels() if fields.id else None
+    return Block(
+        texts=large_strings(*records.texts),
+        rows=records.rows + rows,
+        ids=ids,
+        columns=dict(zip(fields.columns, columns, strict=True)),
+        bytes_read=len(window.data),
+        rows_read=records.rows_read,
+        rejects=rejects,
+        refused=dict(records.refused),
+        replaced=dict(records.replaced),
+    )
+
+
+def _over_long(_request: Request, _reader: Reader, window: Window, rows: int, places: _Places) -> Block:
+    sample = bytes(window.data[:60]).decode("utf-8", "replace")
+    reject = Reject("over_long", places.of(rows, window.offset), sample)
+    return Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
+
+
+def large_strings(data: object, offsets: object) -> pa.LargeStringArray:
+    """Buffers that are valid UTF-8 and offsets as an Arrow array, without a copy."""
+    ends = pa.py_buffer(offsets)
+    return pa.LargeStringArray.from_buffers(ends.size // 8 - 1, ends, pa.py_buffer(data))
+
+
+class _Places:
+    """`file:line:byte` of a record; for a range inside of a file the lines before it are counted once."""
+
+    def __init__(self, file: InputFile, part: Range, *, lines: bool) -> None:
+        self._file = file
+        self._start = part.start
+        self._lines = lines
+        self._before: int | None = 0 if part.start == 0 else None
+
+    def of(self, row: int, byte: int) -> str:
+        """`"corpus.jsonl:12:3456"`; the line is left out where counting it would read too much."""
+        if self._before is None and self._lines and self._file.local and self._start <= _COUNTABLE_BYTES:
+            self._before = _count_lines(self._file, self._start)
+        line = "" if self._before is None else str(self._before + row + 1)
+        return f"{self._file.url}:{line}:{byte}"
+
+
+def _count_lines(file: InputFile, start: int) -> int:
+    """Newlines before the first record of a range, the one that ends at or after `start` included."""
+    count, at = 0, 0
+    with closing(open_raw(file)) as raw:
+        while at < start - 1 and (data := raw.read(min(_COUNT_STEP, start - 1 - at))):
+            count += data.count(b"\n")
+            at += len(data)
+    return count + 1

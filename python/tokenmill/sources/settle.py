@@ -1,0 +1,81 @@
+"""Settle what the user left open: which field is the text, looked up in the first input."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.sources import columnar
+from tokenmill.sources.columns import is_text
+from tokenmill.sources.fields import choose
+from tokenmill.sources.identify import decoded_head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from tokenmill.config.schema import SourceConfig
+    from tokenmill.sources.model import InputFile
+
+_SAMPLE_RECORDS = 100
+
+
+def settle(config: SourceConfig, files: Sequence[InputFile]) -> tuple[SourceConfig, list[str]]:
+    """The config with its text field (or template) filled in, and lines that say what was chosen."""
+    chosen = [f"Input: {len(files)} file(s), {_formats(files)}"]
+    chosen += [
+        f"Text files: {line}" for line in sorted({_txt_words(file) for file in files if file.format == "txt"})
+    ]
+    chosen += [note for file in files for note in file.notes]
+    first = next((file for file in files if file.format != "txt" and file.size), None)
+    if first is None or config.text_field or config.template:
+        return config, chosen
+    strings, everything = _columns(first, config)
+    field, template = choose(strings, everything, first.url)
+    chosen.append(
+        f"Text: field {field!r} (found in {first.url})" if field else f"Text: template {template!r}"
+    )
+    return config.model_copy(update={"text_field": field, "template": template}), chosen
+
+
+def _formats(files: Sequence[InputFile]) -> str:
+    kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
+    return "; ".join(kinds)
+
+
+def _txt_words(file: InputFile) -> str:
+    if file.txt_mode == "separator":
+        return f"a document ends at each {file.separator!r}"
+    return "each line is a document" if file.txt_mode == "line" else "each file is a document"
+
+
+def _columns(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+    if file.format == "parquet":
+        return text_columns(columnar.parquet_schema(file))
+    if file.format == "arrow":
+        return text_columns(columnar.arrow_schema(file))
+    return _record_columns(_sample_records(decoded_head(file, config.max_expansion)))
+
+
+def text_columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
+    """Names of the columns of strings, and of all columns."""
+    return [field.name for field in schema if is_text(field.type)], schema.names
+
+
+def _sample_records(head: bytes) -> Iterator[Any]:
+    for line in head.decode("utf-8-sig", "replace").split("\n")[:_SAMPLE_RECORDS]:
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def _record_columns(found: Iterator[Any]) -> tuple[list[str], list[str]]:
+    """Names that hold a string in every record that has them, and all names."""
+    kinds: dict[str, bool] = {}
+    for record in found:
+        if isinstance(record, dict):
+            for name, value in record.items():
+                kinds[name] = kinds.get(name, True) and (value is None or isinstance(value, str))
+    return [name for name, string in kinds.items() if string], list(kinds)

@@ -1,0 +1,160 @@
+"""Record batches of columns (Parquet, Arrow, data sets in memory) to blocks of documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tokenmill import _core
+from tokenmill.errors import InputError
+from tokenmill.sources.columns import ArrowColumn, is_text
+from tokenmill.sources.model import Block, Reject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tokenmill.sources.fields import Fields, Request
+
+_MAX_LISTED = 100
+# No field can have this name, so the id can stand among the columns.
+_ID = ""
+
+
+def block_of(batch: pa.RecordBatch, request: Request, first_row: int) -> Block:
+    """One batch to one block; `first_row` is its first record's number within the range."""
+    fields, config, where = request.fields, request.config, request.file.url
+    texts = _texts(batch, fields, where)
+    size = int(texts.nbytes)
+    replaced = {}
+    if config.on_error == "replace" and (invalid := _invalid(texts)):
+        texts, replaced["invalid_utf8"] = _repair(texts, [row for row, _ in invalid])
+    faults = _faults(texts, config.max_record_bytes)
+    rejects = tuple(
+        Reject(reason, f"{where}:{first_row + row + 1}:{at}", _sample(texts, row))
+        for row, at, reason in faults[:_MAX_LISTED]
+    )
+    keep = np.ones(len(texts), bool)
+    keep[[row for row, _, _ in faults]] = False
+    arrays = {
+        name: column_at(batch, path, where) for name, path in zip(_names(fields), fields.paths, strict=True)
+    }
+    rows = np.arange(first_row, first_row + len(texts), dtype=np.int64)
+    texts, rows, columns = _select(texts, rows, arrays, keep)
+    ids = columns.pop(_ID, None)
+    return Block(
+        texts=texts,
+        rows=rows,
+        ids=ids.labels() if ids else None,
+        columns=columns,
+        bytes_read=size,
+        rows_read=len(keep),
+        rejects=rejects,
+        refused=dict(Counter(reason for _, _, reason in faults)),
+        replaced=replaced,
+    )
+
+
+def _faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]]:
+    """`(row, byte, reason)` of each text that cannot be used, each row once, in order."""
+    faults = [
+        (int(row), 0, "missing_field")
+        for row in np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
+    ]
+    faults += [(int(row), 0, "over_long") for row in np.flatnonzero(np.diff(_buffers(texts)[1]) > limit)]
+    faults += [(row, at, "invalid_utf8") for row, at in _invalid(texts)]
+    once = {fault[0]: fault for fault in reversed(faults)}
+    return [once[row] for row in sorted(once)]
+
+
+def _names(fields: Fields) -> tuple[str, ...]:
+    return ((_ID,) if fields.id else ()) + fields.columns
+
+
+def _select(
+    texts: pa.LargeStringArray, rows: NDArray[np.int64], columns: dict[str, pa.Array], keep: NDArray[np.bool_]
+) -> tuple[pa.LargeStringArray, NDArray[np.int64], dict[str, ArrowColumn]]:
+    if not keep.all():
+        mask = pa.array(keep)
+        texts, rows = texts.filter(mask), rows[keep]
+        columns = {name: column.filter(mask) for name, column in columns.items()}
+    return texts, rows, {name: ArrowColumn(column) for name, column in columns.items()}
+
+
+def _texts(batch: pa.RecordBatch, fields: Fields, where: str) -> pa.LargeStringArray:
+    parts: list[Any] = []
+    for part in fields.text:
+        if isinstance(part, str):
+            parts.append(pa.scalar(part, pa.large_string()))
+        else:
+            parts.append(_as_text(column_at(batch, part, where), ".".join(part), where))
+    if len(parts) == 1:
+        return parts[0]
+    return pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()), null_handling="emit_null")
+
+
+def _as_text(column: pa.Array, name: str, where: str) -> pa.LargeStringArray:
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        # Bytes that say nothing of their encoding: the check below decides.
+        wide = column.cast(pa.large_binary())
+        validity, ends, data = wide.buffers()
+        return pa.LargeStringArray.from_buffers(len(wide), ends, data, validity, -1, wide.offset)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.large_string())
+    if not is_text(kind):
+        raise InputError(
+            f"{where}: column {name!r} is {kind}, but a text must be a string; name another text_field"
+        )
+    return column.cast(pa.large_string())
+
+
+def column_at(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.Array:
+    """The column that a path leads to, through structs: `("meta", "lang")`."""
+    try:
+        column = batch.column(path[0])
+        for name in path[1:]:
+            column = pc.struct_field(column, name)
+    except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        known = ", ".join(batch.schema.names)
+        raise InputError(f"{where}: no column {'.'.join(path)!r}; it has {known}") from error
+    return column
+
+
+def _buffers(texts: pa.LargeStringArray) -> tuple[Any, NDArray[np.int64]]:
+    _, offsets, data = texts.buffers()
+    if offsets is None or offsets.size == 0:
+        return b"", np.zeros(1, np.int64)
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return data if data is not None else b"", ends
+
+
+def _invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:
+    data, ends = _buffers(texts)
+    return _core.invalid_rows(data, ends)
+
+
+def _bytes_of(texts: pa.LargeStringArray, row: int) -> bytes:
+    data, ends = _buffers(texts)
+    return bytes(memoryview(data)[max(ends[row], 0) : ends[row + 1]])
+
+
+def _sample(texts: pa.LargeStringArray, row: int) -> str:
+    data, ends = _buffers(texts)
+    return bytes(memoryview(data)[ends[row] : min(ends[row + 1], ends[row] + 60)]).decode("utf-8", "replace")
+
+
+def _repair(texts: pa.LargeStringArray, rows: list[int]) -> tuple[pa.LargeStringArray, int]:
+    """The same texts with U+FFFD where `rows` are not UTF-8, and how many were put in."""
+    count, mended = 0, []
+    for row in rows:
+        raw = _bytes_of(texts, row)
+        text = raw.decode("utf-8", "replace")
+        count += text.count("\ufffd") - raw.count("\ufffd".encode())
+        mended.append(text)
+    mask = np.zeros(len(texts), bool)
+    mask[rows] = True
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(mended, pa.large_string())), count

@@ -1,0 +1,165 @@
+"""Windows of whole records over a stream of bytes, in one reused buffer.
+
+A record belongs to the range in which it starts, so ranges cut anywhere give each record once. A
+record starts at 0 and after every delimiter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Stream(Protocol):
+    """What windows are cut from."""
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the start of `buffer`; 0 means the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Whole records at `offset` of the (decoded) file; valid until the next window is asked for.
+
+    With `over_long`, the bytes are only the beginning of one record that is left out.
+    """
+
+    data: memoryview
+    offset: int
+    over_long: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How to cut: the records that start in `[start, stop)`, in windows of about `block_bytes`."""
+
+    start: int
+    stop: int | None
+    delimiter: bytes
+    block_bytes: int
+    max_record: int
+
+
+class _Buffer:
+    """Bytes `[offset, offset + fill)` of the file; larger than a block for a long record only."""
+
+    def __init__(self, stream: Stream, offset: int, capacity: int) -> None:
+        self.stream = stream
+        self.offset = offset
+        self.capacity = capacity
+        self.data = bytearray(capacity)
+        self.fill = 0
+        self.ended = False
+
+    def read(self, upto: int) -> None:
+        """Read until `upto` bytes are there or the stream ends."""
+        if upto > len(self.data):
+            self._move(0, upto)
+        with memoryview(self.data) as view:
+            while self.fill < upto and not self.ended:
+                count = self.stream.readinto(view[self.fill : upto])
+                self.fill += count
+                self.ended = count == 0
+
+    def drop(self, count: int) -> None:
+        """Forget the first `count` bytes, and the room that a long record took."""
+        kept = self.fill - count
+        if len(self.data) > self.capacity >= kept:
+            self._move(count, self.capacity)
+        elif count:
+            self.data[:kept] = self.data[count : self.fill]
+        self.fill = kept
+        self.offset += count
+
+    def find(self, delimiter: bytes, start: int = 0) -> int:
+        """Where the delimiter first stands, from `start` on; -1 if nowhere (an empty one never does)."""
+        return self.data.find(delimiter, start, self.fill) if delimiter else -1
+
+    def _move(self, start: int, capacity: int) -> None:
+        # A new array: the consumer may still hold a view of the old one, which forbids resizing it.
+        data = bytearray(capacity)
+        data[: self.fill - start] = memoryview(self.data)[start : self.fill]
+        self.data = data
+
+
+def overlaps_itself(delimiter: bytes) -> bool:
+    r"""Whether two occurrences can share bytes, as in `"\n\n"`; such a file is read from its start."""
+    return any(delimiter.startswith(delimiter[at:]) for at in range(1, len(delimiter)))
+
+
+def first_byte(start: int, delimiter: bytes) -> int:
+    """Where to begin reading so that the delimiter before `start` is seen."""
+    return max(start - len(delimiter), 0)
+
+
+def windows(stream: Stream, cut: Cut) -> Iterator[Window]:
+    """The records of `cut`; `stream` begins at `first_byte(cut.start, cut.delimiter)`."""
+    delimiter, stop = cut.delimiter, cut.stop
+    block_bytes = max(cut.block_bytes, 2 * len(delimiter), len(_BOM))
+    buffer = _Buffer(stream, first_byte(cut.start, delimiter), block_bytes)
+    if not _find_start(buffer, cut):
+        return
+    target = block_bytes
+    while stop is None or buffer.offset < stop:
+        buffer.read(target)
+        end = _end_of_records(buffer, stop, delimiter)
+        if end == 0 and buffer.ended:
+            end = buffer.fill
+        if end:
+            yield Window(memoryview(buffer.data)[:end], buffer.offset)
+            buffer.drop(end)
+        elif buffer.ended:
+            return
+        elif buffer.fill > cut.max_record:
+            yield Window(memoryview(buffer.data)[:200], buffer.offset, over_long=True)
+            _skip_record(buffer, delimiter)
+        else:
+            target = min(2 * buffer.fill, cut.max_record + len(delimiter) + 1)
+            continue
+        target = max(block_bytes, buffer.fill)
+
+
+def _find_start(buffer: _Buffer, cut: Cut) -> bool:
+    """Drop what belongs to the range before, or the byte order mark; False if no record is left."""
+    if cut.start == 0:
+        buffer.read(len(_BOM))
+        if buffer.data.startswith(_BOM):
+            buffer.drop(len(_BOM))
+        return True
+    _skip_record(buffer, cut.delimiter)
+    return not (buffer.ended and not buffer.fill)
+
+
+def _skip_record(buffer: _Buffer, delimiter: bytes) -> None:
+    """Drop everything up to and with the next delimiter, keeping at most a block in memory."""
+    while (at := buffer.find(delimiter)) < 0:
+        if buffer.ended:
+            buffer.drop(buffer.fill)
+            return
+        buffer.drop(max(buffer.fill - max(len(delimiter) - 1, 0), 0))
+        buffer.read(buffer.capacity)
+    buffer.drop(at + len(delimiter))
+
+
+def _end_of_records(buffer: _Buffer, stop: int | None, delimiter: bytes) -> int:
+    """Where the last whole record that starts before `stop` ends; 0 if it is not in the buffer."""
+    width = len(delimiter)
+    if not width:
+        return 0
+    if stop is not None:
+        # The delimiter that ends at or after `stop` ends the range's last record.
+        at = buffer.find(delimiter, max(stop - buffer.offset - width, 0))
+        if at >= 0:
+            return at + width
+    if not overlaps_itself(delimiter):
+        at = buffer.data.rfind(delimiter, 0, buffer.fill)
+        return at + width if at >= 0 else 0
+    end = 0
+    while (at := buffer.find(delimiter, end)) >= 0:
+        end = at + width
+    return end
