@@ -1,0 +1,117 @@
+"""The predicate: a small safe language over columns of any source."""
+
+import json
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tokenmill import _core
+from tokenmill.errors import ConfigError
+from tokenmill.sources.columns import ArrowColumn, JsonColumn
+from tokenmill.sources.fields import split_path
+from tokenmill.sources.records import large_strings
+from tokenmill.sources.where import Predicate
+
+RECORDS = [
+    {"text": "a", "lang": "ko", "score": 0.7, "ok": True, "meta": {"src": "web"}, "n": 1},
+    {"text": "b", "lang": "en", "score": 0.2, "ok": False, "meta": {"src": "book"}, "n": -3},
+    {"text": "c", "lang": None, "score": None, "ok": None, "meta": {"src": None}, "n": None},
+]
+
+
+def json_mask(expression, records=RECORDS):
+    predicate = Predicate(expression)
+    reader = _core.JsonlReader(
+        [["text"]], [list(split_path(name)) for name in predicate.columns], limit=1 << 20, replace=False
+    )
+    found = reader.read("\n".join(map(json.dumps, records)).encode())
+    columns = [JsonColumn(kinds, large_strings(data, ends)) for kinds, data, ends in found.columns]
+    return predicate.mask(dict(zip(predicate.columns, columns, strict=True)), len(records)).tolist()
+
+
+def arrow_mask(expression):
+    batch = pa.RecordBatch.from_pylist(RECORDS)
+    predicate = Predicate(expression)
+    columns = {}
+    for name in predicate.columns:
+        path = split_path(name)
+        column = batch.column(path[0])
+        for key in path[1:]:
+            column = column.field(key)
+        columns[name] = ArrowColumn(column)
+    return predicate.mask(columns, len(RECORDS)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ('lang == "ko" and score >= 0.5', [1, 0, 0]),
+        ('lang != "ko"', [0, 1, 0]),
+        ('not lang == "ko"', [0, 1, 0]),
+        ('lang is None or lang != "ko"', [0, 1, 1]),
+        ("lang is not None", [1, 1, 0]),
+        ("lang == null", [0, 0, 1]),
+        ('lang in ["ko", "zh"]', [1, 0, 0]),
+        ('lang not in ("ko", "zh")', [0, 1, 0]),
+        ("lang in []", [0, 0, 0]),
+        ('"e" in lang', [0, 1, 0]),
+        ("ok", [1, 0, 0]),
+        ("not ok", [0, 1, 0]),
+        ("ok == False", [0, 1, 0]),
+        ("ok == true", [1, 0, 0]),
+        ("0 < score < 0.5", [0, 1, 0]),
+        ("0.5 <= score", [1, 0, 0]),
+        ("n == -3", [0, 1, 0]),
+        ("n > 0.5", [1, 0, 0]),
+        ('meta.src == "web"', [1, 0, 0]),
+        ('field("meta.src") == "book"', [0, 1, 0]),
+        ("len(lang) == 2", [1, 1, 0]),
+        ('score == "0.7"', [0, 0, 0]),
+    ],
+)
+def test_json_and_arrow_agree(expression, expected):
+    assert json_mask(expression) == [bool(keep) for keep in expected]
+    assert arrow_mask(expression) == json_mask(expression)
+
+
+def test_a_value_of_another_type_never_depends_on_its_neighbours():
+    mixed = [{"text": "", "score": value} for value in (1, "1", True, [1], None)]
+    assert json_mask("score >= 1", mixed) == [True, False, False, False, False]
+    assert json_mask('score == "1"', mixed) == [False, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "lang ==",
+        'lang = "ko"',
+        "__import__('os').system('true')",
+        "lang.__class__()",
+        "(lambda: 1)()",
+        "[x for x in lang]",
+        "lang == other",
+        "1 == 1",
+        "score + 1 > 2",
+        "lang < None",
+        'lang in "ko"',
+        "len(lang, lang) > 1",
+        f"n == {2**70}",
+        "(" * 3000 + "lang" + ")" * 3000,
+        "a" * 20_000,
+    ],
+)
+def test_anything_else_is_refused(expression):
+    with pytest.raises(ConfigError, match="where"):
+        Predicate(expression)
+
+
+def test_a_predicate_can_be_sent_to_a_worker():
+    predicate = pickle.loads(pickle.dumps(Predicate('a == 1 and b.c == "x"')))
+    assert predicate.columns == ("a", "b.c")
+    assert (
+        predicate.mask({"a": ArrowColumn(pa.array([1])), "b.c": ArrowColumn(pa.array(["x"]))}, 1).dtype
+        == np.bool_
+    )
