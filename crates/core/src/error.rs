@@ -15,6 +15,9 @@ pub enum Error {
     /// Text that cannot be encoded as the caller asked; the text says where and what to do.
     #[error("{0}")]
     Input(String),
+    /// Temporary files cannot be written or read; the text says where and what to do.
+    #[error("{0}")]
+    Disk(String),
     /// A mistake of ours that was caught before it could cross into the caller.
     #[error("internal error: {0}")]
     Internal(String),

@@ -10,6 +10,7 @@ pub mod packing;
 pub mod records;
 pub mod scan;
 pub mod stop;
+pub mod train;
 
 pub use error::{Error, Result};
 pub use stop::Stop;

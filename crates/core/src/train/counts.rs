@@ -1,0 +1,93 @@
+//! Finished counts: in memory or on disk, read in one order whichever it is.
+
+use std::sync::OnceLock;
+
+use super::spill::{Spilled, PARTITIONS};
+use super::table::PieceTable;
+use super::words::CountSource;
+use crate::Result;
+
+/// All distinct pieces with their counts.
+pub struct Counts {
+    place: Place,
+    /// The order of the slots, once somebody has asked for batches.
+    order: OnceLock<Vec<u32>>,
+}
+
+enum Place {
+    Memory(PieceTable),
+    Disk(Spilled),
+}
+
+/// Some pieces, flat: piece `i` is `data[offsets[i]..offsets[i + 1]]`.
+#[derive(Default)]
+pub struct Batch {
+    /// The pieces' bytes, one after the other.
+    pub data: Vec<u8>,
+    /// One more than there are pieces.
+    pub offsets: Vec<i64>,
+    /// The count of each piece.
+    pub counts: Vec<u64>,
+}
+
+impl Counts {
+    /// Counts that fitted in memory.
+    pub fn in_memory(table: PieceTable) -> Self {
+        Self { place: Place::Memory(table), order: OnceLock::new() }
+    }
+
+    /// Counts that did not.
+    pub fn on_disk(spilled: Spilled) -> Self {
+        Self { place: Place::Disk(spilled), order: OnceLock::new() }
+    }
+
+    /// How many distinct pieces there are.
+    pub fn unique(&self) -> u64 {
+        match &self.place {
+            Place::Memory(table) => table.len() as u64,
+            Place::Disk(spilled) => spilled.unique,
+        }
+    }
+
+    /// Bytes that had to go to disk.
+    pub fn spilled_bytes(&self) -> u64 {
+        match &self.place {
+            Place::Memory(_) => 0,
+            Place::Disk(spilled) => spilled.bytes,
+        }
+    }
+
+    /// How many batches [`Counts::batch`] gives.
+    pub fn batches(&self) -> usize {
+        PARTITIONS
+    }
+
+    /// One partition's pieces in ascending order: the same batches from memory and from disk.
+    pub fn batch(&self, part: usize) -> Result<Batch> {
+        let mut batch = Batch { offsets: vec![0], ..Batch::default() };
+        let mut push = |piece: &[u8], count: u64| {
+            batch.data.extend_from_slice(piece);
+            batch.offsets.push(batch.data.len() as i64);
+            batch.counts.push(count);
+        };
+        match &self.place {
+            Place::Memory(table) => {
+                let order = self.order.get_or_init(|| table.order());
+                table.for_each_of(&order[table.part_of(order, part)], push);
+            }
+            Place::Disk(spilled) => spilled.for_each_in(part, &mut push)?,
+        }
+        Ok(batch)
+    }
+}
+
+impl CountSource for Counts {
+    fn for_each(&mut self, each: &mut dyn FnMut(&[u8], u64)) -> Result<()> {
+        match &mut self.place {
+            Place::Memory(table) => table.for_each(each),
+            Place::Disk(spilled) => {
+                (0..PARTITIONS).try_for_each(|part| spilled.for_each_in(part, each))
+            }
+        }
+    }
+}

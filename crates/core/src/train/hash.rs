@@ -1,0 +1,95 @@
+//! One hash of a piece's bytes, shared by counting, spilling and the vocabulary under construction.
+//!
+//! Not keyed: a piece table grows by load, so crafted collisions cost time and never a wrong count.
+
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+const SALT: u64 = 0xD6E8_FEB8_6659_FD93;
+
+/// Both halves of a 128-bit product folded together: every input bit reaches every output bit.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+#[inline(always)]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut raw = [0u8; 8];
+    raw.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(raw)
+}
+
+#[inline(always)]
+fn half(bytes: &[u8], at: usize) -> u64 {
+    let mut raw = [0u8; 4];
+    raw.copy_from_slice(&bytes[at..at + 4]);
+    u64::from(u32::from_le_bytes(raw))
+}
+
+/// The first eight bytes, little-endian, zero above the piece's end: with the length it is the whole
+/// of a piece of up to eight bytes.
+#[inline(always)]
+pub fn head(piece: &[u8]) -> u64 {
+    let n = piece.len();
+    match n {
+        0 => 0,
+        1 => u64::from(piece[0]),
+        2 | 3 => {
+            let first = u64::from(piece[0]) | u64::from(piece[1]) << 8;
+            first | u64::from(piece[n - 1]) << (8 * (n - 1))
+        }
+        4..=7 => half(piece, 0) | half(piece, n - 4) << (8 * (n - 4)),
+        _ => word(piece, 0),
+    }
+}
+
+/// Hash of a piece whose [`head`] is already known.
+#[inline(always)]
+pub fn of_piece(piece: &[u8], head: u64) -> u64 {
+    let n = piece.len();
+    if n <= 8 {
+        return fold(head ^ SALT, SPREAD ^ ((n as u64) << 1));
+    }
+    let mut hash = SALT ^ (n as u64);
+    let mut at = 0;
+    while at + 8 <= n {
+        hash = fold(hash ^ word(piece, at), SPREAD);
+        at += 8;
+    }
+    if at < n {
+        hash = fold(hash ^ word(piece, n - 8), SPREAD ^ 0x55);
+    }
+    hash
+}
+
+/// Hash of a pair of token ids.
+#[inline(always)]
+pub fn of_pair(key: u64) -> u64 {
+    fold(key ^ SALT, SPREAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_holds_short_pieces_whole() {
+        for n in 0..=8usize {
+            let piece: Vec<u8> = (1..=n as u8).collect();
+            let mut raw = [0u8; 8];
+            raw[..n].copy_from_slice(&piece);
+            assert_eq!(head(&piece), u64::from_le_bytes(raw), "length {n}");
+        }
+    }
+
+    #[test]
+    fn length_is_part_of_the_hash() {
+        let zeros = [0u8; 40];
+        let mut seen: Vec<u64> = (0..40)
+            .map(|n| of_piece(&zeros[..n], head(&zeros[..n])))
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 40);
+    }
+}

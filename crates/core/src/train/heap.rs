@@ -1,0 +1,157 @@
+//! A 4-ary max-heap of candidate pairs, read lazily: counts only fall after a pair is pushed, so a
+//! stale top is pushed down and nothing is ever searched for.
+
+use std::cmp::Ordering;
+
+use super::tokens::Tokens;
+
+/// Which of two pairs with equal counts is merged first. The one place where ties are decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TieBreak {
+    /// The lowest pair of token ids, as Hugging Face's trainer does.
+    LowestIds,
+    /// The greatest pair of byte strings, as Stanford's CS336 asks.
+    GreatestBytes,
+}
+
+impl TieBreak {
+    /// `Greater` when pair `a` goes before pair `b`.
+    fn compare(self, a: u64, b: u64, tokens: &Tokens) -> Ordering {
+        match self {
+            Self::LowestIds => b.cmp(&a),
+            Self::GreatestBytes => {
+                let (a_left, a_right) = super::pairs::split(a);
+                let (b_left, b_right) = super::pairs::split(b);
+                let left = tokens.get(a_left).cmp(tokens.get(b_left));
+                left.then_with(|| tokens.get(a_right).cmp(tokens.get(b_right)))
+            }
+        }
+    }
+}
+
+/// A pair and the count it had when it was pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub count: u64,
+    pub key: u64,
+}
+
+/// The candidates, best first.
+pub struct Heap {
+    entries: Vec<Candidate>,
+    tie: TieBreak,
+}
+
+impl Heap {
+    /// Orders `entries` in linear time.
+    pub fn new(entries: Vec<Candidate>, tie: TieBreak, tokens: &Tokens) -> Self {
+        let mut heap = Self { entries, tie };
+        if heap.entries.len() > 1 {
+            for at in (0..=(heap.entries.len() - 2) / 4).rev() {
+                heap.sink(at, heap.entries[at], tokens);
+            }
+        }
+        heap
+    }
+
+    #[inline(always)]
+    fn above(&self, a: Candidate, b: Candidate, tokens: &Tokens) -> bool {
+        if a.count == b.count {
+            self.tie.compare(a.key, b.key, tokens) == Ordering::Greater
+        } else {
+            a.count > b.count
+        }
+    }
+
+    /// The best candidate, stale or not.
+    pub fn top(&self) -> Option<Candidate> {
+        self.entries.first().copied()
+    }
+
+    /// Adds a candidate.
+    pub fn push(&mut self, candidate: Candidate, tokens: &Tokens) {
+        let mut at = self.entries.len();
+        self.entries.push(candidate);
+        while at > 0 {
+            let parent = (at - 1) / 4;
+            if !self.above(candidate, self.entries[parent], tokens) {
+                break;
+            }
+            self.entries[at] = self.entries[parent];
+            at = parent;
+        }
+        self.entries[at] = candidate;
+    }
+
+    /// Puts `candidate` in the place of the top.
+    pub fn replace_top(&mut self, candidate: Candidate, tokens: &Tokens) {
+        self.sink(0, candidate, tokens);
+    }
+
+    /// Removes the top.
+    pub fn pop(&mut self, tokens: &Tokens) {
+        if let Some(last) = self.entries.pop() {
+            if !self.entries.is_empty() {
+                self.sink(0, last, tokens);
+            }
+        }
+    }
+
+    fn sink(&mut self, mut at: usize, candidate: Candidate, tokens: &Tokens) {
+        let len = self.entries.len();
+        loop {
+            let first = 4 * at + 1;
+            if first >= len {
+                break;
+            }
+            let mut best = first;
+            for child in first + 1..(first + 4).min(len) {
+                if self.above(self.entries[child], self.entries[best], tokens) {
+                    best = child;
+                }
+            }
+            if !self.above(self.entries[best], candidate, tokens) {
+                break;
+            }
+            self.entries[at] = self.entries[best];
+            at = best;
+        }
+        self.entries[at] = candidate;
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.entries.capacity() * std::mem::size_of::<Candidate>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(tie: TieBreak, keys: &[(u64, u32, u32)]) -> Vec<(u32, u32)> {
+        let tokens = Tokens::new(0);
+        let entry = |&(count, l, r): &(u64, u32, u32)| Candidate {
+            count,
+            key: super::super::pairs::key(l, r),
+        };
+        let (half, rest) = keys.split_at(keys.len() / 2);
+        let mut heap = Heap::new(half.iter().map(entry).collect(), tie, &tokens);
+        rest.iter().for_each(|k| heap.push(entry(k), &tokens));
+        let mut order = Vec::new();
+        while let Some(top) = heap.top() {
+            order.push(super::super::pairs::split(top.key));
+            heap.pop(&tokens);
+        }
+        order
+    }
+
+    #[test]
+    fn ties_follow_the_stated_rule() {
+        let keys = [(1, 5, 9), (7, 5, 9), (7, 5, 8), (7, 4, 99), (9, 200, 0), (7, 5, 10)];
+        let low = drain(TieBreak::LowestIds, &keys);
+        assert_eq!(low, [(200, 0), (4, 99), (5, 8), (5, 9), (5, 10), (5, 9)]);
+        let great = drain(TieBreak::GreatestBytes, &keys);
+        assert_eq!(great, [(200, 0), (5, 10), (5, 9), (5, 8), (4, 99), (5, 9)]);
+    }
+}

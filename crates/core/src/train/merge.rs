@@ -1,0 +1,467 @@
+//! Merging: the most frequent pair becomes a token, again and again, in time that follows the changes.
+//!
+//! Every pair knows its exact count and a list of the places where it stands. A step walks the list of
+//! the best pair, joins its two tokens at each place that still holds them, and gathers what happens to
+//! the neighbours per neighbouring id in dense arrays, so that the pair table is touched once per
+//! distinct neighbour and not once per occurrence. Places go stale and are skipped when met; the arena of
+//! lists is swept when full, so it never exceeds one and a half times the pairs of the start.
+
+use super::heap::{Candidate, Heap, TieBreak};
+use super::lists::Lists;
+use super::neighbours::Neighbours;
+use super::pairs::{key, split, Pair, PairTable};
+use super::tokens::Tokens;
+use super::words::{Words, EDGE, INSIDE};
+use crate::{Error, Result, Stop};
+
+/// When merging ends, and how ties are broken.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeOptions {
+    /// Stop at this many tokens, the 256 bytes among them.
+    pub tokens: usize,
+    /// Stop when the best pair occurs less often; at least 1.
+    pub min_frequency: u64,
+    /// No token may have more bytes.
+    pub max_token_length: u32,
+    /// Between equal counts.
+    pub tie: TieBreak,
+}
+
+/// A training run between two steps.
+pub struct Merger {
+    pub(super) words: Words,
+    pub(super) pairs: PairTable,
+    pub(super) lists: Lists,
+    tokens: Tokens,
+    heap: Heap,
+    left: Neighbours,
+    right: Neighbours,
+    twins: Vec<u32>,
+    options: MergeOptions,
+    history: History,
+}
+
+/// What has been done, in order.
+#[derive(Default)]
+struct History {
+    /// Every step, with those that apply a known merge again.
+    steps: Vec<(u32, u32)>,
+    merges: Vec<(u32, u32)>,
+    counts: Vec<u64>,
+    /// Merges that made a token that was there already; almost always empty.
+    second_splits: Vec<u64>,
+    /// The merge that first made each token after the bytes.
+    first_split: Vec<u64>,
+}
+
+/// One step's pair, and the token it becomes.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    pub left: u32,
+    pub right: u32,
+    pub token: u32,
+    /// The token did not exist before, so no pair with it can.
+    pub fresh: bool,
+}
+
+impl Merger {
+    /// Counts the pairs of `words` and orders them.
+    pub fn new(words: Words, options: MergeOptions) -> Self {
+        let extra = options.tokens.saturating_sub(256);
+        let tokens = Tokens::new(extra);
+        let (mut pairs, lists) = super::lists::first_pairs(&words);
+        if options.max_token_length < 2 {
+            pairs = PairTable::new(0);
+        }
+        let candidates = pairs.live().map(|pair| Candidate {
+            count: pair.count,
+            key: pair.key,
+        });
+        let heap = Heap::new(candidates.collect(), options.tie, &tokens);
+        Self {
+            heap,
+            words,
+            pairs,
+            lists,
+            tokens,
+            left: Neighbours::new(256 + extra),
+            right: Neighbours::new(256 + extra),
+            twins: Vec::new(),
+            options,
+            history: History::default(),
+        }
+    }
+
+    /// Does up to `limit` steps; true when there is nothing left to do.
+    pub fn advance(&mut self, limit: usize, stop: &Stop) -> Result<bool> {
+        for _ in 0..limit {
+            stop.check()?;
+            match self.best() {
+                Some(best) => self.step(best),
+                None => return Ok(true),
+            }
+        }
+        Ok(self.best().is_none())
+    }
+
+    /// Does the steps of an earlier run again, without choosing them.
+    pub fn replay(&mut self, steps: &[(u32, u32)], stop: &Stop) -> Result<()> {
+        for &(left, right) in steps {
+            stop.check()?;
+            match self.pairs.get(key(left, right)) {
+                Some(pair) if pair.count > 0 && self.tokens.len() < self.options.tokens => {
+                    let best = *pair;
+                    self.step(best);
+                }
+                _ => {
+                    return Err(Error::Input(format!(
+                        "the checkpoint's merge {} cannot follow from these counts: it is of another run",
+                        self.history.steps.len()
+                    )))
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The pair to merge next; stale candidates above it are put right on the way.
+    fn best(&mut self) -> Option<Pair> {
+        if self.tokens.len() >= self.options.tokens {
+            return None;
+        }
+        while let Some(top) = self.heap.top() {
+            let now = self.pairs.get(top.key).map_or(0, |pair| pair.count);
+            if now == top.count && now >= self.options.min_frequency.max(1) {
+                return self.pairs.get(top.key).map(|pair| *pair);
+            }
+            if now == top.count {
+                return None;
+            }
+            if now == 0 || now > top.count {
+                // Gone, or pushed again with its higher count.
+                self.heap.pop(&self.tokens);
+            } else {
+                let lower = Candidate { count: now, ..top };
+                self.heap.replace_top(lower, &self.tokens);
+            }
+        }
+        None
+    }
+
+    fn step(&mut self, best: Pair) {
+        let (left, right) = split(best.key);
+        let (token, fresh) = self.tokens.join(left, right);
+        self.history.record(best, token, fresh);
+        let best = self.make_room(best);
+        if let Some(pair) = self.pairs.get(best.key) {
+            pair.count = 0;
+        }
+        let step = Step { left, right, token, fresh };
+        let twins = self.join(step, best);
+        self.settle(step, twins);
+    }
+
+    /// Sweeps the lists if this step's new places might not fit; the pair's own list may move.
+    fn make_room(&mut self, best: Pair) -> Pair {
+        if !self.lists.fits(2 * best.len as usize) {
+            self.lists.sweep(&mut self.pairs, &self.words.cells, &self.tokens);
+            if let Some(moved) = self.pairs.get(best.key) {
+                return *moved;
+            }
+        }
+        best
+    }
+
+    /// Joins the pair at every place that holds it; gives the weight of pairs of two new tokens.
+    fn join(&mut self, step: Step, best: Pair) -> u64 {
+        let left_len = self.tokens.len_of(step.left) as usize;
+        let len = left_len + self.tokens.len_of(step.right) as usize;
+        let places = self.lists.places(best.start, best.len);
+        let cells = &mut self.words.cells;
+        let groups = &self.words.groups;
+        let (mut group, mut joined_until, mut twin_weight) = (0usize, 0usize, 0u64);
+        for (i, &place) in places.iter().enumerate() {
+            if let Some(&ahead) = places.get(i + 12) {
+                super::prefetch(cells, ahead as usize);
+            }
+            let at = place as usize;
+            if cells[at] != step.left || cells[at + left_len] != step.right {
+                continue;
+            }
+            let weight = groups.count_at(place, &mut group);
+            let (before, after) = (cells[at - 1], cells[at + len]);
+            cells[at + left_len - 1] = INSIDE;
+            cells[at + left_len] = INSIDE;
+            cells[at] = step.token;
+            cells[at + len - 1] = step.token;
+            if joined_until == at {
+                // The neighbour was joined a moment ago: what it noted about us is undone in `settle`.
+                twin_weight += weight;
+                self.twins.push(place - len as u32);
+            } else if before != EDGE {
+                let start = place - self.tokens.len_of(before);
+                self.left.note(before, weight, start);
+            }
+            if after != EDGE {
+                self.right.note(after, weight, place);
+            }
+            joined_until = at + len;
+        }
+        twin_weight
+    }
+
+    /// Takes the weight gathered by `join` from the old pairs and gives it to the new ones.
+    fn settle(&mut self, step: Step, twin_weight: u64) {
+        let merged = key(step.left, step.right);
+        let mut left = std::mem::take(&mut self.left);
+        for i in 0..left.touched.len() {
+            if let Some(&ahead) = left.touched.get(i + 8) {
+                self.pairs.prefetch(key(ahead, step.left));
+                self.pairs.prefetch(key(ahead, step.token));
+            }
+            let id = left.touched[i];
+            let (weight, places) = left.take(id);
+            self.lose(key(id, step.left), weight, merged);
+            left.aim(id, self.gain(id, step.token, weight, places, step.fresh));
+        }
+        left.scatter(&mut self.lists);
+        self.left = left;
+
+        let mut right = std::mem::take(&mut self.right);
+        for i in 0..right.touched.len() {
+            if let Some(&ahead) = right.touched.get(i + 8) {
+                self.pairs.prefetch(key(step.right, ahead));
+                self.pairs.prefetch(key(step.token, ahead));
+            }
+            let id = right.touched[i];
+            let (weight, places) = right.take(id);
+            self.lose(key(step.right, id), weight, merged);
+            let undone = if id == step.left { twin_weight } else { 0 };
+            right.aim(id, self.gain(step.token, id, weight - undone, places, step.fresh));
+        }
+        right.scatter(&mut self.lists);
+        self.right = right;
+        self.settle_twins(step, twin_weight);
+        self.lists.restore_order();
+    }
+
+    fn settle_twins(&mut self, step: Step, weight: u64) {
+        if weight == 0 {
+            return;
+        }
+        let places = self.twins.len() as u32;
+        // Pairs of two new tokens may have come from old ones of the same bytes too.
+        let start = self.gain(step.token, step.token, weight, places, false);
+        if let Some(start) = start {
+            self.lists.write(start, &self.twins);
+        }
+        self.twins.clear();
+    }
+
+    #[inline(always)]
+    fn lose(&mut self, old: u64, weight: u64, merged: u64) {
+        if old != merged {
+            if let Some(pair) = self.pairs.get(old) {
+                pair.count = pair.count.saturating_sub(weight);
+            }
+        }
+    }
+
+    /// Gives a pair `weight` and room for `places`; where the first of them goes, if the pair may merge.
+    #[inline(always)]
+    fn gain(&mut self, left: u32, right: u32, weight: u64, places: u32, fresh: bool) -> Option<u32> {
+        let too_long = self.tokens.len_of(left) + self.tokens.len_of(right);
+        if weight == 0 || too_long > self.options.max_token_length {
+            return None;
+        }
+        let key = key(left, right);
+        let known = if fresh { None } else { self.pairs.get(key) };
+        let (count, start) = match known {
+            Some(pair) => {
+                let (first, start) = self.lists.extend(pair, places);
+                pair.count += weight;
+                pair.start = first;
+                (pair.count, start)
+            }
+            None => {
+                let start = self.lists.reserve(places);
+                self.pairs.insert(Pair { key, count: weight, start, len: places });
+                (weight, start)
+            }
+        };
+        self.heap.push(Candidate { count, key }, &self.tokens);
+        Some(start)
+    }
+
+    /// The tokens so far; ids below 256 are the single bytes in Hugging Face's order.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// The merges so far, as pairs of ids.
+    pub fn merges(&self) -> &[(u32, u32)] {
+        &self.history.merges
+    }
+
+    /// The count each merge had when it was chosen.
+    pub fn counts(&self) -> &[u64] {
+        &self.history.counts
+    }
+
+    /// What [`Merger::replay`] needs to come back here.
+    pub fn steps(&self) -> &[(u32, u32)] {
+        &self.history.steps
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.words.memory() + self.pairs.memory() + self.lists.memory() + self.heap.memory()
+    }
+}
+
+impl History {
+    /// A pair can come back after it was merged, when one of its tokens is made by a second split. It
+    /// is then joined again, and the merge is not listed twice.
+    fn record(&mut self, best: Pair, token: u32, fresh: bool) {
+        self.steps.push(split(best.key));
+        if fresh {
+            self.first_split.push(best.key);
+        } else {
+            let first = self.first_split.get((token as usize).wrapping_sub(256));
+            if first == Some(&best.key) || self.second_splits.contains(&best.key) {
+                return;
+            }
+            self.second_splits.push(best.key);
+        }
+        self.merges.push(split(best.key));
+        self.counts.push(best.count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::PieceTable;
+    use super::super::tokens::byte_order;
+    use super::*;
+    use std::collections::{HashMap, HashSet};
+
+    type Bytes = Vec<u8>;
+
+    /// Recounts every pair at each step: slow, and short enough to trust.
+    fn reference(words: &[(Bytes, u64)], options: MergeOptions) -> Vec<(Bytes, Bytes)> {
+        let order = byte_order();
+        let mut ids: HashMap<Bytes, usize> = order.iter().map(|&b| vec![b]).zip(0..).collect();
+        let mut split: Vec<(Vec<Bytes>, u64)> = words
+            .iter()
+            .map(|(w, c)| (w.iter().map(|&b| vec![b]).collect(), *c))
+            .collect();
+        let mut merges = Vec::new();
+        while ids.len() < options.tokens {
+            let mut counts: HashMap<(Bytes, Bytes), u64> = HashMap::new();
+            for (word, count) in &split {
+                for pair in word.windows(2) {
+                    if pair[0].len() + pair[1].len() <= options.max_token_length as usize {
+                        *counts.entry((pair[0].clone(), pair[1].clone())).or_default() += count;
+                    }
+                }
+            }
+            let best = counts.into_iter().max_by(|(a, x), (b, y)| {
+                x.cmp(y).then_with(|| match options.tie {
+                    TieBreak::GreatestBytes => a.cmp(b),
+                    TieBreak::LowestIds => (ids[&b.0], ids[&b.1]).cmp(&(ids[&a.0], ids[&a.1])),
+                })
+            });
+            let Some((pair, count)) = best else { break };
+            if count < options.min_frequency.max(1) {
+                break;
+            }
+            let joined = [pair.0.clone(), pair.1.clone()].concat();
+            for (word, _) in &mut split {
+                let mut at = 0;
+                while at + 1 < word.len() {
+                    if word[at] == pair.0 && word[at + 1] == pair.1 {
+                        word.splice(at..at + 2, [joined.clone()]);
+                    }
+                    at += 1;
+                }
+            }
+            let next = ids.len();
+            ids.entry(joined).or_insert(next);
+            if !merges.contains(&pair) {
+                merges.push(pair);
+            }
+        }
+        merges
+    }
+
+    fn corpus(seed: u64, letters: u64, words: usize, longest: u64) -> Vec<(Bytes, u64)> {
+        let mut state = seed;
+        let mut random = move || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state >> 33
+        };
+        let mut seen = HashSet::new();
+        let mut made = Vec::new();
+        for _ in 0..words {
+            let len = random() % longest + 1;
+            let word: Bytes = (0..len).map(|_| b'a' + (random() % letters) as u8).collect();
+            if seen.insert(word.clone()) {
+                made.push((word, random() % 5 + 1));
+            }
+        }
+        made
+    }
+
+    fn merger(words: &[(Bytes, u64)], options: MergeOptions) -> Merger {
+        let mut table = PieceTable::default();
+        words.iter().for_each(|(word, count)| table.add(word, *count));
+        Merger::new(Words::build(&mut table, 1).expect("small"), options)
+    }
+
+    fn trained(merger: &Merger) -> Vec<(Bytes, Bytes)> {
+        let bytes = |id| merger.tokens().get(id).to_vec();
+        let merges = merger.merges().iter();
+        merges.map(|&(a, b)| (bytes(a), bytes(b))).collect()
+    }
+
+    #[test]
+    fn merges_equal_a_recount_at_every_step() {
+        for seed in 0..400 {
+            let words = corpus(seed, seed % 4 + 1, 40, seed % 23 + 2);
+            for tie in [TieBreak::LowestIds, TieBreak::GreatestBytes] {
+                let options = MergeOptions {
+                    tokens: 256 + 60,
+                    min_frequency: seed % 3,
+                    max_token_length: if seed % 5 == 0 { 6 } else { u32::MAX },
+                    tie,
+                };
+                let mut merger = merger(&words, options);
+                assert!(merger.advance(usize::MAX, &Stop::new()).expect("runs"));
+                assert_eq!(trained(&merger), reference(&words, options), "seed {seed} {tie:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_replayed_run_ends_alike() {
+        let words = corpus(5, 3, 200, 30);
+        let options = MergeOptions {
+            tokens: 500,
+            min_frequency: 0,
+            max_token_length: u32::MAX,
+            tie: TieBreak::LowestIds,
+        };
+        let stop = Stop::new();
+        let mut whole = merger(&words, options);
+        whole.advance(usize::MAX, &stop).expect("runs");
+        for cut in [0, 1, 17, whole.steps().len()] {
+            let mut second = merger(&words, options);
+            second.replay(&whole.steps()[..cut], &stop).expect("same counts");
+            second.advance(usize::MAX, &stop).expect("runs");
+            assert_eq!(second.merges(), whole.merges());
+            assert_eq!(second.counts(), whole.counts());
+        }
+        let mut other = merger(&corpus(6, 3, 5, 3), options);
+        assert!(other.replay(whole.steps(), &stop).is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! What one step does to the tokens on one side of its pair, gathered per neighbouring id.
+
+use super::lists::Lists;
+
+const NOWHERE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Default)]
+struct Gathered {
+    weight: u64,
+    places: u32,
+    cursor: u32,
+}
+
+/// Dense per-id sums, the ids touched, and the new pairs' places in the order in which they were met.
+#[derive(Default)]
+pub struct Neighbours {
+    gathered: Vec<Gathered>,
+    /// The ids noted in this step.
+    pub touched: Vec<u32>,
+    queue: Vec<(u32, u32)>,
+}
+
+impl Neighbours {
+    /// For ids below `ids`.
+    pub fn new(ids: usize) -> Self {
+        Self {
+            gathered: vec![Gathered::default(); ids],
+            ..Self::default()
+        }
+    }
+
+    /// Token `id` stands beside the new token at a place of this weight; their pair starts at `start`.
+    #[inline(always)]
+    pub fn note(&mut self, id: u32, weight: u64, start: u32) {
+        let entry = &mut self.gathered[id as usize];
+        if entry.places == 0 {
+            self.touched.push(id);
+        }
+        entry.weight += weight;
+        entry.places += 1;
+        self.queue.push((id, start));
+    }
+
+    /// What was gathered for `id`.
+    #[inline(always)]
+    pub fn take(&mut self, id: u32) -> (u64, u32) {
+        let entry = &mut self.gathered[id as usize];
+        let taken = (entry.weight, entry.places);
+        (entry.weight, entry.places) = (0, 0);
+        taken
+    }
+
+    /// Where the places of `id` will be written from; None when nobody needs them.
+    #[inline(always)]
+    pub fn aim(&mut self, id: u32, start: Option<u32>) {
+        self.gathered[id as usize].cursor = start.unwrap_or(NOWHERE);
+    }
+
+    /// Writes every noted place into its list, in the order noted, and forgets the step.
+    pub fn scatter(&mut self, lists: &mut Lists) {
+        for &(id, place) in &self.queue {
+            let cursor = &mut self.gathered[id as usize].cursor;
+            if *cursor != NOWHERE {
+                lists.set(*cursor, place);
+                *cursor += 1;
+            }
+        }
+        self.queue.clear();
+        self.touched.clear();
+    }
+}

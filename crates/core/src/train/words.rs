@@ -1,0 +1,179 @@
+//! Every distinct piece once, as cells of one flat array: what merging works on.
+//!
+//! A cell holds the id of the token that starts or ends there, so both neighbours of a token are one
+//! step away without links. Words are grouped by count: the count of a place is that of its group,
+//! which spares four bytes a cell, and lists of places ascend, so the group is found by walking.
+
+use std::collections::HashMap;
+
+use super::tokens::byte_order;
+use crate::{Error, Result};
+
+/// Stands between two words.
+pub const EDGE: u32 = u32::MAX;
+/// Stands inside a token, between its first and its last cell.
+pub const INSIDE: u32 = u32::MAX - 1;
+/// Places are 32-bit and the list arena may hold one and a half times as many as there are cells.
+const MOST_CELLS: u64 = 1 << 31;
+
+/// Something that can tell all pieces and their counts, twice and in the same order or not.
+pub trait CountSource {
+    /// Calls `each(piece, count)` once for every distinct piece.
+    fn for_each(&mut self, each: &mut dyn FnMut(&[u8], u64)) -> Result<()>;
+}
+
+impl CountSource for super::table::PieceTable {
+    fn for_each(&mut self, each: &mut dyn FnMut(&[u8], u64)) -> Result<()> {
+        self.for_each_hashed(|piece, _, count| each(piece, count));
+        Ok(())
+    }
+}
+
+/// The cells and the count of each stretch of them.
+pub struct Words {
+    /// One cell per byte, with [`EDGE`] before, between and after the words.
+    pub cells: Vec<u32>,
+    /// The count of every word, by place.
+    pub groups: Groups,
+    /// How many pieces were kept.
+    pub pieces: u64,
+}
+
+impl Words {
+    /// Lays out all pieces of at least two bytes that occur at least `least` times.
+    pub fn build(source: &mut dyn CountSource, least: u64) -> Result<Self> {
+        let keep = |piece: &[u8], count: u64| piece.len() > 1 && count >= least;
+        let mut sizes: HashMap<u64, u64> = HashMap::new();
+        let (mut total, mut pieces) = (0u128, 0u64);
+        source.for_each(&mut |piece, count| {
+            if keep(piece, count) {
+                *sizes.entry(count).or_default() += piece.len() as u64 + 1;
+                total += u128::from(count) * piece.len() as u128;
+                pieces += 1;
+            }
+        })?;
+        let cells = 2 + sizes.values().sum::<u64>();
+        check_size(cells, total)?;
+
+        let mut groups: Vec<(u64, u64)> = sizes.into_iter().collect();
+        groups.sort_unstable_by(|a, b| b.cmp(a));
+        let mut words = Self {
+            cells: vec![EDGE; cells as usize],
+            groups: Groups::default(),
+            pieces,
+        };
+        let mut cursors = HashMap::with_capacity(groups.len());
+        let mut at = 1usize;
+        for (count, size) in groups {
+            cursors.insert(count, at);
+            at += size as usize;
+            words.groups.ends.push(at as u32);
+            words.groups.counts.push(count);
+        }
+        words.fill(source, &mut cursors, keep)?;
+        Ok(words)
+    }
+
+    fn fill(
+        &mut self,
+        source: &mut dyn CountSource,
+        cursors: &mut HashMap<u64, usize>,
+        keep: impl Fn(&[u8], u64) -> bool,
+    ) -> Result<()> {
+        let mut id_of = [0u32; 256];
+        for (id, byte) in byte_order().into_iter().enumerate() {
+            id_of[byte as usize] = id as u32;
+        }
+        let mut strayed = false;
+        source.for_each(&mut |piece, count| {
+            if !keep(piece, count) {
+                return;
+            }
+            let Some(cursor) = cursors.get_mut(&count) else {
+                strayed = true;
+                return;
+            };
+            let Some(cells) = self.cells.get_mut(*cursor..*cursor + piece.len()) else {
+                strayed = true;
+                return;
+            };
+            for (cell, &byte) in cells.iter_mut().zip(piece) {
+                *cell = id_of[byte as usize];
+            }
+            *cursor += piece.len() + 1;
+        })?;
+        if strayed {
+            return Err(Error::Internal("piece counts changed between two readings".into()));
+        }
+        Ok(())
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.cells.len() * 4 + self.groups.ends.len() * 12
+    }
+}
+
+/// Stretches of cells whose words have the same count.
+#[derive(Default)]
+pub struct Groups {
+    ends: Vec<u32>,
+    counts: Vec<u64>,
+}
+
+impl Groups {
+    /// The count of the word at `place`. `group` is a cursor: start at 0 and ask in ascending order.
+    #[inline(always)]
+    pub fn count_at(&self, place: u32, group: &mut usize) -> u64 {
+        if place >= self.ends[*group] {
+            *group += 1;
+            if place >= self.ends[*group] {
+                *group += self.ends[*group..].partition_point(|&end| end <= place);
+            }
+        }
+        self.counts[*group]
+    }
+}
+
+fn check_size(cells: u64, total: u128) -> Result<()> {
+    if cells > MOST_CELLS {
+        return Err(Error::Input(format!(
+            "the distinct pieces have {cells} bytes, more than the {MOST_CELLS} that merging can hold; \
+             leave out rare pieces with min_piece_frequency"
+        )));
+    }
+    if total > u128::from(u64::MAX / 2) {
+        return Err(Error::Input(
+            "the weighted counts pass 2^63; use smaller weights".into(),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::PieceTable;
+    use super::*;
+
+    #[test]
+    fn each_place_knows_its_count() {
+        let mut table = PieceTable::default();
+        for (piece, count) in [("ab", 3), ("cde", 9), ("x", 100), ("fg", 3), ("rare", 1)] {
+            table.add(piece.as_bytes(), count);
+        }
+        let words = Words::build(&mut table, 2).expect("small");
+        assert_eq!(words.cells.len(), 2 + 4 + 3 + 3);
+        assert_eq!(words.pieces, 3);
+        let mut group = 0;
+        assert_eq!(words.groups.count_at(1, &mut group), 9);
+        assert_eq!(words.groups.count_at(5, &mut group), 3);
+        assert_eq!(words.groups.count_at(8, &mut group), 3);
+    }
+
+    #[test]
+    fn weights_that_overflow_are_refused() {
+        let mut table = PieceTable::default();
+        table.add(b"ab", u64::MAX / 2);
+        assert!(Words::build(&mut table, 1).is_err());
+    }
+}
