@@ -1,5 +1,7 @@
 """The Rust core. Flat NumPy arrays go in and come out; every long call releases the GIL."""
 
+from collections.abc import Sequence
+from os import PathLike
 from typing import Any, final
 
 import numpy as np
@@ -8,6 +10,9 @@ from numpy.typing import NDArray
 __all__ = [
     "JsonlReader",
     "Records",
+    "PairMerger",
+    "PieceCounter",
+    "PieceCounts",
     "__version__",
     "best_fit",
     "copy_segments",
@@ -87,3 +92,84 @@ def split_text(block: Any, separator: bytes, *, strip_cr: bool, limit: int, repl
 
 def invalid_rows(data: Any, offsets: NDArray[np.int64], /) -> list[tuple[int, int]]:
     """Rows of a large string array that are not UTF-8, with the offset of the fault."""
+# --- training ----------------------------------------------------------------------------------------
+
+@final
+class PieceCounter:
+    """Counts the pieces of blocks of texts, on `threads` threads, within `memory_budget` bytes."""
+
+    def __new__(
+        cls,
+        pattern: str,
+        special_tokens: Sequence[str],
+        threads: int,
+        memory_budget: int,
+        spill_dir: str | PathLike[str],
+    ) -> PieceCounter: ...
+    def count(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+        """Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""
+
+    def add(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.uint64]
+    ) -> None:
+        """Adds pieces with their counts."""
+
+    def totals(self) -> tuple[int, int, int, int]:
+        """(documents, bytes, pieces, bytes of memory held) so far."""
+
+    def finish(self) -> PieceCounts:
+        """Sums everything; the counter is used up."""
+
+@final
+class PieceCounts:
+    """Distinct pieces with their counts."""
+
+    def unique(self) -> int:
+        """How many distinct pieces there are."""
+
+    def spilled_bytes(self) -> int:
+        """Bytes that went to disk while counting."""
+
+    def batches(self) -> int:
+        """How many batches there are."""
+
+    def batch(self, part: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]:
+        """Batch `part` as (data, offsets, counts); the same batches whatever was spilled."""
+
+@final
+class PairMerger:
+    """A run of merges over counts, which it uses up."""
+
+    def __new__(
+        cls,
+        counts: PieceCounts,
+        tokens: int,
+        min_frequency: int,
+        min_piece_frequency: int,
+        max_token_length: int,
+        lexicographic: bool,
+    ) -> PairMerger: ...
+    def advance(self, limit: int) -> bool:
+        """Does up to `limit` steps; True when nothing is left to do."""
+
+    def replay(self, steps: NDArray[np.uint32]) -> None:
+        """Does the steps of an earlier run again."""
+
+    def progress(self) -> tuple[int, int, int]:
+        """(merges, tokens, bytes of memory held) so far."""
+
+    @property
+    def pieces(self) -> int:
+        """How many distinct pieces take part."""
+
+    def merges(self) -> NDArray[np.uint32]:
+        """The merges so far, flat: left and right ids, one after the other."""
+
+    def steps(self) -> NDArray[np.uint32]:
+        """What `replay` needs."""
+
+    def counts(self) -> NDArray[np.uint64]:
+        """The count of each merge when it was chosen."""
+
+    def tokens(self) -> list[bytes]:
+        """The bytes of every token, by id; the single bytes come first, in Hugging Face's order."""

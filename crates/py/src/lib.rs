@@ -4,6 +4,7 @@
 mod error;
 mod packing;
 mod records;
+mod train;
 
 use pyo3::prelude::*;
 
@@ -12,5 +13,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     packing::register(module)?;
     records::register(module)?;
+    train::register(module)?;
     Ok(())
 }

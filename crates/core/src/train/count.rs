@@ -85,7 +85,9 @@ impl Counter {
             scanner: Scanner::new(spec)?,
             cuttable: !matches!(spec, ScanSpec::Chain(_)),
             special,
-            workers: (0..options.threads.max(1)).map(|_| Worker::default()).collect(),
+            workers: (0..options.threads.max(1))
+                .map(|_| Worker::default())
+                .collect(),
             spill: Mutex::new(None),
             options,
             totals: Totals::default(),
@@ -140,7 +142,9 @@ impl Counter {
         let mut worker = std::mem::take(&mut self.workers[0]);
         let mut outcome = Ok(());
         for (i, (span, &count)) in pieces.offsets.windows(2).zip(counts).enumerate() {
-            worker.table.add(&pieces.data[span[0] as usize..span[1] as usize], count);
+            worker
+                .table
+                .add(&pieces.data[span[0] as usize..span[1] as usize], count);
             worker.pieces = worker.pieces.saturating_add(count);
             if i % 4096 == 0 {
                 outcome = stop.check().and_then(|()| self.relieve(&mut worker));
@@ -156,17 +160,24 @@ impl Counter {
     /// How much has been counted so far.
     pub fn totals(&self) -> Totals {
         let pieces = self.workers.iter().map(|worker| worker.pieces).sum();
-        Totals { pieces, ..self.totals }
+        Totals {
+            pieces,
+            ..self.totals
+        }
     }
 
     /// Bytes held by the tables.
     pub fn memory(&self) -> usize {
-        self.workers.iter().map(|worker| worker.table.memory()).sum()
+        self.workers
+            .iter()
+            .map(|worker| worker.table.memory())
+            .sum()
     }
 
     /// Sums the tables of all threads and of the disk.
     pub fn finish(mut self, stop: &Stop) -> Result<Counts> {
-        let mut tables: Vec<PieceTable> = self.workers.drain(..).map(|worker| worker.table).collect();
+        let mut tables: Vec<PieceTable> =
+            self.workers.drain(..).map(|worker| worker.table).collect();
         tables.sort_by_key(PieceTable::len);
         let spill = self.spill.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut spill) = spill.take() {
@@ -276,11 +287,17 @@ fn special_finder(special: &[String]) -> Result<AhoCorasick> {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
         .build(special)
-        .map_err(|error| Error::Input(format!("the special tokens cannot be searched for: {error}")))
+        .map_err(|error| {
+            Error::Input(format!(
+                "the special tokens cannot be searched for: {error}"
+            ))
+        })
 }
 
 fn as_text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|error| Error::InvalidUtf8 { offset: error.valid_up_to() })
+    std::str::from_utf8(bytes).map_err(|error| Error::InvalidUtf8 {
+        offset: error.valid_up_to(),
+    })
 }
 
 fn covered(texts: Texts<'_>) -> u64 {
@@ -293,7 +310,10 @@ fn covered(texts: Texts<'_>) -> u64 {
 fn check_offsets(texts: Texts<'_>) -> Result<()> {
     let ascending = texts.offsets.windows(2).all(|pair| pair[0] <= pair[1]);
     let first = texts.offsets.first().is_none_or(|&first| first >= 0);
-    let last = texts.offsets.last().is_none_or(|&last| last <= texts.data.len() as i64);
+    let last = texts
+        .offsets
+        .last()
+        .is_none_or(|&last| last <= texts.data.len() as i64);
     if ascending && first && last {
         return Ok(());
     }

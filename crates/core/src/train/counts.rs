@@ -33,12 +33,18 @@ pub struct Batch {
 impl Counts {
     /// Counts that fitted in memory.
     pub fn in_memory(table: PieceTable) -> Self {
-        Self { place: Place::Memory(table), order: OnceLock::new() }
+        Self {
+            place: Place::Memory(table),
+            order: OnceLock::new(),
+        }
     }
 
     /// Counts that did not.
     pub fn on_disk(spilled: Spilled) -> Self {
-        Self { place: Place::Disk(spilled), order: OnceLock::new() }
+        Self {
+            place: Place::Disk(spilled),
+            order: OnceLock::new(),
+        }
     }
 
     /// How many distinct pieces there are.
@@ -64,7 +70,10 @@ impl Counts {
 
     /// One partition's pieces in ascending order: the same batches from memory and from disk.
     pub fn batch(&self, part: usize) -> Result<Batch> {
-        let mut batch = Batch { offsets: vec![0], ..Batch::default() };
+        let mut batch = Batch {
+            offsets: vec![0],
+            ..Batch::default()
+        };
         let mut push = |piece: &[u8], count: u64| {
             batch.data.extend_from_slice(piece);
             batch.offsets.push(batch.data.len() as i64);

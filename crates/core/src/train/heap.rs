@@ -148,7 +148,14 @@ mod tests {
 
     #[test]
     fn ties_follow_the_stated_rule() {
-        let keys = [(1, 5, 9), (7, 5, 9), (7, 5, 8), (7, 4, 99), (9, 200, 0), (7, 5, 10)];
+        let keys = [
+            (1, 5, 9),
+            (7, 5, 9),
+            (7, 5, 8),
+            (7, 4, 99),
+            (9, 200, 0),
+            (7, 5, 10),
+        ];
         let low = drain(TieBreak::LowestIds, &keys);
         assert_eq!(low, [(200, 0), (4, 99), (5, 8), (5, 9), (5, 10), (5, 9)]);
         let great = drain(TieBreak::GreatestBytes, &keys);

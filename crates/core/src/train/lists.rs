@@ -18,7 +18,11 @@ impl Lists {
         let limit = len + len / 2 + 1024;
         let mut places = Vec::with_capacity(limit);
         places.resize(len, 0);
-        Self { places, limit, mixed: Vec::new() }
+        Self {
+            places,
+            limit,
+            mixed: Vec::new(),
+        }
     }
 
     /// Whether `more` places fit before the next sweep.
@@ -121,7 +125,12 @@ pub fn first_pairs(words: &Words) -> (PairTable, Lists) {
         if counts[code] > 0 {
             let key = key(code as u32 >> 8, code as u32 & 255);
             let (count, len) = (counts[code], lens[code]);
-            pairs.insert(Pair { key, count, start: total, len });
+            pairs.insert(Pair {
+                key,
+                count,
+                start: total,
+                len,
+            });
         }
         total += lens[code];
     }

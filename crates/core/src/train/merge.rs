@@ -156,7 +156,12 @@ impl Merger {
         if let Some(pair) = self.pairs.get(best.key) {
             pair.count = 0;
         }
-        let step = Step { left, right, token, fresh };
+        let step = Step {
+            left,
+            right,
+            token,
+            fresh,
+        };
         let twins = self.join(step, best);
         self.settle(step, twins);
     }
@@ -164,7 +169,8 @@ impl Merger {
     /// Sweeps the lists if this step's new places might not fit; the pair's own list may move.
     fn make_room(&mut self, best: Pair) -> Pair {
         if !self.lists.fits(2 * best.len as usize) {
-            self.lists.sweep(&mut self.pairs, &self.words.cells, &self.tokens);
+            self.lists
+                .sweep(&mut self.pairs, &self.words.cells, &self.tokens);
             if let Some(moved) = self.pairs.get(best.key) {
                 return *moved;
             }
@@ -237,7 +243,10 @@ impl Merger {
             let (weight, places) = right.take(id);
             self.lose(key(step.right, id), weight, merged);
             let undone = if id == step.left { twin_weight } else { 0 };
-            right.aim(id, self.gain(step.token, id, weight - undone, places, step.fresh));
+            right.aim(
+                id,
+                self.gain(step.token, id, weight - undone, places, step.fresh),
+            );
         }
         right.scatter(&mut self.lists);
         self.right = right;
@@ -269,7 +278,14 @@ impl Merger {
 
     /// Gives a pair `weight` and room for `places`; where the first of them goes, if the pair may merge.
     #[inline(always)]
-    fn gain(&mut self, left: u32, right: u32, weight: u64, places: u32, fresh: bool) -> Option<u32> {
+    fn gain(
+        &mut self,
+        left: u32,
+        right: u32,
+        weight: u64,
+        places: u32,
+        fresh: bool,
+    ) -> Option<u32> {
         let too_long = self.tokens.len_of(left) + self.tokens.len_of(right);
         if weight == 0 || too_long > self.options.max_token_length {
             return None;
@@ -285,7 +301,12 @@ impl Merger {
             }
             None => {
                 let start = self.lists.reserve(places);
-                self.pairs.insert(Pair { key, count: weight, start, len: places });
+                self.pairs.insert(Pair {
+                    key,
+                    count: weight,
+                    start,
+                    len: places,
+                });
                 (weight, start)
             }
         };
@@ -361,7 +382,9 @@ mod tests {
             for (word, count) in &split {
                 for pair in word.windows(2) {
                     if pair[0].len() + pair[1].len() <= options.max_token_length as usize {
-                        *counts.entry((pair[0].clone(), pair[1].clone())).or_default() += count;
+                        *counts
+                            .entry((pair[0].clone(), pair[1].clone()))
+                            .or_default() += count;
                     }
                 }
             }
@@ -397,14 +420,18 @@ mod tests {
     fn corpus(seed: u64, letters: u64, words: usize, longest: u64) -> Vec<(Bytes, u64)> {
         let mut state = seed;
         let mut random = move || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             state >> 33
         };
         let mut seen = HashSet::new();
         let mut made = Vec::new();
         for _ in 0..words {
             let len = random() % longest + 1;
-            let word: Bytes = (0..len).map(|_| b'a' + (random() % letters) as u8).collect();
+            let word: Bytes = (0..len)
+                .map(|_| b'a' + (random() % letters) as u8)
+                .collect();
             if seen.insert(word.clone()) {
                 made.push((word, random() % 5 + 1));
             }
@@ -414,7 +441,9 @@ mod tests {
 
     fn merger(words: &[(Bytes, u64)], options: MergeOptions) -> Merger {
         let mut table = PieceTable::default();
-        words.iter().for_each(|(word, count)| table.add(word, *count));
+        words
+            .iter()
+            .for_each(|(word, count)| table.add(word, *count));
         Merger::new(Words::build(&mut table, 1).expect("small"), options)
     }
 
@@ -437,7 +466,11 @@ mod tests {
                 };
                 let mut merger = merger(&words, options);
                 assert!(merger.advance(usize::MAX, &Stop::new()).expect("runs"));
-                assert_eq!(trained(&merger), reference(&words, options), "seed {seed} {tie:?}");
+                assert_eq!(
+                    trained(&merger),
+                    reference(&words, options),
+                    "seed {seed} {tie:?}"
+                );
             }
         }
     }
@@ -456,7 +489,9 @@ mod tests {
         whole.advance(usize::MAX, &stop).expect("runs");
         for cut in [0, 1, 17, whole.steps().len()] {
             let mut second = merger(&words, options);
-            second.replay(&whole.steps()[..cut], &stop).expect("same counts");
+            second
+                .replay(&whole.steps()[..cut], &stop)
+                .expect("same counts");
             second.advance(usize::MAX, &stop).expect("runs");
             assert_eq!(second.merges(), whole.merges());
             assert_eq!(second.counts(), whole.counts());

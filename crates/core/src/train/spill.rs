@@ -39,7 +39,9 @@ impl Spill {
         let parts = parts.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
         let parts = parts.into_iter();
         Ok(Self {
-            parts: parts.map(|file| BufWriter::with_capacity(BUFFER, file)).collect(),
+            parts: parts
+                .map(|file| BufWriter::with_capacity(BUFFER, file))
+                .collect(),
             folder,
             bytes: 0,
         })
@@ -57,11 +59,6 @@ impl Spill {
         outcome.map_err(|error| disk_error(&self.folder, &error))
     }
 
-    /// Bytes written so far.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Sums every partition; what comes out tells each piece once, in a stated order.
     pub fn finish(mut self, stop: &Stop) -> Result<Spilled> {
         let mut parts = Vec::with_capacity(PARTITIONS);
@@ -76,11 +73,18 @@ impl Spill {
             unique += pieces;
             parts.push(file);
         }
-        Ok(Spilled { parts, unique, bytes, folder: std::mem::take(&mut self.folder) })
+        Ok(Spilled {
+            parts,
+            unique,
+            bytes,
+            folder: std::mem::take(&mut self.folder),
+        })
     }
 
     fn sum(&self, writer: BufWriter<File>, name: &str) -> std::io::Result<(File, u64)> {
-        let file = writer.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        let file = writer
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?;
         let mut table = PieceTable::default();
         for_each_record(&file, &mut |piece, count| table.add(piece, count))?;
         drop(file);
@@ -171,7 +175,11 @@ fn new_folder(parent: &Path) -> Result<PathBuf> {
 
 fn open_unnamed(folder: &Path, name: &str) -> Result<File> {
     let path = folder.join(name);
-    let opened = File::options().read(true).write(true).create_new(true).open(&path);
+    let opened = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path);
     let file = opened.map_err(|error| disk_error(&path, &error))?;
     if cfg!(unix) {
         fs::remove_file(&path).map_err(|error| disk_error(&path, &error))?;

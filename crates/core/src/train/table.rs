@@ -73,7 +73,8 @@ impl PieceTable {
         let start = (self.arena.len() / UNIT) as u32;
         if piece.len() > 8 {
             self.arena.extend_from_slice(piece);
-            self.arena.resize(self.arena.len().next_multiple_of(UNIT), 0);
+            self.arena
+                .resize(self.arena.len().next_multiple_of(UNIT), 0);
         }
         self.slots[at] = Slot {
             hash,
@@ -124,28 +125,35 @@ impl PieceTable {
             let parts = partition_of(a.hash).cmp(&partition_of(b.hash));
             // Big-endian heads compare as their bytes do, up to a tie that the rest decides.
             let heads = || a.head.swap_bytes().cmp(&b.head.swap_bytes());
-            parts.then_with(heads).then_with(|| self.tail(a).cmp(self.tail(b)))
+            parts
+                .then_with(heads)
+                .then_with(|| self.tail(a).cmp(&self.tail(b)))
         });
         order
     }
 
     /// Which stretch of [`PieceTable::order`] belongs to one partition.
     pub fn part_of(&self, order: &[u32], part: usize) -> std::ops::Range<usize> {
-        let below = |limit| {
-            order.partition_point(|&at| partition_of(self.slots[at as usize].hash) < limit)
-        };
+        let below =
+            |limit| order.partition_point(|&at| partition_of(self.slots[at as usize].hash) < limit);
         below(part)..below(part + 1)
     }
 
     /// Calls `each(piece, count)` for the given slots.
     pub fn for_each_of(&self, slots: &[u32], mut each: impl FnMut(&[u8], u64)) {
         for &at in slots {
-            self.tell(&self.slots[at as usize], |piece, _, count| each(piece, count));
+            self.tell(&self.slots[at as usize], |piece, _, count| {
+                each(piece, count)
+            });
         }
     }
 
     fn tail<'a>(&'a self, slot: &'a Slot) -> (&'a [u8], u32) {
-        let rest = if slot.len > 8 { stored(&self.arena, slot) } else { &[] };
+        let rest = if slot.len > 8 {
+            stored(&self.arena, slot)
+        } else {
+            &[]
+        };
         (rest, slot.len)
     }
 
@@ -195,7 +203,9 @@ mod tests {
         for _ in 0..60_000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
             let len = (state >> 60) as usize * 2;
-            let piece: Vec<u8> = (0..len).map(|i| (state >> (20 + i % 9)) as u8 & 7).collect();
+            let piece: Vec<u8> = (0..len)
+                .map(|i| (state >> (20 + i % 9)) as u8 & 7)
+                .collect();
             table.add(&piece, state >> 50);
             if state >> 50 > 0 {
                 *expected.entry(piece).or_default() += state >> 50;

@@ -103,7 +103,9 @@ impl Words {
             *cursor += piece.len() + 1;
         })?;
         if strayed {
-            return Err(Error::Internal("piece counts changed between two readings".into()));
+            return Err(Error::Internal(
+                "piece counts changed between two readings".into(),
+            ));
         }
         Ok(())
     }

@@ -1,0 +1,275 @@
+//! Training for Python: a counter of pieces, the finished counts, and a run of merges.
+//!
+//! Each object is used by one caller at a time; the lock makes a second one wait instead of fail.
+#![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use tokenmill_core::scan::ScanSpec;
+use tokenmill_core::train::{
+    CountOptions, Counter, Counts, MergeOptions, Merger, Texts, TieBreak, Words,
+};
+use tokenmill_core::{Error, Result};
+
+use crate::error::{brief, detached, to_py};
+
+type Array<'py, T> = Bound<'py, PyArray1<T>>;
+type Columns<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, u64>);
+
+/// Adds the classes of this file to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PieceCounter>()?;
+    module.add_class::<PieceCounts>()?;
+    module.add_class::<PairMerger>()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn spent(what: &str) -> Error {
+    Error::Input(format!("{what} has been used up; make a new one"))
+}
+
+/// Counts the pieces of blocks of texts.
+#[pyclass(frozen, module = "tokenmill._core")]
+struct PieceCounter(Mutex<Option<Counter>>);
+
+#[pymethods]
+impl PieceCounter {
+    #[new]
+    #[pyo3(signature = (pattern, special_tokens, threads, memory_budget, spill_dir))]
+    fn new(
+        pattern: &str,
+        special_tokens: Vec<String>,
+        threads: usize,
+        memory_budget: usize,
+        spill_dir: PathBuf,
+    ) -> PyResult<Self> {
+        let spec = ScanSpec::named(pattern).unwrap_or_else(|| ScanSpec::from_pattern(pattern));
+        let options = CountOptions {
+            threads,
+            memory_budget,
+            spill_dir,
+            special_tokens,
+        };
+        let counter = Counter::new(&spec, options).map_err(|error| to_py(&error))?;
+        Ok(Self(Mutex::new(Some(counter))))
+    }
+
+    /// Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i.
+    fn count(
+        &self,
+        py: Python<'_>,
+        data: PyReadonlyArray1<'_, u8>,
+        offsets: PyReadonlyArray1<'_, i64>,
+    ) -> PyResult<()> {
+        let texts = Texts {
+            data: data.as_slice()?,
+            offsets: offsets.as_slice()?,
+        };
+        detached(py, |stop| match lock(&self.0).as_mut() {
+            Some(counter) => counter.count(texts, stop),
+            None => Err(spent("the counter")),
+        })
+    }
+
+    /// Adds pieces with their counts.
+    fn add(
+        &self,
+        py: Python<'_>,
+        data: PyReadonlyArray1<'_, u8>,
+        offsets: PyReadonlyArray1<'_, i64>,
+        counts: PyReadonlyArray1<'_, u64>,
+    ) -> PyResult<()> {
+        let pieces = Texts {
+            data: data.as_slice()?,
+            offsets: offsets.as_slice()?,
+        };
+        let counts = counts.as_slice()?;
+        detached(py, |stop| match lock(&self.0).as_mut() {
+            Some(counter) => counter.add(pieces, counts, stop),
+            None => Err(spent("the counter")),
+        })
+    }
+
+    /// (documents, bytes, pieces, bytes of memory held) so far.
+    fn totals(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, usize)> {
+        brief(py, || match lock(&self.0).as_ref() {
+            Some(counter) => {
+                let totals = counter.totals();
+                Ok((
+                    totals.documents,
+                    totals.bytes,
+                    totals.pieces,
+                    counter.memory(),
+                ))
+            }
+            None => Err(spent("the counter")),
+        })
+    }
+
+    /// Sums everything; the counter is used up.
+    fn finish(&self, py: Python<'_>) -> PyResult<PieceCounts> {
+        let counts = detached(py, |stop| match lock(&self.0).take() {
+            Some(counter) => counter.finish(stop),
+            None => Err(spent("the counter")),
+        })?;
+        Ok(PieceCounts(Mutex::new(Some(counts))))
+    }
+}
+
+/// Distinct pieces with their counts.
+#[pyclass(frozen, module = "tokenmill._core")]
+struct PieceCounts(Mutex<Option<Counts>>);
+
+impl PieceCounts {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Counts) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        detached(py, |_| match lock(&self.0).as_ref() {
+            Some(counts) => work(counts),
+            None => Err(spent("the counts")),
+        })
+    }
+}
+
+#[pymethods]
+impl PieceCounts {
+    /// How many distinct pieces there are.
+    fn unique(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |counts| Ok(counts.unique()))
+    }
+
+    /// Bytes that went to disk while counting.
+    fn spilled_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |counts| Ok(counts.spilled_bytes()))
+    }
+
+    /// How many batches there are.
+    fn batches(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |counts| Ok(counts.batches()))
+    }
+
+    /// Batch `part` as (data, offsets, counts).
+    fn batch<'py>(&self, py: Python<'py>, part: usize) -> PyResult<Columns<'py>> {
+        let batch = self.with(py, |counts| counts.batch(part))?;
+        Ok((
+            batch.data.into_pyarray(py),
+            batch.offsets.into_pyarray(py),
+            batch.counts.into_pyarray(py),
+        ))
+    }
+}
+
+/// A run of merges over counts.
+#[pyclass(frozen, module = "tokenmill._core")]
+struct PairMerger {
+    merger: Mutex<Merger>,
+    pieces: u64,
+}
+
+#[pymethods]
+impl PairMerger {
+    /// Takes the counts, which are used up.
+    #[new]
+    #[pyo3(signature = (counts, tokens, min_frequency, min_piece_frequency, max_token_length, lexicographic))]
+    fn new(
+        py: Python<'_>,
+        counts: &PieceCounts,
+        tokens: usize,
+        min_frequency: u64,
+        min_piece_frequency: u64,
+        max_token_length: u32,
+        lexicographic: bool,
+    ) -> PyResult<Self> {
+        let tie = if lexicographic {
+            TieBreak::GreatestBytes
+        } else {
+            TieBreak::LowestIds
+        };
+        let options = MergeOptions {
+            tokens,
+            min_frequency,
+            max_token_length,
+            tie,
+        };
+        detached(py, |_| {
+            let taken = lock(&counts.0).take();
+            let mut counts = taken.ok_or_else(|| spent("the counts"))?;
+            let words = Words::build(&mut counts, min_piece_frequency)?;
+            drop(counts);
+            let pieces = words.pieces;
+            Ok(Self {
+                merger: Mutex::new(Merger::new(words, options)),
+                pieces,
+            })
+        })
+    }
+
+    /// Does up to `limit` steps; true when nothing is left to do.
+    fn advance(&self, py: Python<'_>, limit: usize) -> PyResult<bool> {
+        detached(py, |stop| lock(&self.merger).advance(limit, stop))
+    }
+
+    /// Does the steps of an earlier run again: left and right ids, one after the other.
+    fn replay(&self, py: Python<'_>, steps: PyReadonlyArray1<'_, u32>) -> PyResult<()> {
+        let pairs = steps.as_slice()?.chunks_exact(2);
+        let steps: Vec<(u32, u32)> = pairs.map(|pair| (pair[0], pair[1])).collect();
+        detached(py, |stop| lock(&self.merger).replay(&steps, stop))
+    }
+
+    /// (merges, tokens, bytes of memory held) so far.
+    fn progress(&self) -> (usize, usize, usize) {
+        let merger = lock(&self.merger);
+        (
+            merger.merges().len(),
+            merger.tokens().len(),
+            merger.memory(),
+        )
+    }
+
+    /// How many distinct pieces take part.
+    #[getter]
+    fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
+    /// The merges so far, flat: left and right ids, one after the other.
+    fn merges<'py>(&self, py: Python<'py>) -> Array<'py, u32> {
+        flat(lock(&self.merger).merges()).into_pyarray(py)
+    }
+
+    /// What `replay` needs.
+    fn steps<'py>(&self, py: Python<'py>) -> Array<'py, u32> {
+        flat(lock(&self.merger).steps()).into_pyarray(py)
+    }
+
+    /// The count of each merge when it was chosen.
+    fn counts<'py>(&self, py: Python<'py>) -> Array<'py, u64> {
+        lock(&self.merger).counts().to_vec().into_pyarray(py)
+    }
+
+    /// The bytes of every token, by id.
+    fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let merger = lock(&self.merger);
+        let tokens = merger.tokens();
+        PyList::new(
+            py,
+            (0..tokens.len()).map(|id| PyBytes::new(py, tokens.get(id as u32))),
+        )
+    }
+}
+
+fn flat(pairs: &[(u32, u32)]) -> Vec<u32> {
+    pairs
+        .iter()
+        .flat_map(|&(left, right)| [left, right])
+        .collect()
+}
