@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 __all__ = [
     "JsonlReader",
-    "Records",
     "PairMerger",
     "PieceCounter",
     "PieceCounts",
+    "Records",
     "__version__",
     "best_fit",
     "copy_segments",
@@ -92,6 +92,7 @@ def split_text(block: Any, separator: bytes, *, strip_cr: bool, limit: int, repl
 
 def invalid_rows(data: Any, offsets: NDArray[np.int64], /) -> list[tuple[int, int]]:
     """Rows of a large string array that are not UTF-8, with the offset of the fault."""
+
 # --- training ----------------------------------------------------------------------------------------
 
 @final
@@ -109,9 +110,7 @@ class PieceCounter:
     def count(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         """Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""
 
-    def add(
-        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.uint64]
-    ) -> None:
+    def add(self, data: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> None:
         """Adds pieces with their counts."""
 
     def totals(self) -> tuple[int, int, int, int]:

@@ -137,7 +137,9 @@ mod tests {
         };
         let (half, rest) = keys.split_at(keys.len() / 2);
         let mut heap = Heap::new(half.iter().map(entry).collect(), tie, &tokens);
-        rest.iter().for_each(|k| heap.push(entry(k), &tokens));
+        for key in rest {
+            heap.push(entry(key), &tokens);
+        }
         let mut order = Vec::new();
         while let Some(top) = heap.top() {
             order.push(super::super::pairs::split(top.key));

@@ -10,6 +10,8 @@ mod hash;
 mod heap;
 mod lists;
 mod merge;
+#[cfg(test)]
+mod merge_tests;
 mod neighbours;
 mod pairs;
 mod spill;

@@ -143,7 +143,7 @@ impl PieceTable {
     pub fn for_each_of(&self, slots: &[u32], mut each: impl FnMut(&[u8], u64)) {
         for &at in slots {
             self.tell(&self.slots[at as usize], |piece, _, count| {
-                each(piece, count)
+                each(piece, count);
             });
         }
     }
