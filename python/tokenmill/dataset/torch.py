@@ -98,7 +98,7 @@ class _FeedIterable:
 
 
 def iterable(feed: Feed, dtype: Any = None) -> Any:
-    """A torch `IterableDataset` of whole batches, for a `DataLoader` with `batch_size=None` and any workers."""
+    """A torch `IterableDataset` of whole batches, for a `DataLoader` with `batch_size=None`."""
     base = _torch().utils.data.IterableDataset
     return type("IterableRows", (_FeedIterable, base), {})(feed, dtype)
 
