@@ -26,9 +26,7 @@ def corpus(lengths, dtype=np.uint16):
 def pack(packer, lengths, cuts=()):
     ids, offsets = corpus(lengths)
     bounds = sorted({0, len(lengths), *(cut for cut in cuts if cut < len(lengths))})
-    packed = [
-        p for a, b in itertools.pairwise(bounds) for p in packer.push(ids, offsets[a : b + 1])
-    ]
+    packed = [p for a, b in itertools.pairwise(bounds) for p in packer.push(ids, offsets[a : b + 1])]
     return packed + list(packer.finish())
 
 
@@ -123,10 +121,7 @@ def test_frames(lengths, bos, eos, wide):
     ids, offsets = corpus(lengths, np.uint32)
     framed, ends = frame_documents(ids, offsets, bos, eos, "uint32" if wide else "uint16")
     assert framed.dtype == (np.uint32 if wide else np.uint16)
-    expected = [
-        [x for x in (bos, *ids[a:b], eos) if x is not None]
-        for a, b in itertools.pairwise(offsets)
-    ]
+    expected = [[x for x in (bos, *ids[a:b], eos) if x is not None] for a, b in itertools.pairwise(offsets)]
     assert [framed[a:b].tolist() for a, b in itertools.pairwise(ends)] == expected
     assert (np.diff(ends) >= 0).all()
 

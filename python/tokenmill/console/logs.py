@@ -39,6 +39,20 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         """Ignored: the stream is whatever stderr is."""
 
 
+class PlainFormatter(logging.Formatter):
+    """`INFO: [Rank 3] message`; rank 0 speaks for the job and needs no label, but may have one."""
+
+    def __init__(self, rank: int | None) -> None:
+        super().__init__("%(levelname)s: %(message)s")
+        self.label = f"[Rank {rank}] " if rank else ""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name logging calls
+        """The line, with one label at most."""
+        if not record.message.startswith("[Rank "):
+            record.message = self.label + record.message
+        return super().formatMessage(record)
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per record: time, level, message, rank, and the record's own `fields`."""
 
@@ -73,8 +87,7 @@ def configure(
         return
     handler = ours[0] if ours else StderrHandler()
     rank = world.rank(environ)
-    plain = "%(levelname)s: %(message)s" if not rank else f"%(levelname)s: [Rank {rank}] %(message)s"
-    handler.setFormatter(JsonFormatter(rank) if log_json else logging.Formatter(plain))
+    handler.setFormatter(JsonFormatter(rank) if log_json else PlainFormatter(rank))
     if not ours:
         logger.addHandler(handler)
         # Records are shown once, by us.

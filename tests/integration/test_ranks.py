@@ -1,0 +1,229 @@
+"""Ranks as real processes: one prepares, all read the same; leaders that fail, die, stop or never come."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PROCESS = HERE / "rank_process.py"
+LAUNCHERS = {
+    "torchrun": lambda rank, size: {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size},
+    "slurm": lambda rank, size: {"SLURM_PROCID": rank, "SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0},
+    "openmpi": lambda rank, size: {"OMPI_COMM_WORLD_RANK": rank},
+    "mpich": lambda rank, size: {"PMI_RANK": rank},
+    "lock": lambda rank, size: {},
+}
+OURS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM", "OMPI", "PMI", "TORCHELASTIC")
+
+
+class Ranks:
+    """Some ranks on one output directory."""
+
+    def __init__(self, root, launcher="torchrun"):
+        self.root = Path(root) / "data"
+        self.log = Path(root) / "log"
+        self.launcher = launcher
+        self.processes = []
+
+    def start(self, rank, size=8, *, units=4, unit_seconds=0.05, environ=None, **options):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+        variables = LAUNCHERS[self.launcher](rank, size) if environ is None else environ
+        path = os.pathsep.join([str(HERE.parent), *filter(None, sys.path)])
+        settings = {"units": units, "unit_seconds": unit_seconds, **options}
+        command = [
+            sys.executable,
+            "-W",
+            "error",
+            str(PROCESS),
+            str(self.root),
+            str(self.log),
+            json.dumps(settings),
+        ]
+        process = subprocess.Popen(
+            command,
+            env={**clean, **{k: str(v) for k, v in variables.items()}, "PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def results(self, timeout=40):
+        until = time.monotonic() + timeout
+        answers = []
+        for process in self.processes:
+            try:
+                out, self.stderr = process.communicate(timeout=max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                for other in self.processes:
+                    other.kill()
+                raise
+            if process.returncode == 0:
+                answers.append(json.loads(out))
+            else:
+                assert process.returncode == -signal.SIGKILL, self.stderr
+        return answers
+
+    def words(self, word):
+        return [line.split()[1] for line in self.log.read_text().splitlines() if line.startswith(word)]
+
+    def wait_for(self, word, timeout=20):
+        until = time.monotonic() + timeout
+        while not self.log.exists() or not self.words(word):
+            assert time.monotonic() < until, f"no {word} in {timeout} s"
+            time.sleep(0.01)
+        return int(self.words(word)[0])
+
+
+def all_equal(answers, count):
+    assert len(answers) == count, answers
+    assert len({answer.get("hash") for answer in answers}) == 1, answers
+    assert answers[0]["tokens"] > 0
+
+
+def together(root, launcher, generator):
+    ranks = Ranks(root, launcher)
+    for rank in range(8):
+        ranks.start(rank, delay=generator.random() * 0.5, unit_seconds=0.02)
+    all_equal(ranks.results(), 8)
+    assert len(ranks.words("lead")) == 1
+    assert not list(ranks.root.glob(".leader*"))
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_eight_ranks_at_once(tmp_path, launcher):
+    together(tmp_path, launcher, random.Random(launcher))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "lock"])
+def test_eight_ranks_at_once_twenty_times(tmp_path, launcher):
+    for turn in range(20):
+        together(tmp_path / str(turn), launcher, random.Random(turn))
+
+
+def killed(root, launcher, generator):
+    ranks = Ranks(root, launcher)
+    for rank in range(8):
+        ranks.start(rank, units=8, delay=generator.random() * 0.2)
+    leader = ranks.wait_for("lead")
+    time.sleep(generator.random() * 0.5)
+    os.kill(leader, signal.SIGKILL)
+    answers = ranks.results()
+    all_equal(answers, len(answers))
+    assert len(answers) >= 7
+    assert 1 <= len(ranks.words("lead")) <= 2
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "lock"])
+def test_the_leader_is_killed_and_another_takes_over(tmp_path, launcher):
+    killed(tmp_path, launcher, random.Random(launcher))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "lock"])
+def test_the_leader_is_killed_twenty_times(tmp_path, launcher):
+    for turn in range(20):
+        killed(tmp_path / str(turn), launcher, random.Random(turn))
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "lock"])
+def test_the_leader_is_killed_and_all_fail_fast(tmp_path, launcher):
+    ranks = Ranks(tmp_path, launcher)
+    for rank in range(3):
+        ranks.start(rank, units=1, unit_seconds=30, execution={"leader_death": "fail"})
+    leader = ranks.wait_for("lead")
+    time.sleep(2.5)
+    os.kill(leader, signal.SIGKILL)
+    answers = ranks.results(timeout=20)
+    assert [answer["error"] for answer in answers] == ["LeaderError", "LeaderError"]
+    assert all(
+        "died while preparing" in answer["message"] and str(leader) in answer["message"] for answer in answers
+    )
+
+
+def test_the_leader_fails_and_every_waiter_names_the_cause(tmp_path):
+    ranks = Ranks(tmp_path)
+    for rank in range(4):
+        ranks.start(rank, unit_seconds=0.4, fail_at=2, delay=0 if rank < 3 else 1.0)
+    began = time.monotonic()
+    answers = ranks.results(timeout=30)
+    assert time.monotonic() - began < 30
+    assert [answer["error"] for answer in answers] == ["OSError", "LeaderError", "LeaderError", "LeaderError"]
+    assert all(
+        "rank 0" in a["message"] and "OSError: disk on fire at unit 2" in a["message"] for a in answers[1:]
+    )
+    assert len(ranks.words("lead")) == 1
+
+
+def test_a_failure_of_yesterday_is_not_one_of_today(tmp_path):
+    first = Ranks(tmp_path)
+    first.start(0, fail_at=0)
+    assert first.results()[0]["error"] == "OSError"
+    again = Ranks(tmp_path)
+    again.start(1)
+    time.sleep(0.5)
+    again.start(0)
+    all_equal(again.results(), 2)
+
+
+def test_ranks_that_disagree_say_in_what(tmp_path):
+    ranks = Ranks(tmp_path)
+    ranks.start(0, unit_seconds=1)
+    ranks.start(1, context_length=16)
+    ranks.start(2, context_length=32)
+    answers = ranks.results()
+    assert "hash" in answers[0]
+    assert [answer["error"] for answer in answers[1:]] == ["ConfigError", "ConfigError"]
+    assert "packing.context_length is 16 here and 8 on rank 0" in answers[1]["message"]
+    assert "packing.context_length is 32 here and 8 on rank 0" in answers[2]["message"]
+
+
+def test_a_stopped_leader_is_not_waited_for_for_ever(tmp_path):
+    ranks = Ranks(tmp_path)
+    ranks.start(0, unit_seconds=60)
+    ranks.start(1, execution={"stall_timeout": 4})
+    leader = ranks.wait_for("lead")
+    time.sleep(1.5)
+    os.kill(leader, signal.SIGSTOP)
+    out, _ = ranks.processes[1].communicate(timeout=30)
+    os.kill(leader, signal.SIGKILL)
+    ranks.processes[0].communicate()
+    assert "no sign of life for 4 s" in json.loads(out)["message"]
+
+
+def test_ranks_count_per_host_without_a_shared_file_system(tmp_path):
+    hosts = [Ranks(tmp_path / name) for name in ("one", "two")]
+    for host, ranks in enumerate(hosts):
+        ranks.root.parent.mkdir()
+        for local in range(2):
+            environ = {"RANK": host * 2 + local, "LOCAL_RANK": local, "WORLD_SIZE": 4}
+            ranks.start(0, environ=environ, execution={"shared_filesystem": False})
+    for ranks in hosts:
+        all_equal(ranks.results(), 2)
+        assert len(ranks.words("lead")) == 1
+
+
+def test_waiters_write_nothing(tmp_path):
+    ranks = Ranks(tmp_path)
+    ranks.start(1)
+    ranks.start(2)
+    time.sleep(1.5)
+    assert not ranks.root.exists()
+    ranks.start(0)
+    all_equal(ranks.results(), 3)
+
+
+def test_no_collective_and_no_network(tmp_path):
+    ranks = Ranks(tmp_path)
+    for rank in range(3):
+        ranks.start(rank, unit_seconds=0.5, poison=True)
+    all_equal(ranks.results(), 3)
