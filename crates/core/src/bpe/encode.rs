@@ -3,8 +3,12 @@
 //! Two phases per batch of pieces. The first packs each piece into a key and fetches its cache line; the
 //! second probes and emits. By then most lines have arrived, so the latency of memory is paid once a batch.
 
+use std::sync::OnceLock;
+
 use super::cache::LANES;
+use super::cuts::Cuts;
 use super::keys::{long_key, short_key, LONG, SHORT};
+use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
 use super::words::Words;
 use super::{EncodeState, Pieces, VocabSpec, Vocabulary, WordCut};
@@ -12,13 +16,16 @@ use crate::scan::Scanner;
 use crate::Result;
 
 /// Pieces per batch: 128 to 256 were best, as many as lines in flight and keys in the first-level cache.
-const BATCH: usize = 256;
+const BATCH: usize = ROOM;
+/// Tag of a segment that is not a whole piece, where whole pieces have ids of their own.
+pub(crate) const SEGMENT: u8 = 0x40;
 /// A key that no slot holds: its piece is too long for the short probe.
 const NOT_SHORT: u128 = u128::MAX;
 
 /// An exact byte-pair encoder; immutable, shared by threads.
 pub struct Bpe {
     tables: Tables,
+    cuts: OnceLock<Option<Cuts>>,
 }
 
 impl Bpe {
@@ -26,6 +33,7 @@ impl Bpe {
     pub fn new(spec: VocabSpec) -> Result<Self> {
         Ok(Self {
             tables: Tables::new(spec)?,
+            cuts: OnceLock::new(),
         })
     }
 
@@ -85,18 +93,19 @@ impl Bpe {
             if pieces.drops_text() {
                 for (index, end) in ends.iter().enumerate() {
                     if pieces.kept(index) {
-                        self.encode_other(text, start, *end as usize, state, out);
+                        self.encode_other(text, start, *end as usize, 0, state, out);
                     }
                     start = *end as usize;
                 }
             } else {
-                start = self.encode_batch(text, start, ends, state, out);
+                start = self.encode_tiles(text, start, ends, state, out);
             }
         }
     }
 
-    /// Encodes the pieces that end at `ends`, the first of which starts at `start`; gives the last end.
-    fn encode_batch(
+    /// Encodes pieces that follow each other without gaps; gives the end of the last.
+    #[inline(always)]
+    fn encode_tiles(
         &self,
         text: &[u8],
         start: usize,
@@ -104,17 +113,87 @@ impl Bpe {
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) -> usize {
+        let end = ends[ends.len() - 1] as usize;
+        if !text[start..end].is_ascii() {
+            if let Some(cuts) = self.cuts() {
+                self.encode_cut(cuts, text, start, ends, state, out);
+                return end;
+            }
+        }
+        self.encode_batch::<false>(text, start, ends, &[0; BATCH], state, out);
+        end
+    }
+
+    /// The same for pieces of which some are not ASCII: those are cut where that is exact.
+    fn encode_cut(
+        &self,
+        cuts: &Cuts,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        let tag = if self.tables.whole.is_empty() {
+            0
+        } else {
+            SEGMENT
+        };
+        let mut segments = Segments::new(start);
+        let mut at = start;
+        for end in ends {
+            let end = *end as usize;
+            let mut cutter = Cutter::new(cuts, text, at, end, tag);
+            while !cutter.run(&mut segments) {
+                self.encode_segments(text, &mut segments, state, out);
+            }
+            at = end;
+        }
+        self.encode_segments(text, &mut segments, state, out);
+    }
+
+    fn encode_segments(
+        &self,
+        text: &[u8],
+        segments: &mut Segments,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        let (ends, tags) = (&segments.ends[..segments.count], &segments.tags);
+        if let Some(end) = ends.last() {
+            let end = *end as usize;
+            self.encode_batch::<true>(text, segments.start, ends, tags, state, out);
+            segments.clear(end);
+        }
+    }
+
+    /// The proof tables for cuts, built when the first text that is not ASCII arrives.
+    fn cuts(&self) -> Option<&Cuts> {
+        self.cuts.get_or_init(|| Cuts::new(&self.tables)).as_ref()
+    }
+
+    /// Encodes the pieces that end at `ends`, the first of which starts at `start`.
+    fn encode_batch<const TAGGED: bool>(
+        &self,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        tags: &[u8; BATCH],
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
         let mut keys = [NOT_SHORT; BATCH];
         let mut buckets = [0u32; BATCH];
         let mut at = start;
-        for ((end, key), bucket) in ends.iter().zip(&mut keys).zip(&mut buckets) {
+        for (((end, key), bucket), tag) in ends.iter().zip(&mut keys).zip(&mut buckets).zip(tags) {
+            let tag = if TAGGED { *tag } else { 0 };
             let len = *end as usize - at;
             if len <= SHORT {
-                *key = short_key(text, at, len, 0);
+                *key = short_key(text, at, len, tag);
                 *bucket = state.cache.bucket_of(*key) as u32;
                 state.cache.prefetch(*bucket as usize);
             } else if len <= LONG {
-                state.cache.prefetch_long(long_key(text, at, len, 0));
+                state.cache.prefetch_long(long_key(text, at, len, tag));
             }
             at = *end as usize;
         }
@@ -126,12 +205,18 @@ impl Bpe {
                 // SAFETY: room for all lanes of all pieces left was reserved; `count` lanes are ids.
                 unsafe { push_lanes(out, ids, count) };
             } else {
-                self.encode_other(text, at, end, state, out);
+                self.encode_other(
+                    text,
+                    at,
+                    end,
+                    if TAGGED { tags[index] } else { 0 },
+                    state,
+                    out,
+                );
                 out.reserve((ends.len() - index) * LANES);
             }
             at = end;
         }
-        at
     }
 
     /// A piece that is long, or that the short probe did not find.
@@ -141,20 +226,21 @@ impl Bpe {
         text: &[u8],
         start: usize,
         end: usize,
+        tag: u8,
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
         let len = end - start;
-        if len == 0 || state.cache.find(text, start, len, 0, out) {
+        if len == 0 || state.cache.find(text, start, len, tag, out) {
             return;
         }
         let first = out.len();
         let piece = &text[start..end];
         match self.tables.whole.get(piece) {
-            Some(id) => out.push(*id),
-            None => self.tables.merge(piece, &mut state.scratch, out),
+            Some(id) if tag == 0 => out.push(*id),
+            _ => self.tables.merge(piece, &mut state.scratch, out),
         }
-        state.cache.insert(text, start, len, 0, &out[first..]);
+        state.cache.insert(text, start, len, tag, &out[first..]);
     }
 }
 

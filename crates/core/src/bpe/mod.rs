@@ -13,6 +13,7 @@
 
 mod cache;
 mod canonical;
+mod cuts;
 mod decode;
 mod encode;
 mod hash;
@@ -22,6 +23,7 @@ mod merge_short;
 mod pages;
 mod pairs;
 mod pieces;
+mod segments;
 mod spec;
 mod spill;
 mod state;

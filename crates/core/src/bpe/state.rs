@@ -1,6 +1,7 @@
 //! What one thread keeps between calls.
 
 use super::cache::Cache;
+use super::encode::SEGMENT;
 use super::keys::LONG;
 use super::merge::MergeScratch;
 use super::tables::Tables;
@@ -48,6 +49,9 @@ fn seed(cache: &mut Cache, tables: &Tables) {
         let made = split.0 != NONE || token.len() == 1;
         if made && token.len() <= LONG && !token.is_empty() {
             cache.insert(token, 0, token.len(), 0, &[tables.ids[symbol]]);
+            if !tables.whole.is_empty() && !token.is_ascii() {
+                cache.insert(token, 0, token.len(), SEGMENT, &[tables.ids[symbol]]);
+            }
         }
     }
 }

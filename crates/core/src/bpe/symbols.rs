@@ -109,6 +109,14 @@ impl Symbols {
         }
     }
 
+    /// Whether each character's symbols depend on that character alone, so that a piece may be cut.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Bytes(_) => true,
+            Self::Chars(chars) => chars.bytes.is_some(),
+        }
+    }
+
     /// Whether the symbols before and after a word's space never depend on each other.
     pub(crate) fn keeps_words_apart(&self) -> bool {
         match self {

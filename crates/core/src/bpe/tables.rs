@@ -85,6 +85,14 @@ impl Tables {
         })
     }
 
+    /// Whether every product ranks after both of its parts, so that merges happen in rank order.
+    pub(crate) fn ranks_rise(&self) -> bool {
+        let rises = |(product, (left, right)): (usize, &(u32, u32))| {
+            *left == NONE || (*left < product as u32 && *right < product as u32)
+        };
+        self.splits.iter().enumerate().all(rises)
+    }
+
     /// The bytes of a symbol.
     pub(crate) fn bytes_of(&self, symbol: u32) -> &[u8] {
         self.vocabulary

@@ -1,0 +1,268 @@
+//! Where a run of text can be cut without changing its ids.
+//!
+//! Chinese, Japanese and Korean pieces are long and rarely come twice, but most of their neighbouring
+//! characters can never end up in one token. Between two such characters a piece may be cut, and the short
+//! segments repeat, so the cache finds them.
+//!
+//! *When is a cut between c1 and c2 exact?* When no merge ever crosses it. The first one that did would
+//! join a token that ends there with one that starts there, and these two would be the canonical split
+//! (l, r) of their product. So it is enough to rule out every split whose l can stand at the end of c1
+//! and whose r can stand at the start of c2:
+//!
+//! - l ends with all of c1 and r starts with all of c2. Such pairs of characters are kept in a bit set.
+//! - l or r is only a part of its character. If products always rank after their parts, merges happen in
+//!   rank order, so when rank(product) has come, a character that nothing else has touched stands as its
+//!   own merges left it. The part must then be the edge of that state: made, and not yet absorbed. If the
+//!   character's *other* edge may have been touched before, any of its parts is assumed to be possible.
+//!
+//! Splits with a part are few; each has one of eight group bits, and a character holds the bits of those
+//! it can take part in on either side. A shared bit, like a collision in the bit set, only forgoes a cut.
+
+use std::collections::HashMap;
+
+use super::hash::{hash_bytes, mix};
+use super::symbols::Symbols;
+use super::tables::Tables;
+use super::NONE;
+
+/// Characters with edge bits of their own: the basic plane, and the block of emoji after it.
+const BASIC: u32 = 0x1_0000;
+const EMOJI: std::ops::Range<u32> = 0x1_F000..0x2_0000;
+/// All other characters are only cut from neighbours that no partial split concerns.
+const ALL_GROUPS: u16 = 0xFFFF;
+
+/// The proof tables of one vocabulary.
+pub(crate) struct Cuts {
+    /// By character: groups it can be the left side of (low byte) and the right side of (high byte).
+    edges: Vec<u16>,
+    /// Hashed set of whole characters that some merge joins.
+    joined: Vec<u64>,
+    shift: u32,
+}
+
+impl Cuts {
+    /// `None` where the argument above does not hold for this vocabulary.
+    pub(crate) fn new(tables: &Tables) -> Option<Self> {
+        let crossing = Crossing::of(tables);
+        match &tables.symbols {
+            Symbols::Bytes(_) if !tables.ranks_rise() => return None,
+            Symbols::Chars(_) if !tables.symbols.is_local() => return None,
+            _ => {}
+        }
+        let bits = (crossing.whole.len() * 32)
+            .next_power_of_two()
+            .clamp(1 << 14, 1 << 23);
+        let mut cuts = Self {
+            edges: Vec::new(),
+            joined: vec![0; bits / 64],
+            shift: 64 - bits.trailing_zeros(),
+        };
+        for (left, right) in &crossing.whole {
+            let bit = cuts.bit_of(*left, *right);
+            cuts.joined[(bit >> 6) as usize] |= 1 << (bit & 63);
+        }
+        let characters = (0..BASIC).chain(EMOJI);
+        cuts.edges = characters
+            .map(|code| crossing.edges(tables, code))
+            .collect();
+        for (token, _) in &tables.whole {
+            cuts.keep_whole(token);
+        }
+        Some(cuts)
+    }
+
+    /// Tokens that are only found as whole pieces must not be cut inside.
+    fn keep_whole(&mut self, token: &[u8]) {
+        let Ok(text) = std::str::from_utf8(token) else {
+            return;
+        };
+        for (left, right) in text.chars().zip(text.chars().skip(1)) {
+            let bit = self.bit_of(left as u32, right as u32);
+            self.joined[(bit >> 6) as usize] |= 1 << (bit & 63);
+        }
+    }
+
+    #[inline(always)]
+    fn bit_of(&self, left: u32, right: u32) -> u64 {
+        mix(u64::from(left), u64::from(right)) >> self.shift
+    }
+
+    /// The edge groups of a character.
+    #[inline(always)]
+    pub(crate) fn edges_of(&self, code: u32) -> u16 {
+        let index = if EMOJI.contains(&code) {
+            code - EMOJI.start + BASIC
+        } else {
+            code
+        };
+        let known = if code < BASIC || EMOJI.contains(&code) {
+            self.edges.get(index as usize)
+        } else {
+            None
+        };
+        known.copied().unwrap_or(ALL_GROUPS)
+    }
+
+    /// Whether no merge can ever cross between two characters, given their edge groups too.
+    #[inline(always)]
+    pub(crate) fn is_safe(&self, left: (u32, u16), right: (u32, u16)) -> bool {
+        let bit = self.bit_of(left.0, right.0);
+        let joined = (self.joined[(bit >> 6) as usize] >> (bit & 63)) & 1;
+        joined == 0 && left.1 & (right.1 >> 8) & 0xFF == 0
+    }
+}
+
+/// The canonical splits that lie on a boundary between characters, sorted by how much of each is whole.
+#[derive(Default)]
+struct Crossing {
+    whole: Vec<(u32, u32)>,
+    /// A part of a character on the left: (product, group) by its bytes.
+    left_part: HashMap<Vec<u8>, Vec<(u32, u8)>>,
+    /// A part of a character on the right.
+    right_part: HashMap<Vec<u8>, Vec<(u32, u8)>>,
+    /// Groups by the whole character on the other side.
+    left_whole: HashMap<u32, u8>,
+    right_whole: HashMap<u32, u8>,
+}
+
+impl Crossing {
+    fn of(tables: &Tables) -> Self {
+        let mut crossing = Self::default();
+        for (product, (left, right)) in tables.splits.iter().enumerate() {
+            if *left != NONE {
+                crossing.add(
+                    product as u32,
+                    tables.bytes_of(*left),
+                    tables.bytes_of(*right),
+                );
+            }
+        }
+        crossing
+    }
+
+    fn add(&mut self, product: u32, left: &[u8], right: &[u8]) {
+        if right.first().is_none_or(|byte| is_continuation(*byte))
+            || (left.is_ascii() && right.is_ascii())
+        {
+            return;
+        }
+        match (last_char(left), first_char(right)) {
+            (Some(left), Some(right)) => self.whole.push((left, right)),
+            (whole_left, whole_right) => {
+                let group = 1 << (mix(hash_bytes(left), hash_bytes(right)) & 7);
+                match whole_left {
+                    Some(code) => *self.left_whole.entry(code).or_default() |= group,
+                    None => self
+                        .left_part
+                        .entry(left.to_vec())
+                        .or_default()
+                        .push((product, group)),
+                }
+                match whole_right {
+                    Some(code) => *self.right_whole.entry(code).or_default() |= group,
+                    None => self
+                        .right_part
+                        .entry(right.to_vec())
+                        .or_default()
+                        .push((product, group)),
+                }
+            }
+        }
+    }
+
+    /// Edge groups of a character: left side in the low byte, right side in the high byte.
+    fn edges(&self, tables: &Tables, code: u32) -> u16 {
+        let Some(character) = char::from_u32(code) else {
+            return ALL_GROUPS;
+        };
+        let mut left = self.left_whole.get(&code).copied().unwrap_or(0);
+        let mut right = self.right_whole.get(&code).copied().unwrap_or(0);
+        if matches!(tables.symbols, Symbols::Bytes(_)) && code >= 0x80 {
+            let mut buffer = [0; 4];
+            let bytes = character.encode_utf8(&mut buffer).as_bytes();
+            let (starts, ends) = edge_states(tables, bytes);
+            let exposed = |parts: &HashMap<Vec<u8>, Vec<(u32, u8)>>,
+                           part: &[u8],
+                           states: &[State],
+                           any: bool| {
+                let splits = parts.get(part).map_or(&[][..], Vec::as_slice);
+                let open = |product: u32| {
+                    states
+                        .iter()
+                        .any(|state| state.part == part && product < state.absorbed)
+                };
+                splits
+                    .iter()
+                    .filter(|(product, _)| any || open(*product))
+                    .fold(0, |groups, (_, group)| groups | group)
+            };
+            let touched_left = (1..bytes.len())
+                .any(|at| exposed(&self.right_part, &bytes[..at], &starts, false) != 0);
+            let touched_right = (1..bytes.len())
+                .any(|at| exposed(&self.left_part, &bytes[at..], &ends, false) != 0);
+            for at in 1..bytes.len() {
+                left |= exposed(&self.left_part, &bytes[at..], &ends, touched_left);
+                right |= exposed(&self.right_part, &bytes[..at], &starts, touched_right);
+            }
+        }
+        u16::from(left) | (u16::from(right) << 8)
+    }
+}
+
+/// A part at the edge of a character, and the product that takes it in.
+struct State {
+    part: Vec<u8>,
+    absorbed: u32,
+}
+
+/// What stands at the start and at the end of a character while it merges alone.
+fn edge_states(tables: &Tables, bytes: &[u8]) -> (Vec<State>, Vec<State>) {
+    let mut symbols = Vec::new();
+    tables.symbols.of_piece(bytes, &mut symbols);
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    loop {
+        let pairs = symbols.windows(2).enumerate();
+        let best = pairs
+            .map(|(at, pair)| (tables.pairs.get(pair[0], pair[1]), at))
+            .min();
+        let (product, at) = best.unwrap_or((NONE, 0));
+        let done = product == NONE;
+        let state = |symbol: u32| State {
+            part: tables.bytes_of(symbol).to_vec(),
+            absorbed: product,
+        };
+        if done || at == 0 {
+            starts.push(state(symbols[0]));
+        }
+        if done || at + 2 == symbols.len() {
+            ends.push(state(symbols[symbols.len() - 1]));
+        }
+        if done {
+            return (starts, ends);
+        }
+        symbols[at] = product;
+        symbols.remove(at + 1);
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+/// The last character, or `None` if only a part of it is there.
+fn last_char(bytes: &[u8]) -> Option<u32> {
+    let start = bytes.iter().rposition(|byte| !is_continuation(*byte))?;
+    first_char(&bytes[start..])
+}
+
+/// The first character, or `None` if only a part of it is there.
+fn first_char(bytes: &[u8]) -> Option<u32> {
+    let len = match bytes.first()? {
+        0..0x80 => 1,
+        0x80..0xE0 => 2,
+        0xE0..0xF0 => 3,
+        _ => 4,
+    };
+    let text = std::str::from_utf8(bytes.get(..len)?).ok()?;
+    text.chars().next().map(|character| character as u32)
+}

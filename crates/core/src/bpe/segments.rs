@@ -1,0 +1,106 @@
+//! Pieces refined into segments: what the cache sees of text that is not ASCII.
+
+use super::cuts::Cuts;
+
+/// Segments that are gathered before they are encoded.
+pub(crate) const ROOM: usize = 256;
+
+/// Ends of consecutive segments, with the tag that keeps segments and whole pieces apart in the cache.
+pub(crate) struct Segments {
+    pub(crate) start: usize,
+    pub(crate) ends: [u32; ROOM],
+    pub(crate) tags: [u8; ROOM],
+    pub(crate) count: usize,
+}
+
+impl Segments {
+    pub(crate) fn new(start: usize) -> Self {
+        Self {
+            start,
+            ends: [0; ROOM],
+            tags: [0; ROOM],
+            count: 0,
+        }
+    }
+
+    /// Forgets all segments; the next starts at `start`.
+    pub(crate) fn clear(&mut self, start: usize) {
+        self.start = start;
+        self.count = 0;
+    }
+
+    #[inline(always)]
+    fn push(&mut self, end: usize, tag: u8) {
+        self.ends[self.count] = end as u32;
+        self.tags[self.count] = tag;
+        self.count += 1;
+    }
+}
+
+/// A walk along one piece that stops at each safe cut.
+pub(crate) struct Cutter<'a> {
+    cuts: &'a Cuts,
+    text: &'a [u8],
+    at: usize,
+    end: usize,
+    /// The character before `at`, and its edge groups.
+    last: (u32, u16),
+    tag: u8,
+    was_cut: bool,
+}
+
+impl<'a> Cutter<'a> {
+    /// The piece `text[start..end]`, which is not empty; `tag` marks segments that are not whole pieces.
+    #[inline(always)]
+    pub(crate) fn new(cuts: &'a Cuts, text: &'a [u8], start: usize, end: usize, tag: u8) -> Self {
+        let (code, len) = decode(text, start);
+        Self {
+            cuts,
+            text,
+            at: start + len,
+            end,
+            last: (code, cuts.edges_of(code)),
+            tag,
+            was_cut: false,
+        }
+    }
+
+    /// Adds segments until the piece is done (`true`) or there is no more room (`false`).
+    #[inline(always)]
+    pub(crate) fn run(&mut self, segments: &mut Segments) -> bool {
+        while self.at < self.end {
+            if segments.count == ROOM {
+                return false;
+            }
+            let (code, len) = decode(self.text, self.at);
+            let next = (code, self.cuts.edges_of(code));
+            if (self.last.0 | code) >= 0x80 && self.cuts.is_safe(self.last, next) {
+                segments.push(self.at, self.tag);
+                self.was_cut = true;
+            }
+            self.last = next;
+            self.at += len;
+        }
+        if segments.count == ROOM {
+            return false;
+        }
+        segments.push(self.end, if self.was_cut { self.tag } else { 0 });
+        true
+    }
+}
+
+/// The character at a boundary of valid UTF-8, and its length.
+#[inline(always)]
+fn decode(text: &[u8], at: usize) -> (u32, usize) {
+    let byte = |offset: usize| u32::from(text[at + offset]);
+    let low = |offset: usize| byte(offset) & 0x3F;
+    match byte(0) {
+        first @ 0xE0..0xF0 => (((first & 0x0F) << 12) | (low(1) << 6) | low(2), 3),
+        first @ 0..0x80 => (first, 1),
+        first @ 0x80..0xE0 => (((first & 0x1F) << 6) | low(1), 2),
+        first => (
+            ((first & 0x07) << 18) | (low(1) << 12) | (low(2) << 6) | low(3),
+            4,
+        ),
+    }
+}
