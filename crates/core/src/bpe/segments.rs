@@ -30,7 +30,7 @@ impl Segments {
     }
 
     #[inline(always)]
-    fn push(&mut self, end: usize, tag: u8) {
+    pub(crate) fn push(&mut self, end: usize, tag: u8) {
         self.ends[self.count] = end as u32;
         self.tags[self.count] = tag;
         self.count += 1;
