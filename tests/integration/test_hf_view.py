@@ -1,0 +1,43 @@
+"""A dataset as Hugging Face `datasets` sees it, without its cache."""
+
+import pytest
+
+import tokenmill
+from small_datasets import numbered, write_rows
+
+datasets = pytest.importorskip("datasets", reason="needs the hf extra")
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    return tokenmill.open(numbered(tmp_path / "data", 100))
+
+
+def test_documents(data):
+    view = data.to_hf()
+    assert isinstance(view, datasets.Dataset)
+    assert view["input_ids"][:] == [document.tolist() for document in data]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"overlap": 3}, {"columns": ("position_ids",)}, {"tail": "pad", "pad_id": 7}]
+)
+def test_rows(data, options):
+    rows = data.rows(8, **options)
+    view = rows.to_hf()
+    assert view["input_ids"][:] == [row.tolist() for row in rows]
+    assert view.column_names == ["input_ids", *options.get("columns", ())]
+
+
+def test_packed_rows_and_their_documents(tmp_path):
+    packed = tokenmill.open(
+        write_rows(tmp_path / "data", [[[(0, 0, [1, 2, 3]), (1, 0, [4])]], [[(0, 0, [5])]]], 4)
+    )
+    assert packed.rows().to_hf()["input_ids"][:] == [[1, 2, 3, 4], [5, 0, 0, 0]]
+    assert packed.to_hf()["input_ids"][:] == [[1, 2, 3], [4], [5]]
+
+
+def test_nothing_is_written(data, tmp_path):
+    data.rows(8).to_hf()
+    assert not (tmp_path / "cache").exists()

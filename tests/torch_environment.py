@@ -1,0 +1,69 @@
+"""An interpreter that has torch: this one, one that is named, or Debian's in an environment of its own.
+
+A CPU build of torch for Linux cannot be had from PyPI without gigabytes of CUDA beside it; Debian's `python3-torch` can.
+It was built against NumPy 1, so that environment keeps NumPy below 2 and a pyarrow that still works with it.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+HOME = ROOT / ".venv-torch"
+DEBIAN = "/usr/bin/python3"
+NEEDED = [
+    "click>=8.1",
+    "fsspec",
+    "psutil",
+    "pydantic>=2.7",
+    "pyyaml",
+    "rich",
+    "pyarrow>=17,<20",
+    "numpy<2",
+    "pytest",
+    "pytest-timeout",
+    "hypothesis",
+]
+WHY_NOT = "no torch: neither this Python nor Debian's python3-torch has one (apt-get install python3-torch, or set TOKENMILL_TORCH_PYTHON)"
+
+
+@cache
+def torch_python():
+    """The path of an interpreter with torch and our dependencies, or None."""
+    named = os.environ.get("TOKENMILL_TORCH_PYTHON")
+    if named:
+        return named
+    if importlib.util.find_spec("torch"):
+        return sys.executable
+    return _debian() if _has_torch(DEBIAN) else None
+
+
+def environ():
+    """Variables with which that interpreter finds this checkout and nothing of ours."""
+    package = Path(importlib.util.find_spec("tokenmill").origin).parent.parent
+    ours = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "SLURM", "OMPI", "PMI", "TORCHELASTIC")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join([str(package), str(ROOT / "tests")]),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def _has_torch(python):
+    if not Path(python).exists():
+        return False
+    return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode == 0
+
+
+def _debian():
+    python = HOME / "bin" / "python"
+    stamp = HOME / ".ready"
+    if not stamp.exists() or stamp.read_text() != repr(NEEDED):
+        subprocess.run([DEBIAN, "-m", "venv", "--system-site-packages", HOME], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *NEEDED], check=True)
+        stamp.write_text(repr(NEEDED))
+    return str(python)
