@@ -16,8 +16,8 @@ VOCAB = 1000
 def write_documents(root, shards, *, dtype="uint16", eos_id=0, pad_id=None):
     """`shards`: a list of shards, each a list of documents, each a list of ids."""
     root = Path(root)
-    entries = [_documents_shard(root, number, documents, dtype) for number, documents in enumerate(shards)]
-    return _publish(root, entries, PackingIdentity("stream", eos_id=eos_id, pad_id=pad_id), dtype)
+    entries = [documents_shard(root, number, documents, dtype) for number, documents in enumerate(shards)]
+    return publish(root, entries, PackingIdentity("stream", eos_id=eos_id, pad_id=pad_id), dtype)
 
 
 def write_rows(root, shards, context_length, *, dtype="uint16", pad_id=0, mode="bestfit"):
@@ -26,7 +26,7 @@ def write_rows(root, shards, context_length, *, dtype="uint16", pad_id=0, mode="
     entries = [
         _rows_shard(root, number, rows, context_length, dtype, pad_id) for number, rows in enumerate(shards)
     ]
-    return _publish(root, entries, PackingIdentity(mode, context_length=context_length, pad_id=pad_id), dtype)
+    return publish(root, entries, PackingIdentity(mode, context_length=context_length, pad_id=pad_id), dtype)
 
 
 def numbered(root, tokens, *, shards=3, document=7, dtype="uint32"):
@@ -40,7 +40,7 @@ def numbered(root, tokens, *, shards=3, document=7, dtype="uint32"):
     )
 
 
-def _documents_shard(root, number, documents, dtype):
+def documents_shard(root, number, documents, dtype):
     name = f"{number:05}-{number:016x}"
     lengths = [len(document) for document in documents]
     flat = (
@@ -81,7 +81,7 @@ def _file(root, role, path, content):
     return FileEntry(role, path, len(content), hashlib.sha256(content).hexdigest())
 
 
-def _publish(root, entries, packing, dtype):
+def publish(root, entries, packing, dtype):
     tokenizer = TokenizerIdentity("numbers", "0" * 64, VOCAB)
     save_manifest(
         root, Manifest("tokenmill", dtype, tokenizer, packing, {}, Account(), (), (), tuple(entries))

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from small_datasets import _documents_shard, _publish
+from small_datasets import documents_shard, publish
 from tokenmill.config.schema import ExecutionConfig
 from tokenmill.dataset.manifest import PackingIdentity
 from tokenmill.dataset.reader import open_dataset
@@ -34,9 +34,9 @@ def work(root, log, options):
         time.sleep(options["unit_seconds"])
         if options.get("fail_at") == unit:
             raise OSError(f"disk on fire at unit {unit}")
-        entries.append(_documents_shard(root, unit, [[unit * TOKENS + i for i in range(TOKENS)]], "uint32"))
+        entries.append(documents_shard(root, unit, [[unit * TOKENS + i for i in range(TOKENS)]], "uint32"))
         note(log, "unit")
-    _publish(root, entries, PackingIdentity("stream"), "uint32")
+    publish(root, entries, PackingIdentity("stream"), "uint32")
     return open_dataset(root)
 
 
