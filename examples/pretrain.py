@@ -1,0 +1,161 @@
+"""The whole way from raw text to a falling loss, on one process or many.
+
+    torchrun --nproc_per_node=2 examples/pretrain.py --mode pretrain --dataset corpus.jsonl \\
+        --tokenizer_path tokenizer --model_config examples/model_config_tiny.json --output_dir out --packing
+    torchrun --nproc_per_node=2 examples/pretrain.py --mode continue --dataset corpus.jsonl new.jsonl \\
+        --tokenizer_path tokenizer --output_dir out --packing
+
+Every rank calls `tokenmill.prepare`; one does the work and the others open what it made. `continue` takes the
+checkpoint of --output_dir, prepares only what is new, and goes on with the very next row.
+"""
+
+import argparse
+import json
+import os
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from decoder import Decoder, DecoderConfig
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+
+import tokenmill
+
+COLUMNS = ("labels", "position_ids", "document_ids")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mode", choices=["pretrain", "continue"], default="pretrain")
+    parser.add_argument("--dataset", nargs="+", required=True, help="files, globs or directories of raw text")
+    parser.add_argument("--tokenizer_path", required=True)
+    parser.add_argument("--model_config", help="a JSON file; `continue` takes it from the checkpoint")
+    parser.add_argument("--output_dir", required=True, type=Path)
+    parser.add_argument(
+        "--num_proc", type=int, help="only for tokenizers written in Python; others use threads"
+    )
+    parser.add_argument(
+        "--packing", action="store_true", help="rows across documents; otherwise one padded row each"
+    )
+    parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--batch_size", type=int, default=8, help="rows per rank and step")
+    parser.add_argument("--max_steps", type=int, default=60, help="steps of this run")
+    parser.add_argument("--learning_rate", type=float, default=3e-3)
+    parser.add_argument("--num_workers", type=int, default=0, help="processes that read ahead, per rank")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+def prepared_rows(options, context_length):
+    """Tokens of every rank's training data; the first call makes them, the others wait for it."""
+    packing = {"mode": "stream"} if options.packing else {"mode": "pad", "context_length": context_length + 1}
+    dataset = tokenmill.prepare(
+        inputs=options.dataset,
+        tokenizer=options.tokenizer_path,
+        output=str(options.output_dir / "data"),
+        packing={**packing, "eos": True},
+        num_proc=options.num_proc,
+    )
+    if not options.packing:
+        return dataset.rows(columns=COLUMNS)
+    # One token more than the model sees: each token predicts the next, so rows share that one.
+    return dataset.rows(context_length + 1, overlap=1, columns=COLUMNS)
+
+
+def step_loss(model, batch, device):
+    """The loss of one batch: inputs are all tokens but the last, labels all but the first."""
+    moved = {key: value.to(device) for key, value in batch.items()}
+    documents = moved["document_ids"]
+    labels = moved["labels"].masked_fill(documents != documents.roll(1, dims=1), -100)[:, 1:]
+    inputs = [moved[key][:, :-1] for key in ("input_ids", "position_ids", "document_ids")]
+    return model(inputs[0], labels, inputs[1], inputs[2])
+
+
+def save(path, content):
+    """Published by a rename, so that a run that dies while saving leaves the checkpoint before it."""
+    temporary = path.with_suffix(".tmp")
+    torch.save(content, temporary)
+    temporary.replace(path)
+
+
+def batches_of(loader):
+    """Epoch after epoch."""
+    while True:
+        yield from loader
+
+
+def main():
+    options = arguments()
+    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    checkpoint_path = options.output_dir / "checkpoint.pt"
+    checkpoint = torch.load(checkpoint_path, map_location="cpu") if options.mode == "continue" else None
+    described = (
+        checkpoint["model_config"] if checkpoint else json.loads(Path(options.model_config).read_text())
+    )
+    context_length = described.get("max_position_embeddings", 128)
+
+    # Before any process group: the wait for the data is no collective, and no collective times out on it.
+    rows = prepared_rows(options, context_length)
+    if world_size > 1:
+        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(options.seed)
+    model = Decoder(DecoderConfig.from_json(described, rows.dataset.vocab_size)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate)
+    loader = rows.batches(
+        options.batch_size, shuffle=True, seed=options.seed, rank=rank, world_size=world_size, drop_last=True
+    ).to_torch(options.num_workers, dtype=torch.int64)
+    step = 0
+    if checkpoint:
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        loader.load_state_dict(checkpoint["data"])
+        step = checkpoint["step"]
+    wrapped = DistributedDataParallel(model) if world_size > 1 else model
+    autocast = torch.autocast(device.type, dtype=torch.bfloat16) if options.bf16 else nullcontext()
+    train(wrapped, optimizer, loader, step, options, device, autocast)
+    if rank == 0:
+        content = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "data": loader.state_dict(),
+        }
+        save(checkpoint_path, {**content, "step": step + options.max_steps, "model_config": described})
+    if world_size > 1:
+        distributed.destroy_process_group()
+
+
+def train(model, optimizer, loader, step, options, device, autocast):
+    """`max_steps` steps; rank 0 writes one line for each: the loss, and which rows it came from."""
+    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    log = (options.output_dir / "train.jsonl").open("a", encoding="utf-8") if rank == 0 else None
+    reading, began = batches_of(loader), time.monotonic()
+    for number in range(step, step + options.max_steps):
+        position, epoch = loader.state_dict()["position"], loader.epoch
+        batch = next(reading)
+        with autocast:
+            loss = step_loss(model, batch, device)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        mean = loss.detach()
+        if world_size > 1:
+            distributed.all_reduce(mean)
+            mean /= world_size
+        if log:
+            line = {"step": number, "loss": round(mean.item(), 4), "epoch": epoch, "position": position}
+            log.write(json.dumps({**line, "first_ids": batch["input_ids"][:, :4].tolist()}) + "\n")
+            if number % 10 == 0:
+                log.flush()
+                print(f"step {number}: loss {mean.item():.3f} ({time.monotonic() - began:.1f}s)", flush=True)
+    if log:
+        log.close()
+
+
+if __name__ == "__main__":
+    main()
