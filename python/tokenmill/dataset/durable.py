@@ -10,11 +10,12 @@ import json
 import os
 import secrets
 import socket
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
 
 _TEMPORARY = ".tmp-"
@@ -82,24 +83,6 @@ def publish_json(path: Path, value: Any) -> None:
     publish_bytes(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-class Sink(Protocol):
-    """What a format writer needs of a file: bytes in order, a size, a hash, one moment of truth."""
-
-    size: int
-
-    def write(self, data: Buffer) -> int:
-        """Append `data`."""
-
-    def sha256(self) -> str:
-        """The hash of everything written so far."""
-
-    def publish(self) -> None:
-        """Flush to the disk and give the file its final name."""
-
-    def discard(self) -> None:
-        """Remove the file if it was not published; nothing otherwise."""
-
-
 class DurableFile:
     """A file under a temporary name that is hashed as it is written and renamed when it is whole."""
 
@@ -110,13 +93,17 @@ class DurableFile:
         self.size = 0
         self._temporary: Path | None = temporary_name(path)
         self._hash = hashlib.sha256()
+        self._patched = False
         self._kept: list[bytes] | None = [] if keep_in_memory else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         self._handle = os.open(self._temporary, flags, 0o644)
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: Buffer | NDArray[Any]) -> int:
         """Append all of `data`, however many calls the kernel makes of it."""
-        view = memoryview(data).cast("B")
+        view = memoryview(data)  # type: ignore[arg-type]
+        if not view.nbytes:  # an empty array has no bytes to cast to
+            return 0
+        view = view.cast("B")
         self._hash.update(view)
         self.size += len(view)
         if self._kept is not None:
@@ -125,9 +112,22 @@ class DurableFile:
             self._write_through(view)
         return len(view)
 
+    def write_head(self, data: bytes) -> None:
+        """Overwrite the first bytes, for a header that counts what follows it."""
+        self._patched = True
+        if self._kept is not None:
+            self._kept[0] = data + self._kept[0][len(data) :]
+        else:
+            os.pwrite(self._handle, data, 0)
+
     def sha256(self) -> str:
-        """The hash of everything written so far."""
-        return self._hash.hexdigest()
+        """The hash of the whole content."""
+        if not self._patched:
+            return self._hash.hexdigest()
+        if self._kept is not None:
+            return hashlib.sha256(b"".join(self._kept)).hexdigest()
+        with (self._temporary or self.path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def publish(self) -> None:
         """Flush to the disk, close and rename."""
