@@ -90,12 +90,13 @@ class RejectPlace:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A finished unit: its shard, its account, and the first records it could not read."""
+    """A finished unit: its shard, its account, the first records it could not read, and how many each part had."""
 
     ordinal: int
     shard: ShardEntry
     account: Account
     rejects: tuple[RejectPlace, ...] = ()
+    records: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The object of docs/format.md, version first."""
@@ -105,6 +106,7 @@ class Receipt:
             **self.shard.to_json(),
             "account": self.account.to_json(),
             "rejects": [place.to_json() for place in self.rejects],
+            "records": list(self.records),
         }
 
     @classmethod
@@ -120,6 +122,7 @@ class Receipt:
             shard=ShardEntry.from_json(value),
             account=Account.from_json(value["account"]),
             rejects=tuple(RejectPlace(**place) for place in value["rejects"]),
+            records=tuple(value["records"]),
         )
 
 

@@ -47,8 +47,8 @@ class TableWriter:
         self._file = shape.open(self.suffix)
         self._sink = self._open(pa.PythonFile(self._file_like(), mode="w"))
 
-    def _file_like(self) -> _Appender:
-        return _Appender(self._file)
+    def _file_like(self) -> Appender:
+        return Appender(self._file)
 
     def _open(self, sink: pa.NativeFile) -> Any:
         return pa.ipc.new_stream(sink, self._schema)
@@ -108,7 +108,7 @@ class ParquetWriter(TableWriter):
         return pq.ParquetWriter(sink, self._schema, compression="zstd", use_dictionary=False, version="2.6")
 
 
-class _Appender:
+class Appender:
     """The few methods of a file object that Arrow calls, over a durable file."""
 
     closed = False

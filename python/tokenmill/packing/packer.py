@@ -15,6 +15,8 @@ from tokenmill.packing.segments import Segments, fill_rows, make_columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from tokenmill.packing.segments import Ids, Int64s
 
 # Best fit looks at this many tokens at a time: enough that under 1 % of the rows are left half empty, little
@@ -64,6 +66,17 @@ def frame_documents(
     """`ids, [0, 2]`, bos 8, eos 9 -> `[8, a, b, 9], [0, 4]` as `uint16` or `uint32`, in one pass."""
     framed: tuple[Ids, Int64s] = _core.frame_documents(ids, offsets, bos, eos, dtype == "uint32")
     return framed
+
+
+def select_documents(ids: Ids, offsets: Int64s, kept: NDArray[np.bool_]) -> tuple[Ids, Int64s]:
+    """Only the documents that a mask keeps, flat again."""
+    if kept.all():
+        return ids, offsets
+    lengths = np.diff(offsets)[kept]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    out = np.empty(int(ends[-1]), dtype=ids.dtype)
+    _core.copy_segments(ids, offsets[:-1][kept], ends[:-1], lengths, out)
+    return out, ends
 
 
 def make_packer(mode: str, shape: RowShape) -> Packer:

@@ -1,0 +1,125 @@
+"""A block of texts to framed ids: filters, encoding in batches, BOS and EOS, token filters."""
+
+from __future__ import annotations
+
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.dataset.account import Account
+from tokenmill.dataset.provenance import Origins
+from tokenmill.packing.packer import frame_documents, select_documents
+from tokenmill.pipeline.filters import text_buffers, token_filters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.job import Job
+    from tokenmill.sources.model import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Framed documents of one batch. The first batch of a block carries the block, for what it counted."""
+
+    ids: NDArray[Any]
+    offsets: NDArray[np.int64]
+    origins: Origins
+    part: int
+    account: Account = field(default_factory=Account)
+    block: Block | None = None
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def tokens(self) -> int:
+        """How many ids they have together."""
+        return int(self.offsets[-1] - self.offsets[0])
+
+
+def encode_block(
+    job: Job, control: Control, part: int, block: Block, duplicates: NDArray[np.bool_] | None, passed: int
+) -> Iterator[tuple[Encoded, int]]:
+    """The batches of a block, each with how many candidates for duplicates it consumed.
+
+    `passed` counts the documents of this unit that went through the text filters before this block.
+    """
+    account = Account()
+    texts, origins, candidates = _kept(job, block, part, duplicates, passed, account)
+    offsets, _ = text_buffers(block.texts)
+    account.text_bytes += int(offsets[-1] - offsets[0])
+    size = control.batch_size or max(1, len(texts))
+    carried: Block | None = _without_texts(block)
+    for start in range(0, max(1, len(texts)), size):
+        control.check()
+        batch = texts.slice(start, size)
+        ids, ends, kept = _encode(job, control, batch, account)
+        yield (
+            Encoded(ids, ends, origins.slice(start, len(batch)).take(kept), part, account, carried),
+            candidates if start == 0 else 0,
+        )
+        account, carried = Account(), None
+
+
+def _without_texts(block: Block) -> Block:
+    """What a block counted, without the texts that would stay in memory with it."""
+    return type(block)(
+        rows=block.rows,
+        bytes_read=block.bytes_read,
+        rows_read=block.rows_read,
+        rejects=block.rejects,
+        refused=block.refused,
+        replaced=block.replaced,
+    )
+
+
+def _kept(
+    job: Job,
+    block: Block,
+    part: int,
+    duplicates: NDArray[np.bool_] | None,
+    passed: int,
+    account: Account,
+) -> tuple[Any, Origins, int]:
+    mask, reasons = job.filters.keep(block)
+    candidates = int(mask.sum())
+    if duplicates is not None:
+        again = duplicates[passed : passed + candidates]
+        mask[np.flatnonzero(mask)[again]] = False
+        reasons["duplicate"] += int(again.sum())
+    account.documents_dropped.update(+reasons)
+    origins = Origins(part, block.rows, block.ids).take(mask)
+    texts = block.texts if mask.all() else block.texts.filter(pa.array(mask))
+    return texts, origins, candidates
+
+
+def _encode(
+    job: Job, control: Control, texts: Any, account: Account
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
+    """Framed ids of the documents that pass the token filters, their offsets, and which they are."""
+    batch = job.encoder.encode_batch(texts, special=job.config.tokenizer.special, threads=control.threads)
+    ids, offsets = batch.ids, batch.offsets
+    account.tokens_encoded += len(ids)
+    limits = job.config.filter
+    kept = np.ones(len(texts), dtype=bool)
+    if limits.min_tokens is not None or limits.max_tokens is not None:
+        kept, documents, tokens = token_filters(limits, np.diff(offsets))
+        account.documents_dropped.update(documents)
+        account.tokens_dropped.update(tokens)
+        ids, offsets = select_documents(ids, offsets, kept)
+    packing = job.packing
+    before = len(ids)
+    ids, offsets = frame_documents(ids, offsets, packing.bos_id, packing.eos_id, job.encoded_dtype)
+    account.tokens_added += len(ids) - before
+    return ids, offsets, kept
+
+

@@ -1,0 +1,129 @@
+"""Which documents are left out, and why: text filters before encoding, token filters after it.
+
+A document is counted under the first reason that applies, in the order blank, too few characters, too many, predicate,
+function, duplicate, too few tokens, too many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tokenmill.pipeline.predicate import Predicate, parse_predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from tokenmill.config.schema import FilterConfig
+    from tokenmill.sources.model import Block
+
+    Mask = NDArray[np.bool_]
+
+# First bytes that white space can have in UTF-8: ASCII controls and space, U+0085, U+00A0, U+1680, U+2000.., U+3000.
+_SPACE_LEADS = np.zeros(256, dtype=bool)
+_SPACE_LEADS[[*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3]] = True
+
+
+@dataclass(frozen=True)
+class TextFilters:
+    """Everything that can be decided from the text and the columns beside it."""
+
+    config: FilterConfig
+    predicate: Predicate | None = None
+    function: Callable[[str], bool] | None = None
+
+    @classmethod
+    def of(cls, config: FilterConfig, function: Callable[[str], bool] | None = None) -> TextFilters:
+        """The filters of a config, with the caller's own function as the last."""
+        return cls(config, parse_predicate(config.where) if config.where else None, function)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a source must give."""
+        return self.predicate.columns if self.predicate else ()
+
+    def keep(self, block: Block) -> tuple[Mask, Counter[str]]:
+        """Which documents of a block stay, and how many go for which reason."""
+        sieve = _Sieve(len(block.texts))
+        config, texts = self.config, block.texts
+        if config.drop_blank:
+            sieve.drop("blank", blank(texts))
+        if config.min_chars is not None or config.max_chars is not None:
+            characters = np.asarray(pc.utf8_length(texts))
+            sieve.drop("min_chars", characters < (config.min_chars or 0))
+            if config.max_chars is not None:
+                sieve.drop("max_chars", characters > config.max_chars)
+        if self.predicate is not None and len(texts):
+            sieve.drop("where", ~self.predicate.keep(block.columns))
+        if self.function is not None:
+            sieve.drop("function", _refused(self.function, texts, sieve.kept))
+        return sieve.kept, sieve.reasons
+
+
+def token_filters(config: FilterConfig, lengths: NDArray[np.int64]) -> tuple[Mask, Counter[str], Counter[str]]:
+    """Which documents stay by their number of tokens; documents and tokens that go, by reason."""
+    sieve = _Sieve(len(lengths))
+    tokens: Counter[str] = Counter()
+    for reason, out in (
+        ("min_tokens", lengths < (config.min_tokens or 0)),
+        ("max_tokens", lengths > config.max_tokens if config.max_tokens is not None else None),
+    ):
+        if out is not None:
+            fresh = sieve.drop(reason, out)
+            tokens[reason] += int(lengths[fresh].sum())
+    return sieve.kept, sieve.reasons, +tokens
+
+
+class _Sieve:
+    """Documents that are still in, and the first reason of each that is not."""
+
+    def __init__(self, count: int) -> None:
+        self.kept: Mask = np.ones(count, dtype=bool)
+        self.reasons: Counter[str] = Counter()
+
+    def drop(self, reason: str, out: Mask) -> Mask:
+        fresh = self.kept & out
+        count = int(fresh.sum())
+        if count:
+            self.reasons[reason] += count
+            self.kept &= ~out
+        return fresh
+
+
+def blank(texts: pa.LargeStringArray) -> Mask:
+    """Where a text is empty or all white space; looks beyond the first byte only where that could be white space."""
+    offsets, data = text_buffers(texts)
+    lengths = np.diff(offsets)
+    out: Mask = lengths == 0
+    first = np.zeros(len(texts), dtype=np.uint8)
+    first[~out] = data[offsets[:-1][~out]]
+    maybe = np.flatnonzero(~out & _SPACE_LEADS[first])
+    if len(maybe):
+        trimmed = pc.utf8_ltrim_whitespace(texts.take(pa.array(maybe)))
+        out[maybe] = np.asarray(pc.binary_length(trimmed)) == 0
+    return out
+
+
+def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The offsets and bytes under a large string array, without a copy."""
+    if not len(texts):
+        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    _, offsets, data = texts.buffers()
+    every = np.frombuffer(offsets, dtype=np.int64)
+    content = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    return every[texts.offset : texts.offset + len(texts) + 1], content
+
+
+def _refused(function: Callable[[str], bool], texts: Any, kept: Mask) -> Mask:
+    """The caller's own function is Python, so it is the one thing here that runs per document."""
+    out = np.zeros(len(texts), dtype=bool)
+    for index in np.flatnonzero(kept):
+        out[index] = not function(texts[int(index)].as_py())
+    return out

@@ -1,0 +1,116 @@
+"""The end of a unit: encoded documents to the files of one shard, through a packer where rows are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.dataset.account import Account
+from tokenmill.dataset.formats import open_writer
+from tokenmill.dataset.provenance import ProvenanceWriter
+from tokenmill.dataset.shard import ShardShape
+from tokenmill.packing.packer import Packer, RowShape, make_packer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from tokenmill.dataset.receipt import FileEntry
+    from tokenmill.packing.packer import Packed
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.encode import Encoded
+    from tokenmill.pipeline.job import Job
+
+
+class ShardBuilder:
+    """Packs and writes; `account` has what was written, repeated, padded and dropped by it."""
+
+    def __init__(self, job: Job, name: str, control: Control) -> None:
+        """Open the writers of the shard."""
+        self.account = Account()
+        self.documents = 0
+        self.rows = 0
+        packing = job.packing
+        length = packing.context_length if packing.layout == "rows" else None
+        shape = ShardShape(job.root, name, job.dtype, length, packing.columns, control.keep_in_memory)
+        self._length = length
+        self._packer = _packer_of(job) if length is not None else None
+        self._held: list[Encoded] = []
+        self._held_documents = 0
+        self._flush_at = control.writer_batch_size or 1
+        self._writer = open_writer(job.config.output.format, shape)
+        self._provenance = ProvenanceWriter(shape) if job.config.output.provenance else None
+
+    def add(self, encoded: Encoded) -> None:
+        """Take documents; they are written when `writer_batch_size` of them are there."""
+        self._held.append(encoded)
+        self._held_documents += encoded.documents
+        if self._held_documents >= self._flush_at:
+            self._flush()
+
+    def _flush(self) -> None:
+        for encoded in self._held:
+            if self._provenance is not None:
+                self._provenance.write(encoded.origins, np.diff(encoded.offsets))
+        ids, offsets = _joined(self._held)
+        self._held, self._held_documents = [], 0
+        if len(offsets) == 1:
+            return
+        self.documents += len(offsets) - 1
+        self.account.documents_written += len(offsets) - 1
+        if self._packer is None:
+            self.account.tokens_written += len(ids)
+            self._writer.write(ids, offsets, {}, None)
+        else:
+            self._write_rows(self._packer.push(ids, offsets))
+
+    def _write_rows(self, finished: Iterable[Packed]) -> None:
+        for packed in finished:
+            account, length = self.account, self._length or 1
+            account.tokens_written += packed.written
+            account.tokens_repeated += packed.repeated
+            account.tokens_padding += packed.padding
+            account.tokens_dropped["tail"] += packed.dropped_tokens
+            account.documents_dropped["tail"] += packed.dropped_documents
+            account.documents_written -= packed.dropped_documents
+            self.rows += packed.rows
+            if packed.rows:
+                offsets = np.arange(packed.rows + 1, dtype=np.int64) * length
+                self._writer.write(packed.ids, offsets, packed.columns, packed.segments.table())
+
+    def close(self) -> list[FileEntry]:
+        """Write what is left and publish every file of the shard."""
+        if self._held:
+            self._flush()
+        if self._packer is not None:
+            self._write_rows(self._packer.finish())
+        files = self._writer.close()
+        return files + (self._provenance.close() if self._provenance is not None else [])
+
+    def discard(self) -> None:
+        """Remove what was not published."""
+        self._writer.discard()
+        if self._provenance is not None:
+            self._provenance.discard()
+
+
+def _joined(held: list[Encoded]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    if len(held) == 1:
+        return held[0].ids, held[0].offsets
+    lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.concatenate([encoded.ids for encoded in held]), offsets
+
+
+def _packer_of(job: Job) -> Packer:
+    packing = job.packing
+    shape = RowShape(
+        packing.context_length or 1,
+        packing.pad_id or 0,
+        packing.columns,
+        packing.overlap,
+        drop_tail=packing.tail == "drop",
+    )
+    return make_packer(packing.mode, shape)

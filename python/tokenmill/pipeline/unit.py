@@ -1,0 +1,125 @@
+"""One unit to one receipt: read -> filter -> encode -> frame -> pack -> write.
+
+Reading and encoding run ahead in threads of their own; the unit's thread packs and writes. No step looks at a
+single document in Python, and at most a few blocks are in flight.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.dataset.account import Account
+from tokenmill.dataset.receipt import Receipt, RejectPlace, ShardEntry, save_receipt
+from tokenmill.errors import InterruptedJobError
+from tokenmill.pipeline.control import ahead
+from tokenmill.pipeline.encode import Encoded, encode_block
+from tokenmill.pipeline.shards import ShardBuilder
+from tokenmill.sources.blocks import read_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.plan import Unit
+    from tokenmill.sources.model import Block, InputFile
+
+MAX_PLACES = 20
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A unit with the inputs that its parts name, and which of its documents are duplicates of earlier ones."""
+
+    unit: Unit
+    inputs: tuple[InputFile, ...]
+    duplicates: NDArray[np.bool_] | None = None
+
+
+@dataclass
+class _Tally:
+    """What a unit has read so far."""
+
+    account: Account = field(default_factory=Account)
+    places: list[RejectPlace] = field(default_factory=list)
+    records: list[int] = field(default_factory=list)
+
+    def block(self, part: int, block: Block) -> None:
+        """Count what came in and what was refused or mended."""
+        account = self.account
+        account.input_bytes += block.bytes_read
+        account.documents_read += len(block)
+        account.rejected.update(block.refused)
+        account.replaced.update(block.replaced)
+        self.records[part] += block.rows_read
+        room = MAX_PLACES - len(self.places)
+        self.places += [RejectPlace(r.reason, r.place, r.sample) for r in block.rejects[:room]]
+
+
+def run_unit(job: Job, task: Task, control: Control) -> Receipt:
+    """Do one unit from its first byte to its receipt; a full disk or a stop leaves nothing that counts."""
+    control.check()
+    builder = None
+    try:
+        builder = ShardBuilder(job, task.unit.name, control)
+        tally = _Tally(records=[0] * len(task.unit.parts))
+        blocks = ahead(_blocks(job, task, control), control)
+        for encoded in ahead(_encoded(job, task, control, blocks), control):
+            tally.account.add(encoded.account)
+            if encoded.block is not None:
+                tally.block(encoded.part, encoded.block)
+            builder.add(encoded)
+        return _finish(job, task.unit, builder, tally)
+    except OSError as error:
+        if error.errno in _FULL:
+            raise InterruptedJobError(
+                f"no space left for {job.root} ({error.strerror}). Finished shards are safe: free some space and "
+                "run the same command again"
+            ) from error
+        raise
+    finally:
+        if builder is not None:
+            builder.discard()
+
+
+def _finish(job: Job, unit: Unit, builder: ShardBuilder, tally: _Tally) -> Receipt:
+    files = builder.close()
+    account = tally.account
+    account.add(builder.account)
+    account.check()
+    shard = ShardEntry(unit.name, unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files))
+    receipt = Receipt(unit.ordinal, shard, account, tuple(tally.places), tuple(tally.records))
+    save_receipt(job.root, receipt)
+    return receipt
+
+
+def _blocks(job: Job, task: Task, control: Control) -> Iterator[tuple[int, Block]]:
+    for nth, part in enumerate(task.unit.parts):
+        columns = job.filters.columns
+        source = job.config.source
+        for block in read_blocks(task.inputs[nth], part.range, source, control.block_bytes, columns=columns):
+            yield nth, block
+
+
+def _encoded(job: Job, task: Task, control: Control, blocks: Iterator[tuple[int, Block]]) -> Iterator[Encoded]:
+    passed = 0
+    for part, block in blocks:
+        for encoded, candidates in encode_block(job, control, part, block, task.duplicates, passed):
+            passed += candidates
+            control.report(
+                bytes=encoded.block.bytes_read if encoded.block is not None else 0,
+                documents=encoded.documents,
+                tokens=encoded.tokens,
+            )
+            yield encoded
+
+
+def task_of(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> Task:
+    """The task of a unit of a plan, with its own inputs only."""
+    return Task(unit, tuple(inputs[part.input] for part in unit.parts), duplicates)
