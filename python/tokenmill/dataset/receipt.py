@@ -90,7 +90,7 @@ class RejectPlace:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A finished unit: its shard, its account, the first records it could not read, and how many each part had."""
+    """A finished unit: its shard, its account, its first bad records, and the records of each part."""
 
     ordinal: int
     shard: ShardEntry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,14 +46,14 @@ class Encoded:
 
 
 def encode_block(
-    job: Job, control: Control, part: int, block: Block, duplicates: NDArray[np.bool_] | None, passed: int
+    job: Job, control: Control, part: int, block: Block, duplicates: NDArray[np.bool_] | None, *, passed: int
 ) -> Iterator[tuple[Encoded, int]]:
     """The batches of a block, each with how many candidates for duplicates it consumed.
 
     `passed` counts the documents of this unit that went through the text filters before this block.
     """
     account = Account()
-    texts, origins, candidates = _kept(job, block, part, duplicates, passed, account)
+    texts, origins, candidates = _kept(job, block, part, duplicates, passed=passed, account=account)
     offsets, _ = text_buffers(block.texts)
     account.text_bytes += int(offsets[-1] - offsets[0])
     size = control.batch_size or max(1, len(texts))
@@ -87,6 +86,7 @@ def _kept(
     block: Block,
     part: int,
     duplicates: NDArray[np.bool_] | None,
+    *,
     passed: int,
     account: Account,
 ) -> tuple[Any, Origins, int]:
@@ -121,5 +121,3 @@ def _encode(
     ids, offsets = frame_documents(ids, offsets, packing.bos_id, packing.eos_id, job.encoded_dtype)
     account.tokens_added += len(ids) - before
     return ids, offsets, kept
-
-

@@ -1,7 +1,7 @@
 """Which documents are left out, and why: text filters before encoding, token filters after it.
 
-A document is counted under the first reason that applies, in the order blank, too few characters, too many, predicate,
-function, duplicate, too few tokens, too many.
+A document is counted under the first reason that applies, in the order blank, too few characters, too many,
+predicate, function, duplicate, too few tokens, too many.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tokenmill.pipeline.predicate import Predicate, parse_predicate
+from tokenmill.sources.where import Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-# First bytes that white space can have in UTF-8: ASCII controls and space, U+0085, U+00A0, U+1680, U+2000.., U+3000.
+# First bytes that white space can have in UTF-8: ASCII controls and space, U+0085, U+00A0, U+1680,
+# U+2000.., U+3000.
 _SPACE_LEADS = np.zeros(256, dtype=bool)
 _SPACE_LEADS[[*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3]] = True
 
@@ -42,7 +43,7 @@ class TextFilters:
     @classmethod
     def of(cls, config: FilterConfig, function: Callable[[str], bool] | None = None) -> TextFilters:
         """The filters of a config, with the caller's own function as the last."""
-        return cls(config, parse_predicate(config.where) if config.where else None, function)
+        return cls(config, Predicate(config.where) if config.where else None, function)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -61,13 +62,15 @@ class TextFilters:
             if config.max_chars is not None:
                 sieve.drop("max_chars", characters > config.max_chars)
         if self.predicate is not None and len(texts):
-            sieve.drop("where", ~self.predicate.keep(block.columns))
+            sieve.drop("where", ~self.predicate.mask(block.columns, len(texts)))
         if self.function is not None:
             sieve.drop("function", _refused(self.function, texts, sieve.kept))
         return sieve.kept, sieve.reasons
 
 
-def token_filters(config: FilterConfig, lengths: NDArray[np.int64]) -> tuple[Mask, Counter[str], Counter[str]]:
+def token_filters(
+    config: FilterConfig, lengths: NDArray[np.int64]
+) -> tuple[Mask, Counter[str], Counter[str]]:
     """Which documents stay by their number of tokens; documents and tokens that go, by reason."""
     sieve = _Sieve(len(lengths))
     tokens: Counter[str] = Counter()
@@ -98,7 +101,7 @@ class _Sieve:
 
 
 def blank(texts: pa.LargeStringArray) -> Mask:
-    """Where a text is empty or all white space; looks beyond the first byte only where that could be white space."""
+    """Where a text is empty or all white space; most are settled by their first byte."""
     offsets, data = text_buffers(texts)
     lengths = np.diff(offsets)
     out: Mask = lengths == 0

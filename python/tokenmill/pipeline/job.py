@@ -11,6 +11,7 @@ from tokenmill.dataset.formats import check_columns, choose_dtype
 from tokenmill.dataset.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.filters import TextFilters
+from tokenmill.pipeline.plan import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """Config, tokenizer and what was settled from both. Cheap to pickle, so that any executor can carry it."""
+    """Config, tokenizer and what was settled from both. It pickles, so any executor can carry it."""
 
     config: JobConfig
     root: Path
@@ -49,6 +50,11 @@ class Job:
     dtype: str
     filters: TextFilters
     values: dict[str, Any]
+
+    @property
+    def target(self) -> Target:
+        """What the dataset will be."""
+        return Target(self.config.output.format, self.dtype, self.tokenizer, self.packing)
 
     @property
     def encoded_dtype(self) -> str:
@@ -89,13 +95,22 @@ def make_job(
 
 def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:
     if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
-        raise ConfigError(f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows")
+        raise ConfigError(
+            f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows"
+        )
     if config.columns and config.mode == "stream":
-        raise ConfigError("columns belong to rows; a stream has none: set context_length, or ask for them when reading")
+        raise ConfigError(
+            "columns belong to rows; a stream has none: set context_length, or ask for them when reading"
+        )
     eos = marker_id(encoder, config.eos, "eos", automatic=True)
-    pad = special_id(encoder, config.pad_token, "pad") if config.pad_token is not None else named_id(encoder, "pad")
+    pad = (
+        special_id(encoder, config.pad_token, "pad")
+        if config.pad_token is not None
+        else named_id(encoder, "pad")
+    )
     if pad is None and config.mode != "stream":
-        # Padding is told by the mask and the segments, never by its id, so any id serves; EOS is the usual one.
+        # Padding is told by the mask and the segments, never by its id, so any id serves; EOS is the usual
+        # one.
         pad = eos if eos is not None else named_id(encoder, "eos") or 0
     return PackingIdentity(
         mode=config.mode,
@@ -110,30 +125,32 @@ def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:
 
 
 # What vocabularies call these tokens when no configuration beside them says so.
-_USUAL = {
-    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),
-    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),
-    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),
+_USUAL = {  # the wide bars are DeepSeek's own
+    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),  # noqa: RUF001
+    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),  # noqa: RUF001
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),  # noqa: RUF001
 }
 
 
 def named_id(encoder: Encoder, role: str) -> int | None:
     """The id that the tokenizer itself gives a role, else that of a usual name; None if there is neither."""
-    own = getattr(encoder, f"{role}_id", None)
-    if isinstance(own, int):
-        return own
+    own = encoder.special_id(role) if hasattr(encoder, "special_id") else None
+    if own is not None:
+        return int(own)
     known = encoder.special_tokens
     return next((known[name] for name in _USUAL[role] if name in known), None)
 
 
-def marker_id(encoder: Encoder, value: str | int | bool | None, role: str, *, automatic: bool) -> int | None:
-    """`None` -> what is usual (an EOS, no BOS), `False` -> none, `True` -> the tokenizer's own, else that token."""
+def marker_id(encoder: Encoder, value: Any, role: str, *, automatic: bool) -> int | None:
+    """`None` -> an EOS but no BOS, `False` -> none, `True` -> the tokenizer's own, else that token."""
     if value is False or (value is None and not automatic):
         return None
     if value is None or value is True:
         found = named_id(encoder, role)
         if found is None and value is True:
-            raise ConfigError(f"{role}: this tokenizer names no {role.upper()} token; give its string or its id")
+            raise ConfigError(
+                f"{role}: this tokenizer names no {role.upper()} token; give its string or its id"
+            )
         return found
     return special_id(encoder, value, role)
 
@@ -156,7 +173,9 @@ def special_id(encoder: Encoder, value: str | int, role: str) -> int:
 def _name_of(function: Callable[[str], bool]) -> str:
     """A name that changes when the function's code does, so that a resumed job notices."""
     code = getattr(function, "__code__", None)
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+    name = (
+        f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+    )
     if code is None:
         return name
     return f"{name}#{hashlib.sha256(code.co_code).hexdigest()[:12]}"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.dataset.durable import digest, publish_json
-from tokenmill.dataset.manifest import PLAN, InputEntry
+from tokenmill.dataset.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
 from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.sources.model import InputFile, Range
 
@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A bounded part of the input that becomes one shard. `id` is a hash of everything that decides its bytes."""
+    """A bounded part of the input that becomes one shard; `id` hashes all that decides its bytes."""
 
     ordinal: int
     id: str
@@ -52,9 +52,31 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """What the dataset will be: enough for anyone with the receipts to publish its manifest."""
+
+    format: str
+    dtype: str
+    tokenizer: TokenizerIdentity
+    packing: PackingIdentity
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object."""
+        head = {"format": self.format, "dtype": self.dtype}
+        return head | {"tokenizer": asdict(self.tokenizer), "packing": self.packing.to_json()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Target:
+        """The inverse of `to_json`."""
+        tokenizer = TokenizerIdentity(**value["tokenizer"])
+        return cls(value["format"], value["dtype"], tokenizer, PackingIdentity.from_json(value["packing"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Inputs and units in order, and the settings they were planned for."""
 
+    target: Target
     values: dict[str, Any]
     inputs: tuple[InputFile, ...]
     units: tuple[Unit, ...]
@@ -77,24 +99,28 @@ class Plan:
             for unit in self.units
         ]
         inputs = [asdict(file) for file in self.inputs]
-        head = {"plan_version": PLAN_VERSION, "unit_bytes": self.unit_bytes, "config": self.values}
+        head: dict[str, Any] = {"plan_version": PLAN_VERSION, "unit_bytes": self.unit_bytes}
+        head |= {"target": self.target.to_json(), "config": self.values}
         return head | {"inputs": inputs, "units": units}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Plan:
         """The inverse of `to_json`; raises `DatasetError` for another version."""
         if value.get("plan_version") != PLAN_VERSION:
-            raise DatasetError(f"a plan of version {value.get('plan_version')!r}; this tokenmill reads {PLAN_VERSION}")
+            raise DatasetError(
+                f"a plan of version {value.get('plan_version')!r}; this tokenmill reads {PLAN_VERSION}"
+            )
         units = tuple(
             Unit(ordinal, unit["id"], tuple(Part(index, Range(*fields)) for index, *fields in unit["parts"]))
             for ordinal, unit in enumerate(value["units"])
         )
         inputs = tuple(InputFile(**file | {"notes": tuple(file["notes"])}) for file in value["inputs"])
-        return cls(value["config"], inputs, units, value["unit_bytes"])
-
+        target = Target.from_json(value["target"])
+        return cls(target, value["config"], inputs, units, value["unit_bytes"])
 
 
 def make_plan(
+    target: Target,
     values: dict[str, Any],
     inputs: Sequence[InputFile],
     cut: Callable[[InputFile, int], list[Range]],
@@ -108,7 +134,7 @@ def make_plan(
         if num_shards is not None:
             total = sum(file.size for file in inputs)
             unit_bytes = max(1, -(-total // num_shards))
-        previous = Plan(values, (), (), unit_bytes)
+        previous = Plan(target, values, (), (), unit_bytes)
     known = {_key(file) for file in previous.inputs}
     fresh = [file for file in inputs if _key(file) not in known]
     if not fresh:
@@ -116,14 +142,16 @@ def make_plan(
     every = (*previous.inputs, *fresh)
     first = len(previous.inputs)
     parts = [
-        Part(first + index, piece) for index, file in enumerate(fresh) for piece in cut(file, previous.unit_bytes)
+        Part(first + index, piece)
+        for index, file in enumerate(fresh)
+        for piece in cut(file, previous.unit_bytes)
     ]
     groups = _spread(parts, num_shards) if num_shards is not None else _fill(parts, previous.unit_bytes)
     start = len(previous.units)
     units = tuple(
         Unit(start + nth, _unit_id(values, every, group), tuple(group)) for nth, group in enumerate(groups)
     )
-    return Plan(values, every, (*previous.units, *units), previous.unit_bytes)
+    return Plan(target, values, every, (*previous.units, *units), previous.unit_bytes)
 
 
 def _key(file: InputFile) -> tuple[str, str | None]:
@@ -182,7 +210,7 @@ def load_plan(root: Path) -> Plan | None:
 
 
 def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputFile]) -> None:
-    """Raise `ResumeError` if the settings differ, or if an input that is part of the plan changed or is gone."""
+    """Raise `ResumeError` if the settings differ, or if an input of the plan changed or is gone."""
     differ = [
         f"{name} (was {previous.values.get(name)!r}, now {values.get(name)!r})"
         for name in sorted({*previous.values, *values})

@@ -1,4 +1,4 @@
-"""The end of a unit: encoded documents to the files of one shard, through a packer where rows are asked for."""
+"""The end of a unit: encoded documents, packed where rows are asked for, to the files of one shard."""
 
 from __future__ import annotations
 

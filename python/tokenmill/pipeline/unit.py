@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.receipt import Receipt, RejectPlace, ShardEntry, save_receipt
 from tokenmill.errors import InterruptedJobError
-from tokenmill.pipeline.control import ahead
 from tokenmill.pipeline.encode import Encoded, encode_block
 from tokenmill.pipeline.shards import ShardBuilder
-from tokenmill.sources.blocks import read_blocks
+from tokenmill.sources import prefetch, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A unit with the inputs that its parts name, and which of its documents are duplicates of earlier ones."""
+    """A unit with the inputs of its parts, and which of its documents repeat earlier ones."""
 
     unit: Unit
     inputs: tuple[InputFile, ...]
@@ -69,8 +68,8 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     try:
         builder = ShardBuilder(job, task.unit.name, control)
         tally = _Tally(records=[0] * len(task.unit.parts))
-        blocks = ahead(_blocks(job, task, control), control)
-        for encoded in ahead(_encoded(job, task, control, blocks), control):
+        blocks = prefetch(read_task(job, task, control), depth=1)
+        for encoded in prefetch(_encoded(job, task, control, blocks), depth=1):
             tally.account.add(encoded.account)
             if encoded.block is not None:
                 tally.block(encoded.part, encoded.block)
@@ -79,8 +78,8 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     except OSError as error:
         if error.errno in _FULL:
             raise InterruptedJobError(
-                f"no space left for {job.root} ({error.strerror}). Finished shards are safe: free some space and "
-                "run the same command again"
+                f"no space left for {job.root} ({error.strerror}). Finished shards are safe: free some "
+                "space and run the same command again"
             ) from error
         raise
     finally:
@@ -93,24 +92,31 @@ def _finish(job: Job, unit: Unit, builder: ShardBuilder, tally: _Tally) -> Recei
     account = tally.account
     account.add(builder.account)
     account.check()
-    shard = ShardEntry(unit.name, unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files))
+    shard = ShardEntry(
+        unit.name, unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
+    )
     receipt = Receipt(unit.ordinal, shard, account, tuple(tally.places), tuple(tally.records))
     save_receipt(job.root, receipt)
     return receipt
 
 
-def _blocks(job: Job, task: Task, control: Control) -> Iterator[tuple[int, Block]]:
+def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[int, Block]]:
+    """The blocks of a unit, each with the number of its part."""
     for nth, part in enumerate(task.unit.parts):
         columns = job.filters.columns
         source = job.config.source
-        for block in read_blocks(task.inputs[nth], part.range, source, control.block_bytes, columns=columns):
+        file, size = task.inputs[nth], control.block_bytes
+        for block in read_blocks(file, part.range, source, block_bytes=size, columns=columns):
+            control.check()
             yield nth, block
 
 
-def _encoded(job: Job, task: Task, control: Control, blocks: Iterator[tuple[int, Block]]) -> Iterator[Encoded]:
+def _encoded(
+    job: Job, task: Task, control: Control, blocks: Iterator[tuple[int, Block]]
+) -> Iterator[Encoded]:
     passed = 0
     for part, block in blocks:
-        for encoded, candidates in encode_block(job, control, part, block, task.duplicates, passed):
+        for encoded, candidates in encode_block(job, control, part, block, task.duplicates, passed=passed):
             passed += candidates
             control.report(
                 bytes=encoded.block.bytes_read if encoded.block is not None else 0,

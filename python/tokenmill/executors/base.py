@@ -1,0 +1,43 @@
+"""The one interface of all executors: tasks in, results out, in whatever order they end.
+
+An executor knows units and receipts. It never sees a document or a token, and nothing that it decides may
+change the bytes that come out.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.unit import Task
+
+    # What is done to a unit: `run_unit` or `hash_unit`. A function of a module, so that it can be sent
+    # anywhere.
+    Work = Callable[[Job, Task, Control], Any]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The caller's side of a run: `stop` asks for an end, `report` hears counts as work goes on."""
+
+    report: Callable[..., None]
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+class Executor(Protocol):
+    """Runs `work` on every task."""
+
+    def run(
+        self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch
+    ) -> Iterator[tuple[Task, Any]]:
+        """Each task with its result as it ends; `count` is how many there are.
+
+        The first error ends the run: tasks under way are stopped and the error is raised. When `watch.stop`
+        is set, tasks end at their next block and `InterruptedJobError` is raised.
+        """

@@ -1,0 +1,188 @@
+"""One dataset job of one process: what is to be done, whether it is done, and doing it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.console.progress import Progress
+from tokenmill.dataset.duplicates import DUPLICATES, Duplicates, hashes_path
+from tokenmill.dataset.durable import sweep_leftovers
+from tokenmill.dataset.manifest import MANIFEST, PLAN, load_manifest
+from tokenmill.dataset.receipt import RECEIPTS, SHARDS
+from tokenmill.errors import RejectLimitError
+from tokenmill.executors.base import Watch
+from tokenmill.jobs.signals import stopping
+from tokenmill.pipeline.commit import commit, find_receipts, pending
+from tokenmill.pipeline.events import Recorder
+from tokenmill.pipeline.hashing import hash_unit
+from tokenmill.pipeline.plan import check_resume, load_plan, make_plan, save_plan
+from tokenmill.pipeline.unit import Task, run_unit, task_of
+from tokenmill.sources import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tokenmill.dataset.manifest import Manifest
+    from tokenmill.dataset.receipt import Receipt
+    from tokenmill.executors.base import Executor
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.plan import Plan, Unit
+    from tokenmill.sources import InputFile
+
+# Everything that a job writes; --fresh removes these and nothing else, the manifest first.
+OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, "state.json", "dataset_info.json", "index.json")
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A job with its inputs. Nothing is written before `lead`."""
+
+    job: Job
+    inputs: Sequence[InputFile]
+    executor: Executor
+    threads: int
+    memory_budget: int
+
+    def plan(self) -> Plan:
+        """The plan of an earlier run with what is new; raises `ResumeError` if that run was another job."""
+        job, output = self.job, self.job.config.output
+        previous = load_plan(job.root)
+        if previous is not None:
+            check_resume(previous, job.values, self.inputs)
+        return make_plan(
+            job.target,
+            job.values,
+            self.inputs,
+            ranges,
+            unit_bytes=output.unit_bytes,
+            num_shards=output.num_shards,
+            previous=previous,
+        )
+
+    def finished(self) -> Manifest | None:
+        """The manifest, if it is published and covers exactly today's plan."""
+        plan = self.plan()
+        if not (self.job.root / MANIFEST).exists():
+            return None
+        manifest = load_manifest(self.job.root)
+        planned = [unit.id for unit in plan.units]
+        return manifest if [shard.unit for shard in manifest.shards] == planned else None
+
+    def clear(self) -> None:
+        """Remove what an earlier job left in the output directory."""
+        for name in OURS:
+            path = self.job.root / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def lead(self) -> Manifest:
+        """Do every unit that has no receipt, then publish the manifest."""
+        root = self.job.root
+        root.mkdir(parents=True, exist_ok=True)
+        plan = self.plan()
+        save_plan(root, plan)
+        for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES):
+            sweep_leftovers(place)
+        receipts = find_receipts(root, plan)
+        todo = self._mine(pending(plan, receipts), plan)
+        with Recorder(
+            root, bytes_total=plan.bytes, units_total=len(plan.units), units_done=len(receipts)
+        ) as recorder:
+            recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
+            receipts |= _Run(self, plan, recorder, receipts).units(todo)
+            recorder.phase("commit")
+            manifest = commit(root, plan, receipts)
+        self._check_limit(manifest)
+        return manifest
+
+    def _mine(self, todo: list[Unit], plan: Plan) -> list[Unit]:
+        del plan
+        return todo
+
+    def _check_limit(self, manifest: Manifest) -> None:
+        limit = self.job.config.source.max_errors
+        rejected = manifest.account.rejected
+        if limit is not None and rejected.total() > limit:
+            counts = ", ".join(f"{reason} {count}" for reason, count in rejected.most_common())
+            first = manifest.rejects[0].place if manifest.rejects else "?"
+            raise RejectLimitError(
+                f"the dataset is finished, but {rejected.total()} records were left out ({counts}), "
+                f"more than max_errors {limit}; the first is {first}. The manifest lists the first places"
+            )
+
+
+class _Run:
+    """The units of one run, with everybody who listens."""
+
+    def __init__(
+        self, preparation: Preparation, plan: Plan, recorder: Recorder, done: dict[int, Receipt]
+    ) -> None:
+        self._preparation = preparation
+        self._job = preparation.job
+        self._plan = plan
+        self._recorder = recorder
+        self._stop = threading.Event()
+        resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in done)
+        # A compressed input gives more bytes than it has; then the end cannot be foretold from bytes.
+        plain = all(file.compression is None for file in plan.inputs)
+        show = self._job.config.execution.show_progress
+        total = plan.bytes if plain else None
+        self._progress = Progress("Tokenizing", total, show=show, resumed=resumed if plain else 0)
+
+    def units(self, todo: list[Unit]) -> dict[int, Receipt]:
+        """The receipts of the units done now."""
+        made: dict[int, Receipt] = {}
+        with stopping(self._stop), self._progress:
+            tasks = self._tasks(todo)
+            self._recorder.phase("tokenizing")
+            watch = Watch(self._count, self._stop)
+            started = time.monotonic()
+            for task, receipt in self._preparation.executor.run(run_unit, self._job, tasks, len(todo), watch):
+                made[task.unit.ordinal] = receipt
+                self._record(task, receipt, time.monotonic() - started)
+        return made
+
+    def _tasks(self, todo: list[Unit]) -> Iterator[Task]:
+        duplicates = self._find_duplicates() if self._job.config.filter.deduplicate and todo else None
+        inputs = self._plan.inputs
+        return (task_of(unit, inputs, duplicates.of(unit.name) if duplicates else None) for unit in todo)
+
+    def _find_duplicates(self) -> Duplicates:
+        """Hash what is not hashed yet, then compare all; see docs/format.md for the rule."""
+        self._recorder.phase("hashing")
+        root, units = self._job.root, self._plan.units
+        unhashed = [unit for unit in units if not hashes_path(root, unit.name).exists()]
+        tasks = (task_of(unit, self._plan.inputs) for unit in unhashed)
+        watch = Watch(_nothing, self._stop)
+        for _ in self._preparation.executor.run(hash_unit, self._job, tasks, len(unhashed), watch):
+            pass
+        return Duplicates(root, [unit.name for unit in units], self._preparation.memory_budget)
+
+    def _count(self, **amounts: int) -> None:
+        self._recorder.count(**amounts)
+        self._progress.advance(
+            amounts["bytes"], documents=amounts.get("documents", 0), tokens=amounts.get("tokens", 0)
+        )
+
+    def _record(self, task: Task, receipt: Receipt, seconds: float) -> None:
+        self._recorder.count(units_done=1)
+        self._recorder.event(
+            "unit",
+            unit=task.unit.ordinal,
+            unit_id=task.unit.id,
+            source=task.inputs[0].url,
+            seconds=round(seconds, 3),
+            documents=receipt.account.documents_written,
+            tokens=receipt.account.tokens_stored,
+            bytes=receipt.account.input_bytes,
+        )
+
+
+def _nothing(**_amounts: Any) -> None:
+    """The first pass is not counted: its bytes are read again."""

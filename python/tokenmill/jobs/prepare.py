@@ -1,0 +1,157 @@
+"""`tokenmill.prepare`: raw text in, a dataset that every rank can map at once out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.config.resolve import from_options
+from tokenmill.console import lines, logs
+from tokenmill.dataset.reader import open_dataset
+from tokenmill.errors import ConfigError
+from tokenmill.executors.local import LocalExecutor
+from tokenmill.jobs.preparation import Preparation
+from tokenmill.pipeline.job import make_job
+from tokenmill.sources import discover, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenmill.config.resolve import Resolved
+    from tokenmill.dataset.manifest import Manifest
+    from tokenmill.dataset.reader import Dataset
+
+logger = logging.getLogger("tokenmill.prepare")
+
+
+def prepare(
+    config: str | Path | Resolved | None = None,
+    *,
+    tokenizer: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+    **options: Any,
+) -> Dataset:
+    """Read, filter, tokenize, pack and write; resume what was begun; open what is finished.
+
+    >>> prepare(inputs="corpus/*.jsonl", tokenizer="gpt2", output="out")  # doctest: +SKIP
+    Dataset('out', documents=14,593, tokens=18,340,182, dtype=uint16)
+
+    `config` is a YAML file or settings resolved before; `options` are the names of docs/configuration.md.
+    `tokenizer` is a name, a path or a tokenizer object; `keep` is a function of the text that says which
+    documents stay.
+    """
+    resolved, tokenizer = _resolved(config, tokenizer, options)
+    preparation = set_up(resolved, tokenizer=tokenizer, keep=keep, fresh=fresh)
+    return _report(preparation, run_or_open(preparation))
+
+
+def _resolved(config: Any, tokenizer: Any, options: dict[str, Any]) -> tuple[Resolved, Any]:
+    if isinstance(tokenizer, str | Path):
+        options["tokenizer"], tokenizer = str(tokenizer), None
+    if config is None or isinstance(config, str | Path):
+        return from_options(config, **options), tokenizer
+    if options:
+        raise ConfigError(f"settings are resolved already; {', '.join(options)} cannot be added")
+    return config, tokenizer
+
+
+def set_up(
+    resolved: Resolved,
+    *,
+    tokenizer: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+) -> Preparation:
+    """Find inputs, load the tokenizer, settle what was left open, and say what was chosen."""
+    config = resolved.config
+    execution = config.execution
+    logs.configure(execution.verbose_level, log_json=execution.log_json)
+    for warning in resolved.warnings:
+        logger.warning("%s", warning)
+    if config.output.path is None:
+        raise ConfigError("no output directory: give --output DIR (in Python output=...)")
+    inputs = discover(config.source)
+    source, found = settle(config.source, inputs)
+    config = config.model_copy(update={"source": source})
+    encoder = load_tokenizer(config, tokenizer)
+    job = make_job(config, encoder, keep=keep)
+    for line in [*found, *_choices(job)]:
+        logger.info("%s", line)
+    strategy = getattr(encoder, "strategy", None)
+    if strategy is not None:
+        lines.tokenizer_type(strategy.name, strategy.reason)
+        for line in resolved.ignored(strategy.name):
+            logger.warning("%s", line)
+    executor = LocalExecutor(
+        threads=execution.threads or 1,
+        memory_budget=execution.memory_budget or (256 << 20),
+        batch_size=execution.batch_size,
+        writer_batch_size=execution.writer_batch_size,
+        keep_in_memory=bool(execution.keep_in_memory),
+    )
+    preparation = Preparation(job, inputs, executor, executor.threads, executor.memory_budget)
+    if fresh:
+        preparation.clear()
+    return preparation
+
+
+def load_tokenizer(config: Any, tokenizer: Any = None) -> Any:
+    """The tokenizer of a config, or the object that was handed in."""
+    settings = config.tokenizer
+    if tokenizer is not None and hasattr(tokenizer, "fingerprint"):
+        return tokenizer
+    source = tokenizer if tokenizer is not None else settings.tokenizer_name
+    if source is None:
+        raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    return Tokenizer.load(source, pattern=settings.pattern, strategy=settings.strategy)
+
+
+def _choices(job: Any) -> list[str]:
+    packing = job.packing
+    ids = ", ".join(
+        f"{role} {'none' if value is None else value}"
+        for role, value in (("BOS", packing.bos_id), ("EOS", packing.eos_id), ("padding", packing.pad_id))
+    )
+    return [
+        f"Tokenizer: {job.tokenizer.name}, {job.tokenizer.vocab_size} ids -> {job.dtype}",
+        f"Packing: {packing.mode}"
+        + (f", context_length {packing.context_length}" if packing.context_length else ""),
+        f"Tokens around each document: {ids}",
+        f"Output: {job.config.output.format} in {job.root}",
+    ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call came to: the manifest, the seconds it took, and whether anything was to do."""
+
+    manifest: Manifest
+    seconds: float
+    worked: bool
+
+
+def run_or_open(preparation: Preparation) -> Outcome:
+    """Do the job, unless it is done."""
+    started = time.monotonic()
+    manifest = preparation.finished()
+    worked = manifest is None
+    if manifest is None:
+        manifest = preparation.lead()
+    return Outcome(manifest, time.monotonic() - started, worked)
+
+
+def _report(preparation: Preparation, outcome: Outcome) -> Dataset:
+    manifest = outcome.manifest
+    if outcome.worked:
+        lines.completion(
+            preparation.job.config.source.split or "train", manifest.account.documents_read, outcome.seconds
+        )
+    else:
+        logger.info("Nothing to do: %s is complete", preparation.job.root)
+    return open_dataset(preparation.job.root)

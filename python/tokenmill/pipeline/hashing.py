@@ -1,0 +1,33 @@
+"""The first pass of a job that drops duplicates: read, filter by text, hash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tokenmill.dataset.duplicates import HashWriter
+from tokenmill.pipeline.filters import text_buffers
+from tokenmill.pipeline.unit import read_task
+from tokenmill.sources import prefetch
+
+if TYPE_CHECKING:
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.unit import Task
+
+
+def hash_unit(job: Job, task: Task, control: Control) -> int:
+    """Write the hashes of a unit's documents; gives how many there are."""
+    writer = HashWriter(job.root, task.unit.name)
+    try:
+        for _, block in prefetch(read_task(job, task, control), depth=1):
+            kept, _ = job.filters.keep(block)
+            texts = block.texts if kept.all() else block.texts.filter(pa.array(kept))
+            offsets, data = text_buffers(texts)
+            writer.write(offsets, data)
+            control.report(bytes=block.bytes_read)
+        writer.close()
+        return writer.count
+    finally:
+        writer.discard()
