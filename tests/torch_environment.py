@@ -6,8 +6,10 @@ It was built against NumPy 1, so that environment keeps NumPy below 2 and a pyar
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
@@ -67,3 +69,33 @@ def _debian():
         subprocess.run([python, "-m", "pip", "install", "--quiet", *NEEDED], check=True)
         stamp.write_text(repr(NEEDED))
     return str(python)
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_ranks(python, arguments, size, timeout=120):
+    """Start `size` ranks as torchrun would, without it: Debian's is broken on Python 3.11. -> [(code, out, err)]."""
+    launch = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    processes = [
+        subprocess.Popen(
+            [python, *map(str, arguments)],
+            cwd=ROOT,
+            env={**environ(), **launch, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    until = time.monotonic() + timeout
+    try:
+        ended = [process.communicate(timeout=max(1, until - time.monotonic())) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [(process.returncode, *texts) for process, texts in zip(processes, ended, strict=True)]

@@ -98,13 +98,13 @@ def together(root, launcher, generator):
     assert not list(ranks.root.glob(".leader*"))
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ["torchrun", "lock"])
 def test_eight_ranks_at_once(tmp_path, launcher):
     together(tmp_path, launcher, random.Random(launcher))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["torchrun", "lock"])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_eight_ranks_at_once_twenty_times(tmp_path, launcher):
     for turn in range(20):
         together(tmp_path / str(turn), launcher, random.Random(turn))
@@ -135,9 +135,8 @@ def test_the_leader_is_killed_twenty_times(tmp_path, launcher):
         killed(tmp_path / str(turn), launcher, random.Random(turn))
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "lock"])
-def test_the_leader_is_killed_and_all_fail_fast(tmp_path, launcher):
-    ranks = Ranks(tmp_path, launcher)
+def test_the_leader_is_killed_and_all_fail_fast(tmp_path):
+    ranks = Ranks(tmp_path)
     for rank in range(3):
         ranks.start(rank, units=1, unit_seconds=30, execution={"leader_death": "fail"})
     leader = ranks.wait_for("lead")

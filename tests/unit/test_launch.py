@@ -1,0 +1,157 @@
+"""Which variable decides who leads, and what a rank says while it waits."""
+
+import json
+import logging
+import time
+
+import pytest
+
+from tokenmill.config.schema import ExecutionConfig
+from tokenmill.console.logs import PlainFormatter
+from tokenmill.errors import LeaderError
+from tokenmill.jobs import waiting
+from tokenmill.jobs.launch import host_clock, started_at, this_launch
+from tokenmill.jobs.lease import FAILURE, MARKER, Lease
+from tokenmill.jobs.ranks import lead_or_wait
+from tokenmill.jobs.waiting import Verdict, Watch
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank", "decides"),
+    [
+        ({"RANK": "0", "LOCAL_RANK": "3"}, 0, "RANK"),
+        ({"RANK": "5", "SLURM_PROCID": "0"}, 5, "RANK"),
+        ({"SLURM_PROCID": "2", "SLURM_LOCALID": "0"}, 2, "SLURM_PROCID"),
+        ({"OMPI_COMM_WORLD_RANK": "1"}, 1, "OMPI_COMM_WORLD_RANK"),
+        ({"PMI_RANK": "4"}, 4, "PMI_RANK"),
+        ({"LOCAL_RANK": "1"}, 1, "LOCAL_RANK"),
+        ({"RANK": "no number"}, None, "lock"),
+        ({}, None, "lock"),
+    ],
+)
+def test_who_leads(environ, rank, decides):
+    launch = this_launch(environ)
+    assert (launch.rank, launch.decides) == (rank, decides)
+    assert launch.leads == (rank == 0)
+
+
+def test_per_host_without_a_shared_file_system():
+    environ = {"RANK": "8", "LOCAL_RANK": "0"}
+    assert this_launch(environ, shared_filesystem=False).leads
+    assert not this_launch(environ).leads
+    assert this_launch({"RANK": "8"}, shared_filesystem=False).rank is None
+
+
+def test_a_launch_has_one_name():
+    first = this_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "RANK": "0"})
+    other = this_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "RANK": "1"})
+    again = this_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "TORCHELASTIC_RESTART_COUNT": "1"})
+    assert first.name == other.name != again.name
+    assert this_launch({"TORCHELASTIC_RUN_ID": "none"}).name == ""
+
+
+def test_this_process_started_before_now():
+    assert 0 < started_at() < host_clock()
+
+
+def test_the_lock_is_for_one(tmp_path):
+    first, second = (Lease(tmp_path, this_launch({"RANK": "0"}), {}) for _ in range(2))
+    assert first.take()
+    assert not second.take()
+    first.begin()
+    assert json.loads((tmp_path / MARKER).read_text())["rank"] == 0
+    first.release()
+    assert list(tmp_path.iterdir()) == []
+    assert second.take()
+    second.release()
+
+
+def watching(root, monkeypatch, **execution):
+    clock = [1000.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: clock[0])
+    return Watch(root, this_launch({"RANK": "1"}), {}, ExecutionConfig(**execution)), clock
+
+
+def test_a_leader_of_another_host_gets_more_time(tmp_path, monkeypatch):
+    watch, clock = watching(tmp_path, monkeypatch)
+    watch.look()
+    marker = {"token": "x", "beat": 1, "rank": 0, "host": "far", "pid": 1, "fields": {}}
+    (tmp_path / MARKER).write_text(json.dumps(marker))
+    assert watch.look() is Verdict.WAIT
+    clock[0] += 10
+    assert watch.look() is Verdict.WAIT
+    clock[0] += 11
+    assert watch.look() is Verdict.LOOK
+
+
+def test_a_leader_that_never_comes_is_waited_for_a_minute(tmp_path, monkeypatch):
+    watch, clock = watching(tmp_path, monkeypatch)
+    assert watch.look() is Verdict.WAIT
+    clock[0] += 59
+    assert watch.look() is Verdict.WAIT
+    clock[0] += 2
+    assert watch.look() is Verdict.LOOK
+
+
+def test_a_leader_that_lives_but_gets_nowhere(tmp_path, monkeypatch):
+    watch, clock = watching(tmp_path, monkeypatch, stall_timeout=100)
+    (tmp_path / "progress.json").write_text(
+        json.dumps({"phase": "tokenizing", "documents": 5, "bytes": 1, "bytes_total": 4})
+    )
+
+    def look_for_long():
+        for beat in range(100):
+            marker = {"token": "x", "beat": beat, "rank": 0, "host": "far", "pid": 1, "fields": {}}
+            (tmp_path / MARKER).write_text(json.dumps(marker))
+            clock[0] += 10
+            watch.look()
+
+    with pytest.raises(LeaderError, match=r"rank 0 .* no progress for 600 s .*tokenizing: 5 documents, 25 %"):
+        look_for_long()
+
+
+def test_one_calm_line_now_and_then(tmp_path, monkeypatch, caplog):
+    watch, clock = watching(tmp_path, monkeypatch)
+    with caplog.at_level(logging.INFO, "tokenmill.ranks"):
+        for _ in range(14):
+            clock[0] += 5
+            watch.look()
+    assert [record.getMessage() for record in caplog.records] == [
+        "[Rank 1] Still waiting for the leader after 30s (nothing done yet)",
+        "[Rank 1] Still waiting for the leader after 60s (nothing done yet)",
+    ]
+
+
+def test_a_failure_of_this_launch_ends_even_a_late_rank(tmp_path):
+    failure = {"token": "x", "rank": 0, "launch": "", "pid": 7, "cause": "OSError: full", "exit_code": 75}
+    from tokenmill.jobs.launch import this_host
+
+    (tmp_path / FAILURE).write_text(json.dumps({**failure, "host": this_host(), "at": host_clock()}))
+    with pytest.raises(LeaderError, match="OSError: full") as raised:
+        Watch(tmp_path, this_launch({"RANK": "1"}), {}, ExecutionConfig()).look()
+    assert raised.value.exit_code == 75
+
+
+@pytest.mark.parametrize("rank", ["0", None])
+def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
+    monkeypatch.delenv("RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    began = time.monotonic()
+    with caplog.at_level(logging.INFO, "tokenmill.ranks"):
+        made = lead_or_wait(tmp_path, {}, ExecutionConfig(), finished=lambda: None, lead=lambda: [1, 2, 3])
+    assert made == [1, 2, 3]
+    assert time.monotonic() - began < 2
+    said = [record.getMessage() for record in caplog.records]
+    assert said[:2] == (
+        [f"[Rank 0] Preparing the dataset in: {tmp_path}", "[Rank 0] Preparation completed: 3 samples"]
+        if rank
+        else []
+    )
+
+
+def test_a_label_is_not_said_twice():
+    record = logging.LogRecord("tokenmill", logging.INFO, "", 0, "[Rank 1] Waiting", None, None)
+    assert PlainFormatter(1).format(record) == "INFO: [Rank 1] Waiting"
+    record = logging.LogRecord("tokenmill", logging.INFO, "", 0, "Full", None, None)
+    assert PlainFormatter(1).format(record) == "INFO: [Rank 1] Full"
