@@ -72,6 +72,10 @@ class Preparation:
         planned = [unit.id for unit in plan.units]
         return manifest if [shard.unit for shard in manifest.shards] == planned else None
 
+    def done(self, plan: Plan) -> dict[int, Receipt]:
+        """The receipts that are there, by the unit's ordinal."""
+        return find_receipts(self.job.root, plan)
+
     def clear(self) -> None:
         """Remove what an earlier job left in the output directory."""
         for name in OURS:
@@ -90,7 +94,7 @@ class Preparation:
         for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES):
             sweep_leftovers(place)
         receipts = find_receipts(root, plan)
-        todo = self._mine(pending(plan, receipts), plan)
+        todo = pending(plan, receipts)
         with Recorder(
             root, bytes_total=plan.bytes, units_total=len(plan.units), units_done=len(receipts)
         ) as recorder:
@@ -100,10 +104,6 @@ class Preparation:
             manifest = commit(root, plan, receipts)
         self._check_limit(manifest)
         return manifest
-
-    def _mine(self, todo: list[Unit], plan: Plan) -> list[Unit]:
-        del plan
-        return todo
 
     def _check_limit(self, manifest: Manifest) -> None:
         limit = self.job.config.source.max_errors

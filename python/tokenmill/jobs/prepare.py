@@ -14,6 +14,7 @@ from tokenmill.dataset.reader import open_dataset
 from tokenmill.errors import ConfigError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.jobs.preparation import Preparation
+from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.pipeline.job import make_job
 from tokenmill.sources import discover, settle
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenmill.config.resolve import Resolved
-    from tokenmill.dataset.manifest import Manifest
     from tokenmill.dataset.reader import Dataset
 
 logger = logging.getLogger("tokenmill.prepare")
@@ -46,7 +46,7 @@ def prepare(
     """
     resolved, tokenizer = _resolved(config, tokenizer, options)
     preparation = set_up(resolved, tokenizer=tokenizer, keep=keep, fresh=fresh)
-    return _report(preparation, run_or_open(preparation))
+    return execute(preparation).dataset
 
 
 def _resolved(config: Any, tokenizer: Any, options: dict[str, Any]) -> tuple[Resolved, Any]:
@@ -129,29 +129,58 @@ def _choices(job: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call came to: the manifest, the seconds it took, and whether anything was to do."""
+    """What a call came to: the dataset, the seconds it took, and whether anything was to do."""
 
-    manifest: Manifest
+    dataset: Dataset
     seconds: float
     worked: bool
 
+    def summary(self) -> dict[str, Any]:
+        """Everything that the end of a job tells, as numbers and words."""
+        manifest = self.dataset.manifest
+        examples = manifest.account.documents_read
+        rate = examples / self.seconds if self.seconds > 0 else 0.0
+        return {
+            "path": str(self.dataset.path),
+            "documents": manifest.documents,
+            "tokens": manifest.tokens,
+            "rows": manifest.rows,
+            "shards": len(manifest.shards),
+            "examples": examples,
+            "seconds": round(self.seconds, 3),
+            "examples_per_second": round(rate, 1),
+            "rating": lines.rating(rate),
+            "worked": self.worked,
+            "content_hash": manifest.content_hash,
+            "account": manifest.account.to_json(),
+        }
 
-def run_or_open(preparation: Preparation) -> Outcome:
-    """Do the job, unless it is done."""
+
+def _led(preparation: Preparation) -> Dataset:
+    preparation.lead()
+    return open_dataset(preparation.job.root)
+
+
+def execute(preparation: Preparation) -> Outcome:
+    """Do the job, or wait for the rank that does it, or open what is done; and say how it went."""
+    job, root = preparation.job, preparation.job.root
+    fields = job.values | {"inputs": [file.url for file in preparation.inputs]}
     started = time.monotonic()
-    manifest = preparation.finished()
-    worked = manifest is None
-    if manifest is None:
-        manifest = preparation.lead()
-    return Outcome(manifest, time.monotonic() - started, worked)
-
-
-def _report(preparation: Preparation, outcome: Outcome) -> Dataset:
-    manifest = outcome.manifest
-    if outcome.worked:
-        lines.completion(
-            preparation.job.config.source.split or "train", manifest.account.documents_read, outcome.seconds
+    worked = preparation.finished() is None
+    if worked:
+        dataset = lead_or_wait(
+            root,
+            fields,
+            job.config.execution,
+            finished=lambda: open_dataset(root) if preparation.finished() else None,
+            lead=lambda: _led(preparation),
         )
     else:
-        logger.info("Nothing to do: %s is complete", preparation.job.root)
-    return open_dataset(preparation.job.root)
+        dataset = open_dataset(root)
+    outcome = Outcome(dataset, time.monotonic() - started, worked)
+    if worked:
+        split = job.config.source.split or "train"
+        lines.completion(split, dataset.manifest.account.documents_read, outcome.seconds)
+    else:
+        logger.info("Nothing to do: %s is complete", root)
+    return outcome

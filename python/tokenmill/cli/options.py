@@ -1,0 +1,88 @@
+"""Command-line options made from the schema: a flag and a YAML key share one spelling and one help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+import click
+
+from tokenmill.config.names import ALIASES, SECTIONS, full_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+# The words that people type first; every other setting is its own key with dashes.
+_SPELLING = {
+    "tokenizer.tokenizer_name": "tokenizer",
+    "output.path": "output",
+    "output.format": "format",
+    "source.format": "input-format",
+    "packing.mode": "packing",
+}
+_NOT_FLAGS = {"source.inputs"}
+
+
+def setting_options(*sections: str) -> Callable[[Any], Any]:
+    """Add an option for every setting of these sections; they arrive as `section__key` keyword arguments."""
+
+    def decorate(function: Any) -> Any:
+        for section in reversed(sections):
+            for key in reversed(SECTIONS[section].model_fields):
+                if f"{section}.{key}" not in _NOT_FLAGS:
+                    function = _option(section, key)(function)
+        return function
+
+    return decorate
+
+
+def given_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Those that the user typed: `{"packing__mode": "concat", ...}` -> `{"packing.mode": "concat"}`."""
+    given = {name.replace("__", ".", 1): value for name, value in values.items() if "__" in name}
+    return {name: value for name, value in given.items() if value is not None and value != ()}
+
+
+def _option(section: str, key: str) -> Callable[[Any], Any]:
+    field = SECTIONS[section].model_fields[key]
+    name = _SPELLING.get(f"{section}.{key}", key.replace("_", "-"))
+    text = (field.description or "").split("\n", 1)[0]
+    parameter = f"{section}__{key}"
+    kinds = _kinds(field.annotation)
+    if bool in kinds and str not in kinds:
+        return click.option(f"--{name}/--no-{name}", parameter, default=None, help=text)
+    names = [f"--{name}", *_other_words(f"{section}.{key}", name)]
+    if get_origin(field.annotation) is tuple:
+        words = sorted(_words(field.annotation))
+        return click.option(
+            *names, parameter, multiple=True, type=click.Choice(words), help=f"{text} May be repeated."
+        )
+    words = sorted(_words(field.annotation))
+    if words and str not in kinds:
+        return click.option(*names, parameter, type=click.Choice(words, case_sensitive=False), help=text)
+    return click.option(*names, parameter, metavar=_metavar(kinds), help=text)
+
+
+def _other_words(full: str, name: str) -> Iterable[str]:
+    others = [f"--{alias.replace('_', '-')}" for alias, target in ALIASES.items() if target == full]
+    own = full.partition(".")[2]
+    if full_name(own) == full:
+        others.append(f"--{own.replace('_', '-')}")
+    return sorted({other for other in others if other != f"--{name}"})
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    parts = get_args(annotation)
+    if not parts or get_origin(annotation) is Literal:
+        return {annotation} if isinstance(annotation, type) else set()
+    return set().union(*(_kinds(part) for part in parts if not isinstance(part, str)))
+
+
+def _words(annotation: Any) -> set[str]:
+    if get_origin(annotation) is Literal:
+        return {word for word in get_args(annotation) if isinstance(word, str)}
+    return set().union(set(), *(_words(part) for part in get_args(annotation)))
+
+
+def _metavar(kinds: set[Any]) -> str:
+    if str in kinds:
+        return "TEXT"
+    return "NUMBER" if int in kinds or float in kinds else "VALUE"

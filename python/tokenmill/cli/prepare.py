@@ -1,0 +1,107 @@
+"""`tokenmill prepare`: raw text to a training-ready dataset."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokenmill.cli.options import given_settings, setting_options
+
+if TYPE_CHECKING:
+    from tokenmill.jobs.preparation import Preparation
+    from tokenmill.jobs.prepare import Outcome
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tokenmill prepare corpus.jsonl --tokenizer gpt2 --output out
+  tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out --context-length 4096 --overlap 256
+  tokenmill prepare data --tokenizer ./tok --output out --format megatron --num-shards 8
+  tokenmill prepare data --tokenizer ./tok --output out --deduplicate --where "lang == 'ko'"
+  tokenmill prepare --config job.yaml --dry-run"""
+)
+@click.argument("inputs", nargs=-1)
+@click.option(
+    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."
+)
+@click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout at the end.")
+@setting_options("tokenizer", "output", "packing", "source", "filter", "execution")
+def command(
+    inputs: tuple[str, ...],
+    config_file: str | None,
+    *,
+    fresh: bool,
+    dry_run: bool,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    """Turn raw text into a training-ready dataset.
+
+    INPUTS are files, directories, globs or URLs of txt, jsonl, json, csv, parquet, arrow or saved Hugging
+    Face datasets, compressed or not. Format, text field, types and workers are detected, and what was
+    chosen is printed. The same command again goes on where it stopped; new inputs are added.
+    """
+    from tokenmill.config.resolve import resolve
+    from tokenmill.jobs.prepare import execute, set_up
+
+    flags = given_settings(values)
+    if inputs:
+        flags["source.inputs"] = inputs
+    preparation = set_up(resolve(config_file, flags), fresh=fresh and not dry_run)
+    if dry_run:
+        _show_plan(preparation, as_json=as_json)
+        return
+    _show_outcome(execute(preparation), as_json=as_json)
+
+
+def _show_plan(preparation: Preparation, *, as_json: bool) -> None:
+    from tokenmill.console import words
+
+    plan = preparation.plan()
+    done = preparation.done(plan)
+    units: list[dict[str, Any]] = [
+        {
+            "unit": unit.name,
+            "bytes": unit.bytes,
+            "done": unit.ordinal in done,
+            "parts": [f"{plan.inputs[part.input].url} {part.range}" for part in unit.parts],
+        }
+        for unit in plan.units
+    ]
+    if as_json:
+        inputs = [{"path": entry.path, "size": entry.size} for entry in plan.entries]
+        click.echo(
+            json.dumps({"inputs": inputs, "bytes": plan.bytes, "units": units}, indent=1, ensure_ascii=False)
+        )
+        return
+    for unit in units:
+        state = "done" if unit["done"] else "to do"
+        first, *more = unit["parts"]
+        rest = f" and {len(more)} more" if more else ""
+        click.echo(f"{unit['unit']}  {words.size(unit['bytes']):>9}  {state:<5}  {first}{rest}")
+    click.echo(
+        f"{len(plan.inputs)} inputs, {words.size(plan.bytes)}, {len(units)} units, {len(done)} done; "
+        "nothing was written"
+    )
+
+
+def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    summary = outcome.summary()
+    if as_json:
+        click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
+        return
+    rows = f", {summary['rows']:,} rows" if summary["rows"] else ""
+    click.echo(
+        f"{summary['path']}: {summary['documents']:,} documents, {summary['tokens']:,} tokens{rows}, "
+        f"{summary['shards']} shards"
+    )
+    if outcome.worked:
+        click.echo(
+            f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, "
+            f"{summary['examples_per_second']:,.0f} examples/s: {summary['rating']}"
+        )
