@@ -4,6 +4,7 @@
 //! share one scan, so a trained vocabulary and its encoder can never disagree about a piece.
 
 pub mod bpe;
+pub mod codec;
 pub mod error;
 pub mod jsonl;
 pub mod packing;

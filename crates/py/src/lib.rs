@@ -1,7 +1,11 @@
 //! `tokenmill._core`: the only `PyO3` in the project. Each area of the core has one file here.
 
+mod codec;
+mod codec_spec;
+mod documents;
 #[allow(dead_code)]
 mod error;
+mod lists;
 mod packing;
 mod records;
 mod train;
@@ -11,6 +15,8 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<codec::Codec>()?;
+    module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
     packing::register(module)?;
     records::register(module)?;
     train::register(module)?;

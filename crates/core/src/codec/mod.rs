@@ -1,0 +1,283 @@
+//! A whole tokenizer as one immutable object: added tokens, normalizer, scan, BPE and template.
+//!
+//! `text -> added tokens | text -> normalizer -> added tokens | text -> prefix -> scan -> BPE -> ids`
+
+mod added;
+mod batch;
+mod cuts;
+mod normalize;
+mod offsets;
+mod pieces;
+mod pool;
+
+use std::borrow::Cow;
+
+use crate::bpe::{Bpe, VocabSpec, WordCut};
+use crate::scan::Scanner;
+use crate::{Error, Result};
+
+pub use added::{Added, Part, Special};
+pub use batch::{Batch, Ids, Options};
+pub use normalize::Step;
+pub use offsets::Placed;
+
+use added::Matcher;
+use cuts::Cuts;
+use pool::{Pool, Scratch};
+
+/// How text becomes pieces.
+#[derive(Debug)]
+pub enum Splitter {
+    /// By a scanner, into pieces of bytes.
+    Scan(Box<Scanner>),
+    /// The whole text is one word (SentencePiece style).
+    Whole,
+    /// Each space starts a word (Metaspace that splits).
+    Words,
+}
+
+/// What is put before a text that goes to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefix {
+    /// Nothing.
+    Never,
+    /// A space, always (SentencePiece's dummy prefix, HF's `Prepend`).
+    Unconditional,
+    /// A space unless the text starts with one (`add_prefix_space`, Metaspace `always`).
+    Missing,
+    /// As `Missing`, but only at the start of the document (Metaspace `first`).
+    MissingAtStart,
+}
+
+/// Everything that decides ids.
+#[derive(Debug)]
+pub struct CodecSpec {
+    /// The vocabulary and its merges.
+    pub vocabulary: VocabSpec,
+    /// Added tokens, those of lower id first.
+    pub added: Vec<Added>,
+    /// The normalizer's steps.
+    pub normalizer: Vec<Step>,
+    /// What goes before the text.
+    pub prefix: Prefix,
+    /// The pre-tokenizer.
+    pub splitter: Splitter,
+    /// Whether the scanner is one of the hand-written families, whose cuts are proven.
+    pub known_family: bool,
+    /// Ids before and after every document when the caller asks for special tokens.
+    pub template: (Vec<u32>, Vec<u32>),
+}
+
+/// A tokenizer. Immutable; share it between threads.
+pub struct Codec {
+    bpe: Bpe,
+    splitter: Splitter,
+    raw: Option<Matcher>,
+    normalized: Option<Matcher>,
+    normalizer: Vec<Step>,
+    prefix: Prefix,
+    template: (Vec<u32>, Vec<u32>),
+    cuts: Cuts,
+    pool: Pool,
+    /// The `▁` of a SentencePiece-style model is kept as a space in its vocabulary.
+    spaced: bool,
+}
+
+impl Codec {
+    /// Builds the tables; fails where the specification contradicts itself.
+    pub fn new(spec: CodecSpec) -> Result<Self> {
+        let spaced = !matches!(spec.splitter, Splitter::Scan(_));
+        let cuts = proven_cuts(&spec);
+        let (late, early): (Vec<_>, Vec<_>) = spec.added.into_iter().partition(|token| token.normalized);
+        let early = early.into_iter().map(|token| (token.content.clone(), token));
+        let late = late
+            .into_iter()
+            .map(|token| Ok((normalize::normalize(&spec.normalizer, &token.content)?.into_owned(), token)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            bpe: Bpe::new(spec.vocabulary)?,
+            splitter: spec.splitter,
+            raw: Matcher::new(early.collect())?,
+            normalized: Matcher::new(late)?,
+            normalizer: spec.normalizer,
+            prefix: spec.prefix,
+            template: spec.template,
+            cuts,
+            pool: Pool::default(),
+            spaced,
+        })
+    }
+
+    /// The vocabulary of the model, added tokens included.
+    pub fn bpe(&self) -> &Bpe {
+        &self.bpe
+    }
+
+    /// Whether a part of a text can be encoded before the rest is known.
+    pub fn can_cut(&self) -> bool {
+        self.cuts.any()
+    }
+
+    /// The last place where a text, of which more may follow, can be cut.
+    pub fn last_cut(&self, text: &str) -> Option<usize> {
+        self.cuts.last(text)
+    }
+
+    /// The ids of one text. `continued` says that it goes on where a cut ended the text before it.
+    pub fn encode(&self, text: &str, special: Special, continued: bool) -> Result<Vec<u32>> {
+        let mut out = Vec::with_capacity(text.len() / 3 + 4);
+        let mut scratch = self.pool.take(&self.bpe, text.len());
+        let outcome = self.encode_into(text, special, continued, &mut scratch, &mut out);
+        self.pool.give(scratch);
+        outcome.map(|()| out)
+    }
+
+    /// The ids that the template puts before and after a document.
+    pub fn template(&self) -> (&[u32], &[u32]) {
+        (&self.template.0, &self.template.1)
+    }
+
+    fn encode_into(
+        &self,
+        text: &str,
+        special: Special,
+        continued: bool,
+        scratch: &mut Scratch,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let Some(matcher) = self.raw.as_ref().filter(|matcher| matcher.occurs_in(text)) else {
+            return self.encode_text(text, special, Place { at: 0, continued }, scratch, out);
+        };
+        let mut parts = std::mem::take(&mut scratch.parts);
+        parts.clear();
+        matcher.split(text, special, &mut parts)?;
+        for part in &parts {
+            match part.id {
+                Some(id) => out.push(id),
+                None => {
+                    let place = Place {
+                        at: part.start,
+                        continued: continued && part.start == 0,
+                    };
+                    self.encode_text(&text[part.start..part.end], special, place, scratch, out)?;
+                }
+            }
+        }
+        scratch.parts = parts;
+        Ok(())
+    }
+
+    /// Text without any token that is looked for before the normalizer.
+    fn encode_text(
+        &self,
+        text: &str,
+        special: Special,
+        place: Place,
+        scratch: &mut Scratch,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let text = normalize::normalize(&self.normalizer, text)?;
+        let Some(matcher) = &self.normalized else {
+            return self.encode_normal(&text, place, scratch, out);
+        };
+        let mut parts = Vec::new();
+        matcher.split(&text, special, &mut parts)?;
+        for part in &parts {
+            match part.id {
+                Some(id) => out.push(id),
+                None => {
+                    let place = Place {
+                        at: place.at + part.start,
+                        continued: place.continued && part.start == 0,
+                    };
+                    self.encode_normal(&text[part.start..part.end], place, scratch, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Normalized text without any added token: prefix, scan, BPE.
+    fn encode_normal(&self, text: &str, place: Place, scratch: &mut Scratch, out: &mut Vec<u32>) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let text = self.prefixed(self.in_spaces(text), place);
+        if text.len() > u32::MAX as usize {
+            return Err(too_long(text.len()));
+        }
+        let state = &mut scratch.state;
+        match &self.splitter {
+            Splitter::Scan(scanner) => pieces::encode(&self.bpe, scanner, &text, state, out)?,
+            Splitter::Whole => self.bpe.encode_words(&text, WordCut::Runs, state, out),
+            Splitter::Words => self.bpe.encode_words(&text, WordCut::Each, state, out),
+        }
+        Ok(())
+    }
+
+    fn in_spaces<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.spaced && memchr::memmem::find(text.as_bytes(), "▁".as_bytes()).is_some() {
+            Cow::Owned(text.replace('▁', " "))
+        } else {
+            Cow::Borrowed(text)
+        }
+    }
+
+    fn prefixed<'a>(&self, text: Cow<'a, str>, place: Place) -> Cow<'a, str> {
+        if self.wants_prefix(&text, place) {
+            Cow::Owned([" ", &text].concat())
+        } else {
+            text
+        }
+    }
+
+    fn wants_prefix(&self, text: &str, place: Place) -> bool {
+        let wanted = match self.prefix {
+            Prefix::Never => false,
+            Prefix::Unconditional => true,
+            Prefix::Missing => !text.starts_with(' '),
+            Prefix::MissingAtStart => place.at == 0 && !text.starts_with(' '),
+        };
+        wanted && !place.continued
+    }
+}
+
+/// Where a text stands in its document.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Byte offset of its start.
+    at: usize,
+    /// It goes on where a cut ended the text before it, so nothing goes before it.
+    continued: bool,
+}
+
+fn too_long(bytes: usize) -> Error {
+    Error::Input(format!(
+        "a text of {bytes} bytes has no place where this tokenizer's pattern is known to allow a cut; \
+         the limit for one piece of text is 4 GiB: split the document"
+    ))
+}
+
+fn proven_cuts(spec: &CodecSpec) -> Cuts {
+    let local = spec.normalizer.iter().all(Step::is_local);
+    let plain = spec.normalizer.is_empty() || spec.added.iter().all(|token| !token.normalized);
+    if !local || !plain {
+        return Cuts::default();
+    }
+    let (before_space, after_newline) = match spec.splitter {
+        Splitter::Scan(_) => (spec.known_family, spec.known_family),
+        Splitter::Whole | Splitter::Words => (spaces_start_words(&spec.vocabulary), false),
+    };
+    Cuts {
+        before_space,
+        after_newline: after_newline && spec.added.iter().all(|token| !token.rstrip),
+        added: spec.added.iter().map(|token| token.content.clone()).collect(),
+    }
+}
+
+/// Whether no token holds a space after anything but a space, so that none can span such a place.
+fn spaces_start_words(vocabulary: &VocabSpec) -> bool {
+    let spans = |bytes: &[u8]| bytes.windows(2).any(|pair| pair[1] == b' ' && pair[0] != b' ');
+    let has_space = vocabulary.tokens.iter().any(|(bytes, _)| bytes == b" ");
+    has_space && !vocabulary.tokens.iter().any(|(bytes, _)| spans(bytes))
+}

@@ -1,0 +1,110 @@
+//! Which part of the text each token stands for.
+//!
+//! The ids come from the ordinary path, segment by segment; since tokens spell the normalized text, their
+//! lengths place them in it, and the alignment of the normalizer places that in the original.
+
+use super::added::{Part, Special};
+use super::normalize::{normalize_aligned, Aligned, Step};
+use super::pool::Scratch;
+use super::{Codec, Place};
+use crate::Result;
+
+/// A token and the bytes `start..end` of the text that it stands for; both ends are at characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// The token.
+    pub id: u32,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Codec {
+    /// The ids of one text with their places; a token that is part of a character has the whole of it.
+    pub fn encode_placed(&self, text: &str, special: Special) -> Result<Vec<Placed>> {
+        let mut scratch = self.pool.take(&self.bpe, text.len());
+        let mut out = Vec::new();
+        let mut parts = Vec::new();
+        split_or_whole(self.raw.as_ref(), text, special, &mut parts)?;
+        for part in parts {
+            match part.id {
+                Some(id) => out.push(Placed { id, start: part.start, end: part.end }),
+                None => {
+                    let aligned = Aligned::new(&text[part.start..part.end], part.start);
+                    let aligned = normalize_aligned(&self.normalizer, aligned)?;
+                    self.place_normalized(&aligned, special, part.start, &mut scratch, &mut out)?;
+                }
+            }
+        }
+        self.pool.give(scratch);
+        Ok(out)
+    }
+
+    fn place_normalized(
+        &self,
+        text: &Aligned,
+        special: Special,
+        base: usize,
+        scratch: &mut Scratch,
+        out: &mut Vec<Placed>,
+    ) -> Result<()> {
+        let mut parts = Vec::new();
+        split_or_whole(self.normalized.as_ref(), &text.text, special, &mut parts)?;
+        for part in parts {
+            match part.id {
+                Some(id) => {
+                    let (start, end) = text.original(part.start, part.end);
+                    out.push(Placed { id, start, end });
+                }
+                None => {
+                    let place = Place { at: base + part.start, continued: false };
+                    self.place_text(text.slice(part.start, part.end), place, scratch, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place_text(&self, text: Aligned, place: Place, scratch: &mut Scratch, out: &mut Vec<Placed>) -> Result<()> {
+        let mut ids = Vec::new();
+        self.encode_normal(&text.text, place, scratch, &mut ids)?;
+        let mut steps = Vec::new();
+        if self.spaced {
+            steps.push(Step::Replace("▁".into(), " ".into()));
+        }
+        let mut text = normalize_aligned(&steps, text)?;
+        if self.wants_prefix(&text.text, place) {
+            text = normalize_aligned(&[Step::Prepend(" ".into())], text)?;
+        }
+        let bytes = text.text.as_bytes();
+        let mut at = 0;
+        for id in ids {
+            let token = self.bpe.vocabulary().bytes_of(id).unwrap_or_default();
+            // A pattern may drop text between pieces: the token is where it is next spelled.
+            let start = memchr::memmem::find(&bytes[at..], token).map_or(at, |skip| at + skip);
+            let end = (start + token.len()).min(bytes.len());
+            let (from, to) = text.original(start, end.max(start));
+            out.push(Placed { id, start: from, end: to });
+            at = end;
+        }
+        Ok(())
+    }
+}
+
+fn split_or_whole(
+    matcher: Option<&super::Matcher>,
+    text: &str,
+    special: Special,
+    parts: &mut Vec<Part>,
+) -> Result<()> {
+    match matcher {
+        Some(matcher) => matcher.split(text, special, parts),
+        None => {
+            if !text.is_empty() {
+                parts.push(Part { id: None, start: 0, end: text.len() });
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Encoder states between calls: building one costs milliseconds, so a codec keeps a few.
+
+use std::sync::Mutex;
+
+use super::added::Part;
+use crate::bpe::{Bpe, EncodeState, DEFAULT_CACHE_BYTES};
+
+/// What one thread needs while it encodes.
+pub(super) struct Scratch {
+    pub state: EncodeState,
+    pub parts: Vec<Part>,
+    pub ids: Vec<u32>,
+    large: bool,
+}
+
+/// States that no call uses at the moment. Never held across a call, so a fork at any time leaves the
+/// child with an unlocked pool unless it forks inside `take`, which `try_lock` then turns into a new state.
+#[derive(Default)]
+pub(super) struct Pool {
+    small: Mutex<Vec<Scratch>>,
+    large: Mutex<Vec<Scratch>>,
+}
+
+/// Texts from this size on pay for a full cache.
+const LARGE_TEXT: usize = 128 << 10;
+/// More idle states than this are dropped, so a burst of threads does not keep its memory.
+const KEPT: usize = 4;
+
+impl Pool {
+    pub fn take(&self, bpe: &Bpe, text_bytes: usize) -> Scratch {
+        let large = text_bytes >= LARGE_TEXT;
+        let kept = self.shelf(large).try_lock().ok().and_then(|mut shelf| shelf.pop());
+        kept.unwrap_or_else(|| Scratch {
+            state: if large {
+                EncodeState::new(bpe, DEFAULT_CACHE_BYTES)
+            } else {
+                EncodeState::small(bpe)
+            },
+            parts: Vec::new(),
+            ids: Vec::new(),
+            large,
+        })
+    }
+
+    pub fn give(&self, scratch: Scratch) {
+        if let Ok(mut shelf) = self.shelf(scratch.large).try_lock() {
+            if shelf.len() < KEPT {
+                shelf.push(scratch);
+            }
+        }
+    }
+
+    fn shelf(&self, large: bool) -> &Mutex<Vec<Scratch>> {
+        if large {
+            &self.large
+        } else {
+            &self.small
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! `_core.Codec`: a whole tokenizer, built from plain Python values.
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use tokenmill_core::codec::{Codec as CoreCodec, Ids, Options, Special};
+use tokenmill_core::{Error, Stop};
+
+use crate::codec_spec::{spec_from, Parts};
+use crate::documents::{self, Chunk};
+use crate::error::{brief, detached, to_py};
+use crate::lists;
+
+/// Below this a call is short enough to do without a thread that watches for Ctrl-C.
+const BRIEF_BYTES: usize = 256 << 10;
+
+type Flat<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
+
+/// A tokenizer: immutable, safe to share between threads.
+#[pyclass(frozen, module = "tokenmill._core")]
+pub struct Codec {
+    inner: CoreCodec,
+    family: &'static str,
+    ints: lists::Shared,
+}
+
+fn special_from(name: &str) -> PyResult<Special> {
+    match name {
+        "parse" => Ok(Special::Parse),
+        "text" => Ok(Special::Text),
+        "forbid" => Ok(Special::Forbid),
+        _ => Err(to_py(&Error::Input(format!(
+            "special={name:?}; expected \"parse\", \"text\" or \"forbid\""
+        )))),
+    }
+}
+
+#[pymethods]
+impl Codec {
+    #[new]
+    #[pyo3(signature = (**parts))]
+    fn new(py: Python<'_>, parts: Option<Parts>) -> PyResult<Self> {
+        let (spec, family) = spec_from(parts.unwrap_or_default()).map_err(|error| to_py(&error))?;
+        let inner = brief(py, || CoreCodec::new(spec))?;
+        Ok(Self {
+            inner,
+            family,
+            ints: lists::Shared::default(),
+        })
+    }
+
+    /// The name of the scanner: a family, or "chain" for the general path.
+    #[getter]
+    fn family(&self) -> &'static str {
+        self.family
+    }
+
+    /// The largest id plus one.
+    #[getter]
+    fn id_limit(&self) -> usize {
+        self.inner.bpe().vocabulary().id_limit()
+    }
+
+    /// How many of the template's ids come before the text.
+    #[getter]
+    fn template_split(&self) -> usize {
+        self.inner.template().0.len()
+    }
+
+    /// Whether a stream can be encoded in bounded memory.
+    #[getter]
+    fn can_cut(&self) -> bool {
+        self.inner.can_cut()
+    }
+
+    /// The ids of one text.
+    fn encode<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'py, PyAny>,
+        special: &str,
+        template: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let special = special_from(special)?;
+        let text = documents::text_of(text)?;
+        let (before, after) = self.inner.template();
+        let mut ids = if text.len() < BRIEF_BYTES {
+            brief(py, || self.inner.encode(text, special, false))?
+        } else {
+            let options = Options {
+                special,
+                template: false,
+                threads: 1,
+            };
+            let batch = detached(py, |stop: &Stop| {
+                self.inner.encode_batch(&[text], options, stop)
+            })?;
+            match batch.ids {
+                Ids::U32(ids) => ids,
+                Ids::U16(ids) => ids.into_iter().map(u32::from).collect(),
+            }
+        };
+        if template {
+            ids.splice(0..0, before.iter().copied());
+            ids.extend_from_slice(after);
+        }
+        self.ints.list(py, &ids, self.id_limit())
+    }
+
+    /// The ids of a part of a text, as an array; `continued` says that it goes on after a cut.
+    fn encode_part<'py>(
+        &self,
+        py: Python<'py>,
+        text: &str,
+        special: &str,
+        continued: bool,
+    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let special = special_from(special)?;
+        let ids = detached(py, |_| self.inner.encode(text, special, continued))?;
+        Ok(ids.into_pyarray(py))
+    }
+
+    /// The last character index where a text, of which more may follow, can be cut; 0 if nowhere.
+    fn last_cut(&self, py: Python<'_>, text: &str) -> usize {
+        py.detach(|| {
+            let cut = self.inner.last_cut(text).unwrap_or(0);
+            text[..cut].chars().count()
+        })
+    }
+
+    /// The ids of a list of str or bytes: `(ids, offsets)`.
+    fn encode_list<'py>(
+        &self,
+        py: Python<'py>,
+        docs: &Bound<'py, PyList>,
+        special: &str,
+        template: bool,
+        threads: usize,
+    ) -> PyResult<Flat<'py>> {
+        let kept = docs.to_tuple();
+        let docs = documents::of_tuple(&kept)?;
+        self.flat(py, &docs, special, template, threads)
+    }
+
+    /// The ids of Arrow chunks, each `(kind, offsets or views, data buffers)`: `(ids, offsets)`.
+    fn encode_chunks<'py>(
+        &self,
+        py: Python<'py>,
+        chunks: Vec<Chunk<'py>>,
+        special: &str,
+        template: bool,
+        threads: usize,
+    ) -> PyResult<Flat<'py>> {
+        let docs = documents::of_chunks(&chunks).map_err(|error| to_py(&error))?;
+        self.flat(py, &docs, special, template, threads)
+    }
+
+    /// How many ids each document of a list has.
+    fn count_list<'py>(
+        &self,
+        py: Python<'py>,
+        docs: &Bound<'py, PyList>,
+        special: &str,
+        template: bool,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let kept = docs.to_tuple();
+        let docs = documents::of_tuple(&kept)?;
+        let options = Options {
+            special: special_from(special)?,
+            template,
+            threads,
+        };
+        let counts = detached(py, |stop| self.inner.count_batch(&docs, options, stop))?;
+        Ok(counts.into_pyarray(py))
+    }
+
+    /// Ids, and for each the first and one past the last character: `(ids, starts, ends)`.
+    fn offsets(&self, py: Python<'_>, text: &str, special: &str) -> PyResult<Triple> {
+        let special = special_from(special)?;
+        detached(py, |_| {
+            let placed = self.inner.encode_placed(text, special)?;
+            let mut characters = vec![0usize; text.len() + 1];
+            let mut count = 0;
+            for (at, slot) in characters.iter_mut().enumerate() {
+                *slot = count;
+                count += usize::from(at < text.len() && text.is_char_boundary(at + 1));
+            }
+            Ok((
+                placed.iter().map(|token| token.id).collect(),
+                placed.iter().map(|token| characters[token.start]).collect(),
+                placed.iter().map(|token| characters[token.end]).collect(),
+            ))
+        })
+    }
+
+    /// The bytes that the ids stand for, one after the other.
+    fn decode<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let ids = lists::ids_of(ids)?;
+        let mut out = Vec::with_capacity(ids.len() * 4);
+        brief(py, || self.inner.bpe().decode_into(&ids, &mut out))?;
+        Ok(PyBytes::new(py, &out))
+    }
+
+    /// The bytes of one token, or None.
+    fn token_bytes<'py>(&self, py: Python<'py>, id: u32) -> Option<Bound<'py, PyBytes>> {
+        let bytes = self.inner.bpe().vocabulary().bytes_of(id)?;
+        Some(PyBytes::new(py, bytes))
+    }
+
+    /// The id of a token's bytes, or None.
+    fn id_of(&self, token: &[u8]) -> Option<u32> {
+        self.inner.bpe().vocabulary().id_of(token)
+    }
+}
+
+type Triple = (Vec<u32>, Vec<usize>, Vec<usize>);
+
+impl Codec {
+    fn flat<'py>(
+        &self,
+        py: Python<'py>,
+        docs: &[&str],
+        special: &str,
+        template: bool,
+        threads: usize,
+    ) -> PyResult<Flat<'py>> {
+        let options = Options {
+            special: special_from(special)?,
+            template,
+            threads,
+        };
+        let bytes: usize = docs.iter().map(|doc| doc.len()).sum();
+        let batch = if bytes < BRIEF_BYTES {
+            brief(py, || self.inner.encode_batch(docs, options, &Stop::new()))?
+        } else {
+            detached(py, |stop| self.inner.encode_batch(docs, options, stop))?
+        };
+        let ids = match batch.ids {
+            Ids::U16(ids) => ids.into_pyarray(py).into_any(),
+            Ids::U32(ids) => ids.into_pyarray(py).into_any(),
+        };
+        Ok((ids, batch.offsets.into_pyarray(py)))
+    }
+}
+
+/// One Python list of ints for each document of a flat array.
+#[pyfunction]
+pub fn ids_to_lists<'py>(
+    py: Python<'py>,
+    ids: &Bound<'py, PyAny>,
+    offsets: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyList>> {
+    let ids = lists::ids_of(ids)?;
+    lists::nested(py, &ids, offsets.as_slice()?)
+}

@@ -1,0 +1,159 @@
+//! The parts of a tokenizer as Python hands them over, and how they become the core's specification.
+
+use pyo3::prelude::*;
+use tokenmill_core::bpe::{Alphabet, Merges, VocabSpec};
+use tokenmill_core::codec::{Added, CodecSpec, Prefix, Splitter, Step};
+use tokenmill_core::scan::{Behavior, Dialect, ScanSpec, Scanner, Step as ScanStep};
+use tokenmill_core::{Error, Result};
+
+type Token = (Vec<u8>, u32);
+type AddedParts = (String, u32, bool, bool, bool, bool, bool);
+
+/// Keyword arguments of `_core.Codec`; `tokenmill.tokenizer.native` writes them.
+#[derive(FromPyObject, Default)]
+#[pyo3(from_item_all)]
+pub struct Parts {
+    tokens: Vec<Token>,
+    extra: Vec<Token>,
+    merges: Option<Vec<(u32, u32)>>,
+    ranked: Vec<u32>,
+    chars: bool,
+    byte_tokens: Option<Vec<u32>>,
+    unk: Option<u32>,
+    fuse_unk: bool,
+    ignore_merges: bool,
+    added: Vec<AddedParts>,
+    /// `(kind, first argument, second argument)`
+    normalizer: Vec<(String, String, String)>,
+    prefix: String,
+    /// `(kind, pattern, behavior, flag)`
+    steps: Vec<(String, String, String, bool)>,
+    template: (Vec<u32>, Vec<u32>),
+}
+
+/// The specification and the name of its scanner.
+pub fn spec_from(parts: Parts) -> Result<(CodecSpec, &'static str)> {
+    let (splitter, family) = splitter(&parts)?;
+    let alphabet = alphabet(&parts)?;
+    let spec = CodecSpec {
+        known_family: family != "chain" && matches!(splitter, Splitter::Scan(_)),
+        splitter,
+        vocabulary: VocabSpec {
+            tokens: parts.tokens,
+            extra: parts.extra,
+            merges: match parts.merges {
+                Some(merges) => Merges::List(merges),
+                None => Merges::Ranked(parts.ranked),
+            },
+            alphabet,
+            ignore_merges: parts.ignore_merges,
+        },
+        added: parts.added.into_iter().map(added).collect(),
+        normalizer: parts
+            .normalizer
+            .into_iter()
+            .map(normalizer_step)
+            .collect::<Result<_>>()?,
+        prefix: match parts.prefix.as_str() {
+            "unconditional" => Prefix::Unconditional,
+            "missing" => Prefix::Missing,
+            "missing_at_start" => Prefix::MissingAtStart,
+            _ => Prefix::Never,
+        },
+        template: parts.template,
+    };
+    Ok((spec, family))
+}
+
+fn alphabet(parts: &Parts) -> Result<Alphabet> {
+    if !parts.chars {
+        return Ok(Alphabet::Bytes);
+    }
+    let byte_tokens = match &parts.byte_tokens {
+        None => None,
+        Some(ids) => Some(Box::new(<[u32; 256]>::try_from(ids.as_slice()).map_err(
+            |_| Error::Tokenizer(format!("{} byte tokens; expected 256", ids.len())),
+        )?)),
+    };
+    Ok(Alphabet::Chars {
+        byte_tokens,
+        unk: parts.unk,
+        fuse_unk: parts.fuse_unk,
+    })
+}
+
+fn added(parts: AddedParts) -> Added {
+    let (content, id, special, lstrip, rstrip, single_word, normalized) = parts;
+    Added {
+        content,
+        id,
+        special,
+        lstrip,
+        rstrip,
+        single_word,
+        normalized,
+    }
+}
+
+fn normalizer_step((kind, first, second): (String, String, String)) -> Result<Step> {
+    Ok(match kind.as_str() {
+        "nfc" => Step::Nfc,
+        "nfd" => Step::Nfd,
+        "nfkc" => Step::Nfkc,
+        "nfkd" => Step::Nfkd,
+        "lowercase" => Step::Lowercase,
+        "strip_accents" => Step::StripAccents,
+        "strip" => Step::Strip {
+            left: first == "left",
+            right: second == "right",
+        },
+        "prepend" => Step::Prepend(first),
+        "replace" => Step::Replace(first, second),
+        "replace_regex" => Step::replace_regex(&first, second)?,
+        _ => return Err(Error::Tokenizer(format!("unknown normalizer {kind:?}"))),
+    })
+}
+
+fn splitter(parts: &Parts) -> Result<(Splitter, &'static str)> {
+    let spec = match parts.steps.as_slice() {
+        [(kind, ..)] if kind == "whole" => return Ok((Splitter::Whole, "sentencepiece")),
+        [(kind, ..)] if kind == "words" => return Ok((Splitter::Words, "sentencepiece")),
+        [(kind, pattern, ..)] if kind == "pattern" => ScanSpec::from_pattern(pattern),
+        steps => ScanSpec::from_steps(steps.iter().map(scan_step).collect::<Result<_>>()?),
+    };
+    Ok((Splitter::Scan(Box::new(Scanner::new(&spec)?)), spec.name()))
+}
+
+fn scan_step(step: &(String, String, String, bool)) -> Result<ScanStep> {
+    let (kind, pattern, name, flag) = step;
+    Ok(match kind.as_str() {
+        "split" => ScanStep::Split {
+            pattern: pattern.clone(),
+            dialect: Dialect::Oniguruma,
+            behavior: behavior(name)?,
+            invert: *flag,
+        },
+        "literal" => ScanStep::Literal {
+            text: pattern.clone(),
+            behavior: behavior(name)?,
+            invert: *flag,
+        },
+        "digits" => ScanStep::Digits { individual: *flag },
+        "punctuation" => ScanStep::Punctuation(behavior(name)?),
+        "whitespace" => ScanStep::Whitespace,
+        "whitespace_split" => ScanStep::WhitespaceSplit,
+        "byte_level" => ScanStep::ByteLevel,
+        _ => return Err(Error::Tokenizer(format!("unknown pre-tokenizer {kind:?}"))),
+    })
+}
+
+fn behavior(name: &str) -> Result<Behavior> {
+    Ok(match name {
+        "Removed" => Behavior::Removed,
+        "Isolated" => Behavior::Isolated,
+        "MergedWithPrevious" => Behavior::MergedWithPrevious,
+        "MergedWithNext" => Behavior::MergedWithNext,
+        "Contiguous" => Behavior::Contiguous,
+        _ => return Err(Error::Tokenizer(format!("unknown split behavior {name:?}"))),
+    })
+}

@@ -1,0 +1,154 @@
+//! Borrowed documents: Python strings and bytes, and Arrow buffers, as `&str` without a copy.
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString, PyTuple};
+use tokenmill_core::{Error, Result};
+
+use crate::error::to_py;
+
+/// The text of one `str` or `bytes`, borrowed from it.
+pub fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
+    if let Ok(string) = text.cast::<PyString>() {
+        return string.to_str().map_err(|_| to_py(&surrogate(string)));
+    }
+    if let Ok(bytes) = text.cast::<PyBytes>() {
+        return utf8(bytes.as_bytes()).map_err(|error| to_py(&error));
+    }
+    Err(PyTypeError::new_err(format!(
+        "expected str or bytes, found {}",
+        text.get_type()
+    )))
+}
+
+/// The texts of a tuple of `str` and `bytes`, which keeps them alive.
+pub fn of_tuple<'a>(docs: &'a Bound<'_, PyTuple>) -> PyResult<Vec<&'a str>> {
+    let mut texts = Vec::with_capacity(docs.len());
+    for (at, item) in docs.iter_borrowed().enumerate() {
+        let text = text_of(&item).map_err(|error| in_document(docs.py(), error, at))?;
+        // SAFETY: the tuple is immutable and holds a reference to the item for 'a; the bytes of a str
+        // (its cached UTF-8 form) and of a bytes object neither move nor change while it lives.
+        texts.push(unsafe { std::mem::transmute::<&str, &'a str>(text) });
+    }
+    Ok(texts)
+}
+
+fn in_document(py: Python<'_>, error: PyErr, at: usize) -> PyErr {
+    if error.is_instance_of::<PyTypeError>(py) {
+        return PyTypeError::new_err(format!("document {at}: {}", error.value(py)));
+    }
+    to_py(&Error::Input(format!("document {at}: {}", error.value(py))))
+}
+
+/// Valid UTF-8, or an error that says where it stops being so.
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    simdutf8::basic::from_utf8(bytes).map_err(|_| {
+        let offset = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+        Error::Input(format!(
+            "invalid UTF-8 at byte {offset} (0x{:02X}); decode it first, e.g. data.decode(errors=\"replace\")",
+            bytes.get(offset).copied().unwrap_or(0)
+        ))
+    })
+}
+
+fn surrogate(string: &Bound<'_, PyString>) -> Error {
+    let place = string
+        .call_method1("encode", ("utf-8",))
+        .err()
+        .and_then(|error| error.value(string.py()).getattr("start").ok())
+        .and_then(|start| start.extract::<usize>().ok())
+        .unwrap_or(0);
+    Error::Input(format!(
+        "the text holds a lone surrogate at character {place}, which no UTF-8 can; replace it first, e.g. \
+         text.encode(\"utf-16\", \"surrogatepass\").decode(\"utf-16\", \"replace\")"
+    ))
+}
+
+/// One Arrow chunk: offsets of 32 or 64 bits with one data buffer, or 16-byte views with any number.
+#[derive(FromPyObject)]
+pub enum Chunk<'py> {
+    /// string, binary
+    Narrow(PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, u8>),
+    /// large_string, large_binary
+    Wide(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u8>),
+    /// string_view, binary_view
+    Views(PyReadonlyArray1<'py, u8>, Vec<PyReadonlyArray1<'py, u8>>),
+}
+
+/// The texts of Arrow chunks, in order; every offset and every byte is checked.
+pub fn of_chunks<'a>(chunks: &'a [Chunk<'_>]) -> Result<Vec<&'a str>> {
+    let mut texts = Vec::new();
+    for chunk in chunks {
+        match chunk {
+            Chunk::Narrow(offsets, data) => {
+                let offsets = slice(offsets)?.iter().map(|&at| i64::from(at));
+                of_offsets(offsets, slice(data)?, &mut texts)?;
+            }
+            Chunk::Wide(offsets, data) => {
+                of_offsets(slice(offsets)?.iter().copied(), slice(data)?, &mut texts)?;
+            }
+            Chunk::Views(views, buffers) => {
+                let buffers = buffers.iter().map(slice).collect::<Result<Vec<_>>>()?;
+                for view in slice(views)?.chunks_exact(16) {
+                    let text = of_view(view, &buffers, texts.len())?;
+                    texts.push(checked(text, texts.len())?);
+                }
+            }
+        }
+    }
+    Ok(texts)
+}
+
+fn slice<'a, T: numpy::Element>(array: &'a PyReadonlyArray1<'_, T>) -> Result<&'a [T]> {
+    array
+        .as_slice()
+        .map_err(|_| Error::Input("an Arrow buffer is not contiguous".into()))
+}
+
+fn checked(bytes: &[u8], at: usize) -> Result<&str> {
+    utf8(bytes).map_err(|error| Error::Input(format!("document {at}: {error}")))
+}
+
+fn of_offsets<'a>(
+    offsets: impl Iterator<Item = i64>,
+    data: &'a [u8],
+    texts: &mut Vec<&'a str>,
+) -> Result<()> {
+    let mut start = None;
+    for end in offsets {
+        if let Some(start) = start {
+            let bytes = usize::try_from(start)
+                .ok()
+                .zip(usize::try_from(end).ok())
+                .and_then(|(start, end)| data.get(start..end))
+                .ok_or_else(|| broken(texts.len()))?;
+            texts.push(checked(bytes, texts.len())?);
+        }
+        start = Some(end);
+    }
+    Ok(())
+}
+
+/// A view holds up to 12 bytes itself, or names a buffer and an offset.
+fn of_view<'a>(view: &'a [u8], buffers: &[&'a [u8]], at: usize) -> Result<&'a [u8]> {
+    let word = |from: usize| -> usize {
+        let bytes = [view[from], view[from + 1], view[from + 2], view[from + 3]];
+        u32::from_le_bytes(bytes) as usize
+    };
+    let length = word(0);
+    if length <= 12 {
+        return Ok(&view[4..4 + length]);
+    }
+    let start = word(12);
+    buffers
+        .get(word(8))
+        .and_then(|buffer| buffer.get(start..start + length))
+        .ok_or_else(|| broken(at))
+}
+
+fn broken(at: usize) -> Error {
+    Error::Input(format!(
+        "document {at}: the offsets of the Arrow array point outside its data; the array is damaged"
+    ))
+}

@@ -1,0 +1,36 @@
+"""GPT-2's printable alphabet: the one-to-one map between the 256 bytes and 256 characters of a vocab.json."""
+
+from __future__ import annotations
+
+
+def _bytes_to_chars() -> dict[int, str]:
+    """Printable Latin-1 stands for itself; the other bytes take U+0100 and on, in order."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    table = {byte: chr(byte) for byte in printable}
+    spare = 0x100
+    for byte in range(256):
+        if byte not in table:
+            table[byte] = chr(spare)
+            spare += 1
+    return table
+
+
+CHAR_OF = _bytes_to_chars()
+BYTE_OF = {char: byte for byte, char in CHAR_OF.items()}
+_TO_LATIN = {ord(char): byte for char, byte in BYTE_OF.items()}
+# Latin-1 characters that stand for no byte by themselves would otherwise pass through `translate` unseen.
+_TO_LATIN.update({code: 0x110000 - 1 for code in range(256) if chr(code) not in BYTE_OF})
+_TO_CHARS = {byte: char for byte, char in CHAR_OF.items()}
+
+
+def bytes_of(token: str) -> bytes | None:
+    """`"Ġhi"` -> `b" hi"`; None where a character is outside the alphabet (a token that BPE cannot reach)."""
+    try:
+        return token.translate(_TO_LATIN).encode("latin-1")
+    except UnicodeEncodeError:
+        return None
+
+
+def chars_of(token: bytes) -> str:
+    """`b" hi"` -> `"Ġhi"`."""
+    return token.decode("latin-1").translate(_TO_CHARS)

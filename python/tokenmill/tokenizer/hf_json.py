@@ -1,0 +1,222 @@
+"""Hugging Face `tokenizer.json`, alone or in a directory with its config files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import TokenizerError, TokenizerNotFoundError
+from tokenmill.tokenizer.alphabet import bytes_of
+from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SIDE_FILES = ("tokenizer_config.json", "special_tokens_map.json")
+
+
+def load_file(path: Path) -> Recipe:
+    """A `tokenizer.json`; config files beside it are read too."""
+    config: Json = {}
+    for name in reversed(SIDE_FILES):
+        side = path.with_name(name)
+        if side.is_file():
+            config.update(read_json(side))
+    return from_json(read_json(path), str(path), config)
+
+
+def read_json(path: Path) -> Json:
+    """The object in a JSON file; errors name the line and the column."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise TokenizerNotFoundError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenizerError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+    return parse_json(text, str(path))
+
+
+def parse_json(text: str, where: str) -> Json:
+    """As `json.loads`, for an object, with errors of ours."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TokenizerError(
+            f"{where}:{error.lineno}:{error.colno}: not valid JSON ({error.msg}); download or save the file again"
+        ) from error
+    except (RecursionError, ValueError) as error:
+        raise TokenizerError(f"{where}: not readable as JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise TokenizerError(f"{where}: expected a JSON object, found {type(data).__name__}")
+    return data
+
+
+def from_json(data: Json, source: str, config: Json | None = None) -> Recipe:
+    """The recipe in a parsed `tokenizer.json`."""
+    body = data.get("model")
+    if not isinstance(body, dict):
+        raise TokenizerError(f"{source}: has no 'model'; expected a tokenizer.json of Hugging Face tokenizers")
+    steps = {key: _step(data, key, source) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}
+    is_bpe = body.get("type", "BPE" if "merges" in body else "") == "BPE"
+    byte_level = any(step.get("type") == "ByteLevel" for step in walk(steps["pre_tokenizer"]))
+    vocabulary = _vocabulary(body, source) if is_bpe else {}
+    model = _bpe(body, vocabulary, source, byte_level=byte_level) if is_bpe else None
+    added = _added(data.get("added_tokens") or [], vocabulary, source, renumber=is_bpe)
+    return Recipe(
+        source=source,
+        format="hf",
+        model=model,
+        added=_with_config(added, config or {}, source),
+        hf=data,
+        config=config or {},
+        **steps,
+    )
+
+
+def _step(data: Json, key: str, source: str) -> Json | None:
+    step = data.get(key)
+    if step is not None and (not isinstance(step, dict) or not isinstance(step.get("type"), str)):
+        raise TokenizerError(f"{source}: {key!r} is {step!r}; expected null or an object with a 'type'")
+    return step
+
+
+def walk(step: Json | None) -> Iterator[Json]:
+    """The leaves of nested `Sequence` steps, in order."""
+    if step is None:
+        return
+    if step.get("type") != "Sequence":
+        yield step
+        return
+    for key in ("normalizers", "pretokenizers", "processors", "decoders"):
+        inner = step.get(key)
+        for child in inner if isinstance(inner, list) else ():
+            if isinstance(child, dict):
+                yield from walk(child)
+
+
+def _vocabulary(body: Json, source: str) -> dict[str, int]:
+    vocabulary = body.get("vocab")
+    if not isinstance(vocabulary, dict) or not vocabulary:
+        raise TokenizerError(f"{source}: model.vocab is missing or empty; expected an object of token -> id")
+    for token, token_id in vocabulary.items():
+        check_id(token_id, token, f"{source}: model.vocab")
+    return vocabulary
+
+
+def _bpe(body: Json, vocabulary: dict[str, int], source: str, *, byte_level: bool) -> Model:
+    where = f"{source}: model.vocab"
+    if byte_level:
+        # A token outside the alphabet (an added token's string) is never reached by merging bytes.
+        pairs = [(bytes_of(token), token_id) for token, token_id in vocabulary.items()]
+        table_of(((token.encode(errors="surrogatepass"), i) for token, i in vocabulary.items()), where)
+        entries = [(token, token_id) for token, token_id in pairs if token is not None]
+        outside = [(i, _utf8(token, where)) for token, i in vocabulary.items() if bytes_of(token) is None]
+    else:
+        entries = [(_utf8(token, where), token_id) for token, token_id in vocabulary.items()]
+        outside = []
+    tokens = table_of(entries, where)
+    unk = body.get("unk_token")
+    return Model(
+        kind="bytes" if byte_level else "chars",
+        tokens=tokens,
+        merges=tuple(_merges(body.get("merges"), vocabulary, source)),
+        ignore_merges=bool(body.get("ignore_merges")),
+        byte_fallback=bool(body.get("byte_fallback")),
+        fuse_unk=bool(body.get("fuse_unk")),
+        unk_id=vocabulary.get(unk) if isinstance(unk, str) else None,
+        unreachable=tuple(outside),
+        end_of_word_suffix=body.get("end_of_word_suffix") or "",
+    )
+
+
+def _utf8(token: str, where: str) -> bytes:
+    try:
+        return token.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(f"{where}: token {token!r} holds a lone surrogate, which no text can") from error
+
+
+def _merges(merges: Any, vocabulary: dict[str, int], source: str) -> Iterator[tuple[int, int]]:
+    if not isinstance(merges, list):
+        raise TokenizerError(f"{source}: model.merges is {type(merges).__name__}; expected a list")
+    last: dict[tuple[int, int], int] = {}
+    for line, merge in enumerate(merges):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            raise TokenizerError(f"{source}: model.merges[{line}] is {merge!r}; expected two tokens")
+        for part in (*pair, "".join(pair)):
+            if part not in vocabulary:
+                raise TokenizerError(
+                    f"{source}: model.merges[{line}] {merge!r} names {part!r}, which is not in the vocabulary; "
+                    "the vocabulary and the merges must come from the same training"
+                )
+        # A pair listed twice has the rank of its last line, as in HF.
+        last[vocabulary[pair[0]], vocabulary[pair[1]]] = line
+    yield from sorted(last, key=last.__getitem__)
+
+
+def _added(items: Any, vocabulary: dict[str, int], source: str, *, renumber: bool) -> tuple[AddedToken, ...]:
+    if not isinstance(items, list):
+        raise TokenizerError(f"{source}: added_tokens is {type(items).__name__}; expected a list")
+    added = []
+    for place, item in enumerate(items):
+        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or "id" not in item:
+            raise TokenizerError(f"{source}: added_tokens[{place}] is {item!r}; expected 'content' and 'id'")
+        _utf8(item["content"], f"{source}: added_tokens[{place}]")
+        added.append(added_token(item["content"], check_id(item["id"], item["content"], source), item))
+    kept = check_added([token for token in added if token.content], f"{source}: added_tokens")
+    return _renumbered(kept, vocabulary, source) if renumber else kept
+
+
+def added_token(content: str, token_id: int, flags: Json) -> AddedToken:
+    """An added token with the flags of a JSON object; `normalized` defaults to the opposite of `special`."""
+    special = bool(flags.get("special"))
+    return AddedToken(
+        content,
+        token_id,
+        special=special,
+        lstrip=bool(flags.get("lstrip")),
+        rstrip=bool(flags.get("rstrip")),
+        single_word=bool(flags.get("single_word")),
+        normalized=bool(flags.get("normalized", not special)),
+    )
+
+
+def _renumbered(
+    added: tuple[AddedToken, ...], vocabulary: dict[str, int], source: str
+) -> tuple[AddedToken, ...]:
+    """The ids that HF gives when it loads the file: those of the vocabulary, else the next free ones."""
+    size, top, out = len(vocabulary), -1, []
+    for token in sorted(added, key=lambda token: token.id):
+        token_id = vocabulary.get(token.content)
+        if token_id is None:
+            token_id = max(top + 1, size)
+        top = max(top, token_id)
+        if token_id != token.id:
+            warnings.warn(
+                f"{source}: added token {token.content!r} has the id {token.id} in the file, but Hugging Face "
+                f"loads it as {token_id}, and so does tokenmill: list it in model.vocab to fix its id",
+                stacklevel=2,
+            )
+        out.append(AddedToken(token.content, token_id, *_flags(token)))
+    return tuple(out)
+
+
+def _flags(token: AddedToken) -> tuple[bool, bool, bool, bool, bool]:
+    return token.special, token.lstrip, token.rstrip, token.single_word, token.normalized
+
+
+def _with_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
+    """Adds the tokens that only `tokenizer_config.json` lists (older conversions keep some there)."""
+    listed = config.get("added_tokens_decoder")
+    if not isinstance(listed, dict):
+        return added
+    known = {token.content for token in added} | {""}
+    extra = [
+        added_token(item["content"], int(key), item)
+        for key, item in listed.items()
+        if isinstance(item, dict) and item.get("content", "") not in known and key.isdigit()
+    ]
+    return check_added((*added, *extra), f"{source}: added_tokens_decoder") if extra else added

@@ -1,0 +1,198 @@
+"""The native engine: which recipes the core provably supports, and what it is given for them.
+
+Nothing here approximates. A step that the core does not do exactly as Hugging Face does raises
+`UnsupportedError` with the reason, and the tokenizer then runs on HF `tokenizers` (strategy `fast`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill._core import Codec
+from tokenmill.tokenizer import arrow
+from tokenmill.tokenizer.hf_json import walk
+from tokenmill.tokenizer.native_steps import UnsupportedError, normalizer_steps, scan_steps, template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tokenmill.tokenizer.backend import Special
+    from tokenmill.tokenizer.recipe import Model, Recipe
+
+MARKER = "▁"
+
+
+class NativeBackend:
+    """The core's codec behind the `Backend` protocol."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.codec = Codec(**parts_of(recipe))
+        self._specials = frozenset(token.id for token in recipe.added if token.special)
+
+    @property
+    def family(self) -> str:
+        """The scanner's name: `gpt2`, `cl100k`… or `chain` for the general path."""
+        return self.codec.family
+
+    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
+        """The ids of one text."""
+        return self.codec.encode(text, special, template)
+
+    def encode_batch(
+        self, docs: Any, special: Special, *, template: bool, threads: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of many texts, flat, with offsets."""
+        if arrow.is_arrow(docs):
+            return self.codec.encode_chunks(arrow.chunks_of(docs), special, template, threads)
+        return self.codec.encode_list(list(docs), special, template, threads)
+
+    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
+        """How many ids each text has."""
+        if arrow.is_arrow(docs):
+            return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
+        return self.codec.count_list(list(docs), special, template, threads)
+
+    def offsets(self, text: str, special: Special, *, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
+        """Ids and their places; what the template adds has the empty place at its end of the text."""
+        ids, starts, ends = self.codec.offsets(text, special)
+        places = list(zip(starts, ends, strict=True))
+        if template:
+            around = self.codec.encode("", special, True)
+            before = around[: self.codec.template_split]
+            after = around[self.codec.template_split :]
+            ids = [*before, *ids, *after]
+            places = [(0, 0)] * len(before) + places + [(len(text), len(text))] * len(after)
+        return ids, places
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
+        """The bytes of the ids."""
+        if skip_special:
+            ids = [token_id for token_id in ids if token_id not in self._specials]
+        return self.codec.decode(ids)
+
+
+def parts_of(recipe: Recipe) -> dict[str, Any]:
+    """The keyword arguments of `_core.Codec`, or `UnsupportedError` with the reason."""
+    model = recipe.model
+    if model is None:
+        kind = ((recipe.hf or {}).get("model") or {}).get("type", "unknown")
+        raise UnsupportedError(f"the model is {kind}, not BPE")
+    _refuse_model_options(recipe, model)
+    template = template_of(recipe.post_processor)
+    added = sorted(recipe.added, key=lambda token: (not token.special, token.id))
+    parts: dict[str, Any] = {
+        "merges": None if model.merges is None else list(model.merges),
+        "ranked": list(model.rank_order),
+        "ignore_merges": model.ignore_merges,
+        "unk": model.unk_id,
+        "fuse_unk": model.fuse_unk,
+        "added": [
+            (t.content, t.id, t.special, t.lstrip, t.rstrip, t.single_word, t.normalized) for t in added
+        ],
+        "template": template,
+    }
+    parts |= _bytes_parts(recipe, model) if model.kind == "bytes" else _chars_parts(recipe, model)
+    known = {token_id for _, token_id in parts["tokens"]}
+    extra = dict(model.unreachable)
+    extra.update({token.id: token.content.encode() for token in recipe.added})
+    extra.update({token_id: data for data, token_id in parts.pop("byte_extra", ())})
+    parts["extra"] = [(data, token_id) for token_id, data in extra.items() if token_id not in known]
+    return parts
+
+
+def _refuse_model_options(recipe: Recipe, model: Model) -> None:
+    body = (recipe.hf or {}).get("model") or {}
+    if body.get("dropout"):
+        raise UnsupportedError(f"BPE dropout is {body['dropout']}: ids are random")
+    if body.get("continuing_subword_prefix"):
+        raise UnsupportedError("the model has a continuing_subword_prefix")
+    if model.end_of_word_suffix:
+        raise UnsupportedError("the model has an end_of_word_suffix")
+
+
+def _bytes_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
+    steps, prefix = scan_steps(recipe.pre_tokenizer)
+    tokens = [(token, i) for i, token in enumerate(model.tokens) if token is not None]
+    return {
+        "chars": False,
+        "byte_tokens": None,
+        "tokens": tokens,
+        "normalizer": normalizer_steps(list(walk(recipe.normalizer))),
+        "prefix": prefix,
+        "steps": steps,
+    }
+
+
+def _chars_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
+    if model.ignore_merges:
+        raise UnsupportedError("ignore_merges on a character-level model")
+    normalizers, splits, prefix = _marker_steps(recipe)
+    byte_ids = _byte_tokens(model) if model.byte_fallback else None
+    skip = set(byte_ids or ())
+    tokens = [
+        (token.replace(MARKER.encode(), b" "), i)
+        for i, token in enumerate(model.tokens)
+        if token is not None and i not in skip and b" " not in token
+    ]
+    spaced = [(token, i) for i, token in enumerate(model.tokens) if token is not None and b" " in token]
+    bytes_back = [(bytes([byte]), i) for byte, i in enumerate(byte_ids or ())]
+    return {
+        "chars": True,
+        "byte_tokens": byte_ids,
+        "tokens": tokens,
+        "byte_extra": [*spaced, *bytes_back],
+        "normalizer": normalizer_steps(normalizers),
+        "prefix": prefix,
+        "steps": [("words" if splits else "whole", "", "", False)],
+    }
+
+
+def _marker_steps(recipe: Recipe) -> tuple[list[dict[str, Any]], bool, str]:
+    """The normalizer without its `▁` steps, whether words are split, and the prefix rule.
+
+    The core keeps the marker as a space, so `Replace(" ", "▁")` at the end of a normalizer costs nothing.
+    """
+    normalizers = list(walk(recipe.normalizer))
+    pre_tokenizers = list(walk(recipe.pre_tokenizer))
+    to_marker = {"type": "Replace", "pattern": {"String": " "}, "content": MARKER}
+    prepend = {"type": "Prepend", "prepend": MARKER}
+    splits, prefix, marked = False, "never", False
+    late = any(token.normalized for token in recipe.added)
+    if normalizers and normalizers[-1] == to_marker:
+        marked = True
+        if not late:
+            normalizers.pop()
+            if normalizers and normalizers[-1] == prepend:
+                normalizers.pop()
+                prefix = "unconditional"
+    for step in pre_tokenizers:
+        if step.get("type") == "Metaspace" and step.get("replacement", MARKER) == MARKER and not marked:
+            splits, prefix = _metaspace(step)
+            marked = True
+        elif not (marked and step.get("type") == "Split" and step.get("pattern") == {"String": " "}):
+            # After the normalizer no space is left, so a split at spaces (Gemma) does nothing.
+            raise UnsupportedError(f"the pre-tokenizer {step.get('type')} on a character-level model")
+    if not marked:
+        raise UnsupportedError("a character-level model that does not write spaces as ▁")
+    return normalizers, splits, prefix
+
+
+def _metaspace(step: dict[str, Any]) -> tuple[bool, str]:
+    scheme = step.get("prepend_scheme") or ("always" if step.get("add_prefix_space", True) else "never")
+    rules = {"always": "missing", "first": "missing_at_start", "never": "never"}
+    if scheme not in rules:
+        raise UnsupportedError(f"Metaspace with prepend_scheme {scheme!r}")
+    return bool(step.get("split", True)), rules[scheme]
+
+
+def _byte_tokens(model: Model) -> list[int]:
+    places = {token: i for i, token in enumerate(model.tokens) if token is not None}
+    ids = [places.get(f"<0x{byte:02X}>".encode()) for byte in range(256)]
+    if any(token_id is None for token_id in ids):
+        missing = ids.index(None)
+        raise UnsupportedError(f"byte_fallback without the token <0x{missing:02X}>")
+    return [token_id for token_id in ids if token_id is not None]
