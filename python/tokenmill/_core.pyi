@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Codec",
     "JsonlReader",
     "PairMerger",
     "PieceCounter",
@@ -18,6 +19,7 @@ __all__ = [
     "copy_segments",
     "frame_documents",
     "hash_texts",
+    "ids_to_lists",
     "invalid_rows",
     "split_text",
 ]
@@ -172,3 +174,52 @@ class PairMerger:
 
     def tokens(self) -> list[bytes]:
         """The bytes of every token, by id; the single bytes come first, in Hugging Face's order."""
+
+# --- tokenizer ---------------------------------------------------------------------------------------
+
+@final
+class Codec:
+    """A whole tokenizer: immutable, safe to share between threads. `tokenizer/native.py` builds it."""
+
+    def __new__(cls, **parts: Any) -> Codec: ...
+    @property
+    def family(self) -> str:
+        """The name of the scanner: a family, or "chain" for the general path."""
+    @property
+    def id_limit(self) -> int:
+        """The largest id plus one."""
+    @property
+    def can_cut(self) -> bool:
+        """Whether a stream can be encoded in bounded memory."""
+    @property
+    def template_split(self) -> int:
+        """How many of the template's ids come before the text."""
+    def encode(self, text: str | bytes, special: str, template: bool) -> list[int]:
+        """The ids of one text."""
+    def encode_part(self, text: str, special: str, continued: bool) -> NDArray[np.uint32]:
+        """The ids of a part of a text; `continued` says that it goes on after a cut."""
+    def last_cut(self, text: str) -> int:
+        """The last character index where a text, of which more may follow, can be cut; 0 if nowhere."""
+    def encode_list(
+        self, docs: list[str | bytes], special: str, template: bool, threads: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of a list of str or bytes: `(ids, offsets)`."""
+    def encode_chunks(
+        self, chunks: Sequence[tuple[Any, Any]], special: str, template: bool, threads: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of Arrow chunks, each `(offsets or views, data buffers)`."""
+    def count_list(
+        self, docs: list[str | bytes], special: str, template: bool, threads: int
+    ) -> NDArray[np.int64]:
+        """How many ids each document has."""
+    def offsets(self, text: str, special: str) -> tuple[list[int], list[int], list[int]]:
+        """Ids, and for each the first and one past the last character."""
+    def decode(self, ids: Any) -> bytes:
+        """The bytes that the ids stand for, one after the other."""
+    def token_bytes(self, id: int) -> bytes | None:
+        """The bytes of one token, or None."""
+    def id_of(self, token: bytes) -> int | None:
+        """The id of a token's bytes, or None."""
+
+def ids_to_lists(ids: NDArray[Any], offsets: NDArray[np.int64]) -> list[list[int]]:
+    """One list of ints for each document of a flat array."""

@@ -26,7 +26,7 @@ pub fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
 pub fn of_tuple<'a>(docs: &'a Bound<'_, PyTuple>) -> PyResult<Vec<&'a str>> {
     let mut texts = Vec::with_capacity(docs.len());
     for (at, item) in docs.iter_borrowed().enumerate() {
-        let text = text_of(&item).map_err(|error| in_document(docs.py(), error, at))?;
+        let text = text_of(&item).map_err(|error| in_document(docs.py(), &error, at))?;
         // SAFETY: the tuple is immutable and holds a reference to the item for 'a; the bytes of a str
         // (its cached UTF-8 form) and of a bytes object neither move nor change while it lives.
         texts.push(unsafe { std::mem::transmute::<&str, &'a str>(text) });
@@ -34,7 +34,7 @@ pub fn of_tuple<'a>(docs: &'a Bound<'_, PyTuple>) -> PyResult<Vec<&'a str>> {
     Ok(texts)
 }
 
-fn in_document(py: Python<'_>, error: PyErr, at: usize) -> PyErr {
+fn in_document(py: Python<'_>, error: &PyErr, at: usize) -> PyErr {
     if error.is_instance_of::<PyTypeError>(py) {
         return PyTypeError::new_err(format!("document {at}: {}", error.value(py)));
     }
@@ -68,11 +68,11 @@ fn surrogate(string: &Bound<'_, PyString>) -> Error {
 /// One Arrow chunk: offsets of 32 or 64 bits with one data buffer, or 16-byte views with any number.
 #[derive(FromPyObject)]
 pub enum Chunk<'py> {
-    /// string, binary
+    /// Arrow's `string` and `binary`.
     Narrow(PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, u8>),
-    /// large_string, large_binary
+    /// `large_string`, `large_binary`.
     Wide(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u8>),
-    /// string_view, binary_view
+    /// `string_view`, `binary_view`.
     Views(PyReadonlyArray1<'py, u8>, Vec<PyReadonlyArray1<'py, u8>>),
 }
 

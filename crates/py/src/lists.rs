@@ -18,7 +18,12 @@ pub struct Shared(OnceLock<Vec<Py<PyInt>>>);
 
 impl Shared {
     /// `ids` as a list of ints.
-    pub fn list<'py>(&self, py: Python<'py>, ids: &[u32], limit: usize) -> PyResult<Bound<'py, PyList>> {
+    pub fn list<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &[u32],
+        limit: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
         if ids.len() < WORTH_SHARING && self.0.get().is_none() {
             return PyList::new(py, ids);
         }
@@ -51,7 +56,7 @@ pub fn nested<'py>(py: Python<'py>, ids: &[u32], offsets: &[i64]) -> PyResult<Bo
     Ok(lists)
 }
 
-/// Ids from a NumPy array of 16 or 32 bits, or from any sequence of ints.
+/// Ids from an array of 16 or 32 bits, or from any sequence of ints.
 pub fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     if let Ok(array) = ids.extract::<PyReadonlyArray1<'_, u32>>() {
         return Ok(array.as_array().to_vec());

@@ -36,6 +36,10 @@ class Backend(Protocol):
     documents come back in one flat array, with `len(docs) + 1` int64 offsets.
     """
 
+    # The largest id plus one, and the name of the scanner (native) or of the model's type.
+    id_limit: int
+    family: str
+
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text; `template` adds what the post-processor adds."""
 
@@ -44,8 +48,19 @@ class Backend(Protocol):
     ) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
 
-    def offsets(self, text: str, special: Special, *, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
+    def offsets(
+        self, text: str, special: Special, *, template: bool
+    ) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of one text and, for each, the `(start, end)` characters of the text that it covers."""
 
     def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
         """The bytes that the ids stand for."""
+
+    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
+        """How many ids each text has."""
+
+    def token_bytes(self, token_id: int) -> bytes | None:
+        """What one id spells, or None for an id that nothing has."""
+
+    def id_of(self, token: bytes) -> int | None:
+        """The id of a token's bytes, or None."""

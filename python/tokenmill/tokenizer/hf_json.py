@@ -57,8 +57,12 @@ def from_json(data: Json, source: str, config: Json | None = None) -> Recipe:
     """The recipe in a parsed `tokenizer.json`."""
     body = data.get("model")
     if not isinstance(body, dict):
-        raise TokenizerError(f"{source}: has no 'model'; expected a tokenizer.json of Hugging Face tokenizers")
-    steps = {key: _step(data, key, source) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}
+        raise TokenizerError(
+            f"{source}: has no 'model'; expected a tokenizer.json of Hugging Face tokenizers"
+        )
+    steps = {
+        key: _step(data, key, source) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+    }
     is_bpe = body.get("type", "BPE" if "merges" in body else "") == "BPE"
     byte_level = any(step.get("type") == "ByteLevel" for step in walk(steps["pre_tokenizer"]))
     vocabulary = _vocabulary(body, source) if is_bpe else {}

@@ -31,12 +31,9 @@ class NativeBackend:
 
     def __init__(self, recipe: Recipe) -> None:
         self.codec = Codec(**parts_of(recipe))
+        self.id_limit: int = self.codec.id_limit
+        self.family: str = self.codec.family
         self._specials = frozenset(token.id for token in recipe.added if token.special)
-
-    @property
-    def family(self) -> str:
-        """The scanner's name: `gpt2`, `cl100k`… or `chain` for the general path."""
-        return self.codec.family
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text."""
@@ -56,7 +53,9 @@ class NativeBackend:
             return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
         return self.codec.count_list(list(docs), special, template, threads)
 
-    def offsets(self, text: str, special: Special, *, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
+    def offsets(
+        self, text: str, special: Special, *, template: bool
+    ) -> tuple[list[int], list[tuple[int, int]]]:
         """Ids and their places; what the template adds has the empty place at its end of the text."""
         ids, starts, ends = self.codec.offsets(text, special)
         places = list(zip(starts, ends, strict=True))
@@ -73,6 +72,14 @@ class NativeBackend:
         if skip_special:
             ids = [token_id for token_id in ids if token_id not in self._specials]
         return self.codec.decode(ids)
+
+    def token_bytes(self, token_id: int) -> bytes | None:
+        """What one id spells."""
+        return self.codec.token_bytes(token_id)
+
+    def id_of(self, token: bytes) -> int | None:
+        """The id of a token's bytes."""
+        return self.codec.id_of(token)
 
 
 def parts_of(recipe: Recipe) -> dict[str, Any]:

@@ -200,7 +200,11 @@ mod tests {
         }
     }
 
-    fn parts(tokens: Vec<Added>, text: &str, special: Special) -> Result<Vec<(Option<u32>, String)>> {
+    fn parts(
+        tokens: Vec<Added>,
+        text: &str,
+        special: Special,
+    ) -> Result<Vec<(Option<u32>, String)>> {
         let with_patterns = tokens.into_iter().map(|t| (t.content.clone(), t)).collect();
         let matcher = Matcher::new(with_patterns)?;
         let mut parts = Vec::new();

@@ -68,10 +68,16 @@ impl Codec {
         let wide = self.bpe.vocabulary().id_limit() > 1 << 16;
         if wide {
             let (ids, offsets) = self.run(docs, &jobs, options, stop, |id| id)?;
-            return Ok(Batch { ids: Ids::U32(ids), offsets });
+            return Ok(Batch {
+                ids: Ids::U32(ids),
+                offsets,
+            });
         }
         let (ids, offsets) = self.run(docs, &jobs, options, stop, |id| id as u16)?;
-        Ok(Batch { ids: Ids::U16(ids), offsets })
+        Ok(Batch {
+            ids: Ids::U16(ids),
+            offsets,
+        })
     }
 
     /// How many ids each document has, without keeping them.
@@ -148,7 +154,11 @@ impl Codec {
                 }
                 from += CUT_WINDOW;
             }
-            jobs.push(Job { first: at, last: at + 1, part: Some((start, end)) });
+            jobs.push(Job {
+                first: at,
+                last: at + 1,
+                part: Some((start, end)),
+            });
             start = end;
         }
     }
@@ -186,7 +196,7 @@ impl Codec {
         std::thread::scope(|scope| {
             for _ in 1..threads {
                 // A thread that cannot be had is work for the others.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, &worker);
+                let _ = std::thread::Builder::new().spawn_scoped(scope, worker);
             }
             worker();
         });
@@ -206,7 +216,10 @@ impl Codec {
         scratch: &mut Scratch,
         keep: impl Fn(&[u32], &mut Vec<T>),
     ) -> Result<Done<T>> {
-        let mut done = Done { ids: Vec::new(), counts: Vec::with_capacity(job.last - job.first) };
+        let mut done = Done {
+            ids: Vec::new(),
+            counts: Vec::with_capacity(job.last - job.first),
+        };
         let mut ids = std::mem::take(&mut scratch.ids);
         for (at, doc) in docs.iter().enumerate().take(job.last).skip(job.first) {
             stop.check()?;
@@ -215,8 +228,14 @@ impl Codec {
             if options.template && start == 0 {
                 ids.extend_from_slice(&self.template.0);
             }
-            self.encode_into(&doc[start..end], options.special, start > 0, scratch, &mut ids)
-                .map_err(|error| in_document(error, at, start))?;
+            self.encode_into(
+                &doc[start..end],
+                options.special,
+                start > 0,
+                scratch,
+                &mut ids,
+            )
+            .map_err(|error| in_document(error, at, start))?;
             if options.template && end == doc.len() {
                 ids.extend_from_slice(&self.template.1);
             }
@@ -230,15 +249,19 @@ impl Codec {
 
 fn push_whole(jobs: &mut Vec<Job>, first: usize, last: usize) {
     if first < last {
-        jobs.push(Job { first, last, part: None });
+        jobs.push(Job {
+            first,
+            last,
+            part: None,
+        });
     }
 }
 
 fn in_document(error: Error, at: usize, start: usize) -> Error {
     match error {
-        Error::Input(words) if start > 0 => {
-            Error::Input(format!("document {at} (in the part that starts at byte {start}): {words}"))
-        }
+        Error::Input(words) if start > 0 => Error::Input(format!(
+            "document {at} (in the part that starts at byte {start}): {words}"
+        )),
         Error::Input(words) => Error::Input(format!("document {at}: {words}")),
         other => other,
     }

@@ -45,10 +45,12 @@ impl Cuts {
         let bytes = text.as_bytes();
         let here = match (bytes[at], bytes[at - 1]) {
             (b' ', before) if self.before_space => {
-                before.is_ascii_alphabetic() && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic)
+                before.is_ascii_alphabetic()
+                    && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic)
             }
             (after, b'\n') if self.after_newline && at >= 2 => {
-                !ends_with_space(&text[..at - 1]) && (after.is_ascii_alphabetic() || starts_with_cjk(&text[at..]))
+                !ends_with_space(&text[..at - 1])
+                    && (after.is_ascii_alphabetic() || starts_with_cjk(&text[at..]))
             }
             _ => false,
         };

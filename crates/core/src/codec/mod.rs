@@ -30,7 +30,7 @@ use pool::{Pool, Scratch};
 pub enum Splitter {
     /// By a scanner, into pieces of bytes.
     Scan(Box<Scanner>),
-    /// The whole text is one word (SentencePiece style).
+    /// The whole text is one word (`SentencePiece` style).
     Whole,
     /// Each space starts a word (Metaspace that splits).
     Words,
@@ -41,7 +41,7 @@ pub enum Splitter {
 pub enum Prefix {
     /// Nothing.
     Never,
-    /// A space, always (SentencePiece's dummy prefix, HF's `Prepend`).
+    /// A space, always (`SentencePiece`'s dummy prefix, HF's `Prepend`).
     Unconditional,
     /// A space unless the text starts with one (`add_prefix_space`, Metaspace `always`).
     Missing,
@@ -88,11 +88,19 @@ impl Codec {
     pub fn new(spec: CodecSpec) -> Result<Self> {
         let spaced = !matches!(spec.splitter, Splitter::Scan(_));
         let cuts = proven_cuts(&spec);
-        let (late, early): (Vec<_>, Vec<_>) = spec.added.into_iter().partition(|token| token.normalized);
-        let early = early.into_iter().map(|token| (token.content.clone(), token));
+        let (late, early): (Vec<_>, Vec<_>) =
+            spec.added.into_iter().partition(|token| token.normalized);
+        let early = early
+            .into_iter()
+            .map(|token| (token.content.clone(), token));
         let late = late
             .into_iter()
-            .map(|token| Ok((normalize::normalize(&spec.normalizer, &token.content)?.into_owned(), token)))
+            .map(|token| {
+                Ok((
+                    normalize::normalize(&spec.normalizer, &token.content)?.into_owned(),
+                    token,
+                ))
+            })
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
             bpe: Bpe::new(spec.vocabulary)?,
@@ -152,16 +160,15 @@ impl Codec {
         parts.clear();
         matcher.split(text, special, &mut parts)?;
         for part in &parts {
-            match part.id {
-                Some(id) => out.push(id),
-                None => {
-                    let place = Place {
-                        at: part.start,
-                        continued: continued && part.start == 0,
-                    };
-                    self.encode_text(&text[part.start..part.end], special, place, scratch, out)?;
-                }
+            if let Some(id) = part.id {
+                out.push(id);
+                continue;
             }
+            let place = Place {
+                at: part.start,
+                continued: continued && part.start == 0,
+            };
+            self.encode_text(&text[part.start..part.end], special, place, scratch, out)?;
         }
         scratch.parts = parts;
         Ok(())
@@ -183,22 +190,27 @@ impl Codec {
         let mut parts = Vec::new();
         matcher.split(&text, special, &mut parts)?;
         for part in &parts {
-            match part.id {
-                Some(id) => out.push(id),
-                None => {
-                    let place = Place {
-                        at: place.at + part.start,
-                        continued: place.continued && part.start == 0,
-                    };
-                    self.encode_normal(&text[part.start..part.end], place, scratch, out)?;
-                }
+            if let Some(id) = part.id {
+                out.push(id);
+                continue;
             }
+            let place = Place {
+                at: place.at + part.start,
+                continued: place.continued && part.start == 0,
+            };
+            self.encode_normal(&text[part.start..part.end], place, scratch, out)?;
         }
         Ok(())
     }
 
     /// Normalized text without any added token: prefix, scan, BPE.
-    fn encode_normal(&self, text: &str, place: Place, scratch: &mut Scratch, out: &mut Vec<u32>) -> Result<()> {
+    fn encode_normal(
+        &self,
+        text: &str,
+        place: Place,
+        scratch: &mut Scratch,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
         if text.is_empty() {
             return Ok(());
         }
@@ -271,13 +283,21 @@ fn proven_cuts(spec: &CodecSpec) -> Cuts {
     Cuts {
         before_space,
         after_newline: after_newline && spec.added.iter().all(|token| !token.rstrip),
-        added: spec.added.iter().map(|token| token.content.clone()).collect(),
+        added: spec
+            .added
+            .iter()
+            .map(|token| token.content.clone())
+            .collect(),
     }
 }
 
 /// Whether no token holds a space after anything but a space, so that none can span such a place.
 fn spaces_start_words(vocabulary: &VocabSpec) -> bool {
-    let spans = |bytes: &[u8]| bytes.windows(2).any(|pair| pair[1] == b' ' && pair[0] != b' ');
+    let spans = |bytes: &[u8]| {
+        bytes
+            .windows(2)
+            .any(|pair| pair[1] == b' ' && pair[0] != b' ')
+    };
     let has_space = vocabulary.tokens.iter().any(|(bytes, _)| bytes == b" ");
     has_space && !vocabulary.tokens.iter().any(|(bytes, _)| spans(bytes))
 }

@@ -184,10 +184,9 @@ impl Step {
     /// and a space would part.
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Nfc | Self::Nfd | Self::Nfkc | Self::Nfkd => true,
-            Self::Lowercase | Self::StripAccents => true,
             Self::Replace(old, _) => old.chars().count() == 1,
             Self::Strip { .. } | Self::Prepend(_) | Self::ReplaceRegex(..) => false,
+            _ => true,
         }
     }
 
@@ -324,7 +323,10 @@ mod tests {
 
     #[test]
     fn steps_rewrite_and_align() {
-        let steps = [Step::Prepend("▁".into()), Step::Replace(" ".into(), "▁".into())];
+        let steps = [
+            Step::Prepend("▁".into()),
+            Step::Replace(" ".into(), "▁".into()),
+        ];
         assert_eq!(normalize(&steps, "a b").unwrap(), "▁a▁b");
         let aligned = normalize_aligned(&steps, Aligned::new("a b", 10)).unwrap();
         assert_eq!(aligned.text, "▁a▁b");

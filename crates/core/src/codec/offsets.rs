@@ -28,14 +28,14 @@ impl Codec {
         let mut parts = Vec::new();
         split_or_whole(self.raw.as_ref(), text, special, &mut parts)?;
         for part in parts {
-            match part.id {
-                Some(id) => out.push(Placed { id, start: part.start, end: part.end }),
-                None => {
-                    let aligned = Aligned::new(&text[part.start..part.end], part.start);
-                    let aligned = normalize_aligned(&self.normalizer, aligned)?;
-                    self.place_normalized(&aligned, special, part.start, &mut scratch, &mut out)?;
-                }
+            let Part { start, end, .. } = part;
+            if let Some(id) = part.id {
+                out.push(Placed { id, start, end });
+                continue;
             }
+            let aligned = Aligned::new(&text[start..end], start);
+            let aligned = normalize_aligned(&self.normalizer, aligned)?;
+            self.place_normalized(&aligned, special, start, &mut scratch, &mut out)?;
         }
         self.pool.give(scratch);
         Ok(out)
@@ -52,21 +52,27 @@ impl Codec {
         let mut parts = Vec::new();
         split_or_whole(self.normalized.as_ref(), &text.text, special, &mut parts)?;
         for part in parts {
-            match part.id {
-                Some(id) => {
-                    let (start, end) = text.original(part.start, part.end);
-                    out.push(Placed { id, start, end });
-                }
-                None => {
-                    let place = Place { at: base + part.start, continued: false };
-                    self.place_text(text.slice(part.start, part.end), place, scratch, out)?;
-                }
+            if let Some(id) = part.id {
+                let (start, end) = text.original(part.start, part.end);
+                out.push(Placed { id, start, end });
+                continue;
             }
+            let place = Place {
+                at: base + part.start,
+                continued: false,
+            };
+            self.place_text(text.slice(part.start, part.end), place, scratch, out)?;
         }
         Ok(())
     }
 
-    fn place_text(&self, text: Aligned, place: Place, scratch: &mut Scratch, out: &mut Vec<Placed>) -> Result<()> {
+    fn place_text(
+        &self,
+        text: Aligned,
+        place: Place,
+        scratch: &mut Scratch,
+        out: &mut Vec<Placed>,
+    ) -> Result<()> {
         let mut ids = Vec::new();
         self.encode_normal(&text.text, place, scratch, &mut ids)?;
         let mut steps = Vec::new();
@@ -85,7 +91,11 @@ impl Codec {
             let start = memchr::memmem::find(&bytes[at..], token).map_or(at, |skip| at + skip);
             let end = (start + token.len()).min(bytes.len());
             let (from, to) = text.original(start, end.max(start));
-            out.push(Placed { id, start: from, end: to });
+            out.push(Placed {
+                id,
+                start: from,
+                end: to,
+            });
             at = end;
         }
         Ok(())
@@ -98,13 +108,15 @@ fn split_or_whole(
     special: Special,
     parts: &mut Vec<Part>,
 ) -> Result<()> {
-    match matcher {
-        Some(matcher) => matcher.split(text, special, parts),
-        None => {
-            if !text.is_empty() {
-                parts.push(Part { id: None, start: 0, end: text.len() });
-            }
-            Ok(())
-        }
+    if let Some(matcher) = matcher {
+        return matcher.split(text, special, parts);
     }
+    if !text.is_empty() {
+        parts.push(Part {
+            id: None,
+            start: 0,
+            end: text.len(),
+        });
+    }
+    Ok(())
 }

@@ -29,7 +29,11 @@ const KEPT: usize = 4;
 impl Pool {
     pub fn take(&self, bpe: &Bpe, text_bytes: usize) -> Scratch {
         let large = text_bytes >= LARGE_TEXT;
-        let kept = self.shelf(large).try_lock().ok().and_then(|mut shelf| shelf.pop());
+        let kept = self
+            .shelf(large)
+            .try_lock()
+            .ok()
+            .and_then(|mut shelf| shelf.pop());
         kept.unwrap_or_else(|| Scratch {
             state: if large {
                 EncodeState::new(bpe, DEFAULT_CACHE_BYTES)

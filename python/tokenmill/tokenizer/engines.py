@@ -1,0 +1,80 @@
+"""Which engine a recipe gets, and the few things that differ between engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.backend import Strategy
+from tokenmill.tokenizer.fast import FastBackend
+from tokenmill.tokenizer.hf_json import walk
+from tokenmill.tokenizer.native import NativeBackend
+from tokenmill.tokenizer.native_steps import UnsupportedError
+
+if TYPE_CHECKING:
+    from tokenmill.tokenizer.backend import Backend, StrategyName
+    from tokenmill.tokenizer.recipe import Recipe
+
+
+def build(recipe: Recipe, wanted: StrategyName | Literal["auto"]) -> tuple[Backend, Strategy]:
+    """The engine for a recipe: `native` where the core proves it, else `fast`, unless the caller chooses."""
+    if wanted not in {"auto", "native", "fast", "slow"}:
+        raise TokenizerError(f"strategy={wanted!r}; expected auto, native, fast or slow")
+    if wanted == "slow":
+        raise TokenizerError(
+            f"{recipe.source}: strategy 'slow' is for Python tokenizers; pass the transformers object itself"
+        )
+    if wanted == "fast":
+        return _fast(recipe), Strategy("fast", "asked for")
+    try:
+        backend = NativeBackend(recipe)
+    except UnsupportedError as reason:
+        if wanted == "native":
+            raise TokenizerError(
+                f"{recipe.source}: the native engine does not support {reason}; use strategy='auto'"
+            ) from reason
+        return _fast(recipe), Strategy("fast", str(reason))
+    except TokenizerError as error:
+        raise TokenizerError(f"{recipe.source}: {error}") from error
+    kind = "byte-level" if recipe.model and recipe.model.kind == "bytes" else "SentencePiece-style"
+    return backend, Strategy("native", f"{kind} BPE, scanner {backend.family}")
+
+
+def _fast(recipe: Recipe) -> FastBackend:
+    from tokenmill.tokenizer.save_hf import to_json
+
+    return FastBackend(recipe.hf or to_json(recipe), recipe.added, recipe.source)
+
+
+def role_of(recipe: Recipe, role: str) -> int | None:
+    """The id of `bos_token`, `eos_token`… in the config files."""
+    value = recipe.config.get(f"{role}_token")
+    content = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(content, str):
+        return None
+    for token in recipe.added:
+        if token.content == content:
+            return token.id
+    return None
+
+
+def id_of(recipe: Recipe, backend: Backend, token: bytes | str) -> int | None:
+    """The id of a token's bytes; added tokens first, since they are found first."""
+    data = token.encode() if isinstance(token, str) else token
+    for added in recipe.added:
+        if added.content.encode() == data:
+            return added.id
+    return backend.id_of(data)
+
+
+def tidied(recipe: Recipe, backend: Backend, data: bytes) -> bytes:
+    """Takes off the space that a SentencePiece-style encoder put first, as the recipe's decoder says."""
+    if not isinstance(backend, NativeBackend) or not data.startswith(b" "):
+        return data
+    for step in walk(recipe.decoder):
+        kind = step.get("type")
+        if kind == "Strip" and step.get("content") == " " and step.get("start"):
+            return data[1:]
+        if kind == "Metaspace" and step.get("prepend_scheme", "always") != "never":
+            return data[1:]
+    return data

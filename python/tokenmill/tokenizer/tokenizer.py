@@ -1,0 +1,242 @@
+"""`Tokenizer`: one class over every vocabulary format and every engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tokenmill.errors import InputError, TokenizerError
+from tokenmill.tokenizer import engines, stream
+from tokenmill.tokenizer.batch import TokenBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tokenmill.tokenizer.backend import Backend, Special, Strategy, StrategyName
+    from tokenmill.tokenizer.recipe import Recipe
+
+SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
+
+
+class Tokenizer:
+    """Text to ids and back. Immutable, picklable, safe from threads, after fork and under spawn.
+
+    >>> tok = Tokenizer.load("gpt2.tiktoken", pattern="gpt2")  # doctest: +SKIP
+    >>> tok.decode(tok.encode("hello"))  # doctest: +SKIP
+    'hello'
+    """
+
+    __slots__ = ("_backend", "_fingerprint", "_recipe", "_strategy")
+
+    def __init__(self, recipe: Recipe, strategy: StrategyName | Literal["auto"] = "auto") -> None:
+        backend, chosen = engines.build(recipe, strategy)
+        self._set(recipe, backend, chosen)
+
+    def _set(self, recipe: Recipe, backend: Backend, strategy: Strategy) -> None:
+        for name, value in (("_recipe", recipe), ("_backend", backend), ("_strategy", strategy)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_fingerprint", None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Tokenizer is immutable; cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._recipe, self._strategy.name)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.source!r}, {self.vocab_size} tokens, {self.strategy})"
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path | Any,
+        *,
+        pattern: str | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+        strategy: StrategyName | Literal["auto"] = "auto",
+    ) -> Tokenizer:
+        """From a file, a directory, a known encoding's name, a hub id, or a transformers/tokenizers object.
+
+        `pattern` is the split pattern (a regex or a family name such as "cl100k") where the file has none;
+        `special_tokens` maps strings to ids and adds to what the file has.
+        """
+        from tokenmill.tokenizer.loading import recipe_of
+
+        return cls(recipe_of(source, pattern=pattern, special_tokens=special_tokens), strategy)
+
+    def with_strategy(self, strategy: StrategyName | Literal["auto"]) -> Tokenizer:
+        """The same tokenizer on another engine, e.g. to compare `native` with `fast`."""
+        return type(self)(self._recipe, strategy)
+
+    # What it is
+
+    @property
+    def strategy(self) -> Strategy:
+        """Which engine encodes, and why."""
+        return self._strategy
+
+    @property
+    def recipe(self) -> Recipe:
+        """The plain data that this tokenizer was built from."""
+        return self._recipe
+
+    @property
+    def source(self) -> str:
+        """Where it was loaded from."""
+        return self._recipe.source
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what decides ids: equal tokenizers have equal fingerprints, whatever file they came from."""
+        if self._fingerprint is None:
+            object.__setattr__(self, "_fingerprint", self._recipe.fingerprint())
+        fingerprint: str = self._fingerprint
+        return fingerprint
+
+    @property
+    def family(self) -> str:
+        """The scanner's name (`gpt2`, `cl100k`, …), `chain`, `sentencepiece`, or the model's type."""
+        return self._backend.family
+
+    @property
+    def vocab_size(self) -> int:
+        """The largest id plus one: the rows that an embedding needs."""
+        return self._backend.id_limit
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Every special token and its id, by id."""
+        tokens = sorted(self._recipe.added, key=lambda token: token.id)
+        return {token.content: token.id for token in tokens if token.special}
+
+    @property
+    def added_tokens(self) -> dict[str, int]:
+        """Every added token, special or not, and its id."""
+        return {token.content: token.id for token in sorted(self._recipe.added, key=lambda token: token.id)}
+
+    def special_id(self, role: Literal["bos", "eos", "pad", "unk"]) -> int | None:
+        """The id that the config files give to a role, or None."""
+        return engines.role_of(self._recipe, role)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """`token_bytes(262)` -> `b" th"`: what one token spells."""
+        found = self._backend.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
+        if found is None:
+            raise InputError(f"id {token_id} is not in the vocabulary of {self.source}")
+        return found
+
+    def id_of(self, token: bytes | str) -> int | None:
+        """The id of a token's bytes, or None: `id_of(b" the")`."""
+        return engines.id_of(self._recipe, self._backend, token)
+
+    # Text to ids
+
+    def encode(
+        self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
+    ) -> list[int]:
+        """`encode("hello world")` -> `[31373, 995]`.
+
+        `special` says what a special token's string in the text means: the token ("parse"), ordinary text
+        ("text"), or an error ("forbid"). `add_special_tokens` adds what the template adds (BOS, EOS…).
+        """
+        return self._backend.encode(text, special, template=add_special_tokens)
+
+    def encode_batch(
+        self,
+        texts: Sequence[str | bytes] | Any,
+        *,
+        special: Special = "parse",
+        add_special_tokens: bool = False,
+        threads: int | None = None,
+    ) -> TokenBatch:
+        """The ids of many texts in one flat array.
+
+        Takes a list of str or bytes, or a pyarrow string or binary array (large, view, chunked: no copy).
+        """
+        _not_one_text(texts)
+        ids, offsets = self._backend.encode_batch(
+            texts, special, template=add_special_tokens, threads=thread_count(threads)
+        )
+        return TokenBatch(ids, offsets)
+
+    def encode_iterable(self, texts: Iterable[str], *, special: Special = "parse") -> Iterator[int]:
+        """The ids of the whole that the parts make together, in bounded memory.
+
+        `list(tok.encode_iterable(open(path)))` equals `tok.encode(open(path).read())`.
+        """
+        return stream.encode_iterable(self._backend, texts, special)
+
+    def count(
+        self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
+    ) -> int:
+        """How many ids a text has."""
+        return int(self.count_batch([text], special=special, add_special_tokens=add_special_tokens)[0])
+
+    def count_batch(
+        self,
+        texts: Sequence[str | bytes] | Any,
+        *,
+        special: Special = "parse",
+        add_special_tokens: bool = False,
+        threads: int | None = None,
+    ) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """How many ids each text has."""
+        _not_one_text(texts)
+        return self._backend.count_batch(
+            texts, special, template=add_special_tokens, threads=thread_count(threads)
+        )
+
+    def offsets(
+        self, text: str, *, special: Special = "parse", add_special_tokens: bool = False
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Ids and, for each, the characters that it covers: `("hi all")` -> `([5303, 477], [(0, 2), (2, 6)])`."""
+        return self._backend.offsets(text, special, template=add_special_tokens)
+
+    # Ids to text
+
+    def decode(
+        self, ids: Sequence[int], *, skip_special_tokens: bool = False, errors: str = "replace"
+    ) -> str:
+        """`decode([31373, 995])` -> `"hello world"`; bytes that are no UTF-8 obey `errors` as in `bytes.decode`."""
+        data = self._backend.decode(ids, skip_special=skip_special_tokens)
+        return engines.tidied(self._recipe, self._backend, data).decode("utf-8", errors)
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        """The bytes that the ids stand for, exactly."""
+        return self._backend.decode(ids, skip_special=False)
+
+    def decode_batch(
+        self,
+        batch: TokenBatch | Iterable[Sequence[int]],
+        *,
+        skip_special_tokens: bool = False,
+        errors: str = "replace",
+    ) -> list[str]:
+        """One text for each document of a batch or each list of ids."""
+        return [self.decode(ids, skip_special_tokens=skip_special_tokens, errors=errors) for ids in batch]
+
+    # To files
+
+    def save(self, path: str | Path, format: SaveFormat = "hf") -> None:  # noqa: A002 - the public name
+        """Write the tokenizer so that loading the result encodes the same."""
+        from tokenmill.tokenizer.saving import save
+
+        save(self._recipe, path, format)
+
+
+def _not_one_text(texts: object) -> None:
+    if isinstance(texts, (str, bytes)):
+        raise TypeError("expected a list of texts or an Arrow array, found one text; use encode(text)")
+
+
+def thread_count(threads: int | None) -> int:
+    """The caller's number, or what this process may use."""
+    if threads is None:
+        from tokenmill.tokenizer.threads import available
+
+        return available()
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise TokenizerError(f"threads={threads!r}; expected an integer of at least 1, or None for automatic")
+    return threads
