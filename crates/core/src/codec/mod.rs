@@ -7,7 +7,6 @@ mod batch;
 mod cuts;
 mod normalize;
 mod offsets;
-mod pieces;
 mod pool;
 
 use std::borrow::Cow;
@@ -220,11 +219,10 @@ impl Codec {
         }
         let state = &mut scratch.state;
         match &self.splitter {
-            Splitter::Scan(scanner) => pieces::encode(&self.bpe, scanner, &text, state, out)?,
+            Splitter::Scan(scanner) => self.bpe.encode(scanner, &text, state, out),
             Splitter::Whole => self.bpe.encode_words(&text, WordCut::Runs, state, out),
             Splitter::Words => self.bpe.encode_words(&text, WordCut::Each, state, out),
         }
-        Ok(())
     }
 
     fn in_spaces<'a>(&self, text: &'a str) -> Cow<'a, str> {
