@@ -65,7 +65,7 @@ impl Cuts {
         cuts.edges = characters
             .map(|code| crossing.edges(tables, code))
             .collect();
-        for (token, _) in &tables.whole {
+        for token in tables.whole.keys() {
             cuts.keep_whole(token);
         }
         Some(cuts)
@@ -108,7 +108,7 @@ impl Cuts {
     pub(crate) fn is_safe(&self, left: (u32, u16), right: (u32, u16)) -> bool {
         let bit = self.bit_of(left.0, right.0);
         let joined = (self.joined[(bit >> 6) as usize] >> (bit & 63)) & 1;
-        joined == 0 && left.1 & (right.1 >> 8) & 0xFF == 0
+        joined == 0 && (left.1 as u8) & ((right.1 >> 8) as u8) == 0
     }
 }
 
@@ -117,9 +117,9 @@ impl Cuts {
 struct Crossing {
     whole: Vec<(u32, u32)>,
     /// A part of a character on the left: (product, group) by its bytes.
-    left_part: HashMap<Vec<u8>, Vec<(u32, u8)>>,
+    left_part: Parts,
     /// A part of a character on the right.
-    right_part: HashMap<Vec<u8>, Vec<(u32, u8)>>,
+    right_part: Parts,
     /// Groups by the whole character on the other side.
     left_whole: HashMap<u32, u8>,
     right_whole: HashMap<u32, u8>,
@@ -149,7 +149,7 @@ impl Crossing {
         match (last_char(left), first_char(right)) {
             (Some(left), Some(right)) => self.whole.push((left, right)),
             (whole_left, whole_right) => {
-                let group = 1 << (mix(hash_bytes(left), hash_bytes(right)) & 7);
+                let group = 1 << (mix(hash_bytes(left), hash_bytes(right)) >> 61);
                 match whole_left {
                     Some(code) => *self.left_whole.entry(code).or_default() |= group,
                     None => self
@@ -177,29 +177,24 @@ impl Crossing {
         };
         let mut left = self.left_whole.get(&code).copied().unwrap_or(0);
         let mut right = self.right_whole.get(&code).copied().unwrap_or(0);
-        if matches!(tables.symbols, Symbols::Bytes(_)) && code >= 0x80 {
-            let mut buffer = [0; 4];
-            let bytes = character.encode_utf8(&mut buffer).as_bytes();
+        let mut buffer = [0; 4];
+        let bytes = character.encode_utf8(&mut buffer).as_bytes();
+        if self.concerns_parts_of(bytes) {
             let (starts, ends) = edge_states(tables, bytes);
-            let exposed = |parts: &HashMap<Vec<u8>, Vec<(u32, u8)>>,
-                           part: &[u8],
-                           states: &[State],
-                           any: bool| {
-                let splits = parts.get(part).map_or(&[][..], Vec::as_slice);
-                let open = |product: u32| {
-                    states
-                        .iter()
-                        .any(|state| state.part == part && product < state.absorbed)
-                };
-                splits
-                    .iter()
-                    .filter(|(product, _)| any || open(*product))
-                    .fold(0, |groups, (_, group)| groups | group)
+            let touched = |parts: &Parts, states: &[State]| {
+                states.iter().any(|state| state.groups_in(parts) != 0)
             };
-            let touched_left = (1..bytes.len())
-                .any(|at| exposed(&self.right_part, &bytes[..at], &starts, false) != 0);
-            let touched_right = (1..bytes.len())
-                .any(|at| exposed(&self.left_part, &bytes[at..], &ends, false) != 0);
+            let touched_left = touched(&self.right_part, &starts);
+            let touched_right = touched(&self.left_part, &ends);
+            let exposed = |parts: &Parts, part: &[u8], states: &[State], any: bool| {
+                let own = states.iter().filter(|state| state.part == part);
+                let own = own.fold(0, |groups, state| groups | state.groups_in(parts));
+                if any {
+                    all_groups(parts, part)
+                } else {
+                    own
+                }
+            };
             for at in 1..bytes.len() {
                 left |= exposed(&self.left_part, &bytes[at..], &ends, touched_left);
                 right |= exposed(&self.right_part, &bytes[..at], &starts, touched_right);
@@ -207,12 +202,39 @@ impl Crossing {
         }
         u16::from(left) | (u16::from(right) << 8)
     }
+
+    /// Whether some split has a proper part of this character at its boundary: few characters do.
+    fn concerns_parts_of(&self, bytes: &[u8]) -> bool {
+        (1..bytes.len()).any(|at| {
+            self.left_part.contains_key(&bytes[at..]) || self.right_part.contains_key(&bytes[..at])
+        })
+    }
+}
+
+/// Splits by the bytes of a part of a character: (product, group).
+type Parts = HashMap<Vec<u8>, Vec<(u32, u8)>>;
+
+fn all_groups(parts: &Parts, part: &[u8]) -> u8 {
+    parts
+        .get(part)
+        .into_iter()
+        .flatten()
+        .fold(0, |groups, (_, group)| groups | group)
 }
 
 /// A part at the edge of a character, and the product that takes it in.
 struct State {
     part: Vec<u8>,
     absorbed: u32,
+}
+
+impl State {
+    /// Groups of the splits that find this part still standing.
+    fn groups_in(&self, parts: &Parts) -> u8 {
+        let splits = parts.get(&self.part).into_iter().flatten();
+        let open = splits.filter(|(product, _)| *product < self.absorbed);
+        open.fold(0, |groups, (_, group)| groups | group)
+    }
 }
 
 /// What stands at the start and at the end of a character while it merges alone.

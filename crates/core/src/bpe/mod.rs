@@ -11,6 +11,7 @@
 //! is therefore either never made by merges or always made by one *canonical* split, and a table with
 //! one pair per token gives the same ids as the full list of merges.
 
+mod backtrack;
 mod cache;
 mod canonical;
 mod cuts;
@@ -29,6 +30,7 @@ mod spill;
 mod state;
 mod symbols;
 mod tables;
+mod trie;
 mod vocabulary;
 mod words;
 

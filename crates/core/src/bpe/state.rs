@@ -5,7 +5,7 @@ use super::encode::SEGMENT;
 use super::keys::LONG;
 use super::merge::MergeScratch;
 use super::tables::Tables;
-use super::{Bpe, NONE};
+use super::Bpe;
 
 /// Cache memory of a thread unless the caller says otherwise: 16 MB of short pieces were the best in
 /// measurements (2 MB: 15 % slower), more brought nothing.
@@ -44,10 +44,10 @@ fn seed(cache: &mut Cache, tables: &Tables) {
             cache.insert(token, 0, token.len(), 0, &[*id]);
         }
     }
-    for (symbol, split) in tables.splits.iter().enumerate().rev() {
+    for symbol in (0..tables.splits.len()).rev() {
         let token = tables.bytes_of(symbol as u32);
-        let made = split.0 != NONE || token.len() == 1;
-        if made && token.len() <= LONG && !token.is_empty() {
+        let fits = (1..=LONG).contains(&token.len());
+        if fits && tables.is_made(symbol as u32) {
             cache.insert(token, 0, token.len(), 0, &[tables.ids[symbol]]);
             if !tables.whole.is_empty() && !token.is_ascii() {
                 cache.insert(token, 0, token.len(), SEGMENT, &[tables.ids[symbol]]);

@@ -18,6 +18,8 @@ pub(crate) struct CharSymbols {
     /// Symbol of each character of the basic plane.
     basic: Vec<u32>,
     astral: HashMap<u32, u32>,
+    /// How many characters are tokens; their symbols come first.
+    letters: u32,
     bytes: Option<Box<[u32; 256]>>,
     unk: Option<u32>,
     fuse_unk: bool,
@@ -41,6 +43,7 @@ impl Symbols {
                 let mut chars = CharSymbols {
                     basic: vec![NONE; 0x10000],
                     astral: HashMap::new(),
+                    letters: 0,
                     bytes: None,
                     unk: None,
                     fuse_unk: *fuse_unk,
@@ -51,6 +54,7 @@ impl Symbols {
                         ids.push(*id);
                     }
                 }
+                chars.letters = ids.len() as u32;
                 if let Some(byte_tokens) = byte_tokens {
                     let first = ids.len() as u32;
                     chars.bytes = Some(Box::new(std::array::from_fn(|byte| first + byte as u32)));
@@ -106,6 +110,14 @@ impl Symbols {
                 out.extend(text.chars().map(|character| chars.get(character)));
                 !out.contains(&NONE)
             }
+        }
+    }
+
+    /// Whether a symbol of the alphabet is a token of its own, not a stand-in.
+    pub(crate) fn is_letter(&self, symbol: u32) -> bool {
+        match self {
+            Self::Bytes(symbols) => symbol < symbols.len() as u32,
+            Self::Chars(chars) => symbol < chars.letters,
         }
     }
 

@@ -1,12 +1,15 @@
 //! The tables of an encoder, and the exact ids of one piece from them.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
+use super::backtrack;
 use super::canonical;
 use super::merge::MergeScratch;
 use super::merge_short::{self, CAPACITY};
 use super::pairs::PairTable;
 use super::symbols::Symbols;
+use super::trie::Trie;
 use super::{VocabSpec, Vocabulary, WordCut, NONE};
 use crate::Result;
 
@@ -25,6 +28,8 @@ pub(crate) struct Tables {
     pub(crate) whole: HashMap<Vec<u8>, u32>,
     /// Where text without a pre-tokenizer may be cut into words.
     pub(crate) word_cut: WordCut,
+    /// What long pieces need, built when the first one arrives; `None` where ranks do not rise.
+    trie: OnceLock<Option<Trie>>,
 }
 
 impl Tables {
@@ -70,6 +75,7 @@ impl Tables {
             splits,
             whole,
             word_cut: WordCut::Never,
+            trie: OnceLock::new(),
         };
         if tables.symbols.keeps_words_apart() && !tables.merges_cross_words() {
             tables.word_cut = WordCut::Runs;
@@ -93,6 +99,17 @@ impl Tables {
         self.splits.iter().enumerate().all(rises)
     }
 
+    fn trie(&self) -> Option<&Trie> {
+        self.trie
+            .get_or_init(|| self.ranks_rise().then(|| Trie::new(self)))
+            .as_ref()
+    }
+
+    /// Whether text becomes this symbol: byte tokens and the unknown token only stand in for text.
+    pub(crate) fn is_made(&self, symbol: u32) -> bool {
+        self.splits[symbol as usize].0 != NONE || self.symbols.is_letter(symbol)
+    }
+
     /// The bytes of a symbol.
     pub(crate) fn bytes_of(&self, symbol: u32) -> &[u8] {
         self.vocabulary
@@ -111,6 +128,20 @@ impl Tables {
         self.symbols.of_piece(piece, &mut scratch.symbols);
         if scratch.symbols.len() <= CAPACITY {
             return self.merge_few(&scratch.symbols, out);
+        }
+        if let Some(trie) = self.trie() {
+            scratch.symbols.clear();
+            if backtrack::encode(self, trie, piece, &mut scratch.symbols) {
+                out.extend(
+                    scratch
+                        .symbols
+                        .iter()
+                        .map(|symbol| self.ids[*symbol as usize]),
+                );
+                return;
+            }
+            scratch.symbols.clear();
+            self.symbols.of_piece(piece, &mut scratch.symbols);
         }
         scratch.merge(&self.pairs);
         out.extend(

@@ -1,0 +1,89 @@
+//! Long pieces in linear time: guess the longest token, check it against the one before, go back if wrong.
+//!
+//! If products rank after their parts, a sequence of tokens is what merging gives exactly when each two
+//! neighbours are what merging gives for the two of them alone. So the ids of a piece can be found from left
+//! to right: take the longest token that stays apart from the last one; where none does, the last one was
+//! wrong, and no guess will lead to that position again. Each position is given up at most once.
+//!
+//! The idea is that of the `bpe` crate of github/rust-gems; a heap of merges costs ten times as much here.
+
+use super::tables::Tables;
+use super::trie::Trie;
+use super::NONE;
+
+/// Positions from which the rest of the piece cannot be encoded.
+struct Dead(Vec<u64>);
+
+impl Dead {
+    #[inline(always)]
+    fn contains(&self, at: usize) -> bool {
+        (self.0[at >> 6] >> (at & 63)) & 1 == 1
+    }
+
+    fn insert(&mut self, at: usize) {
+        self.0[at >> 6] |= 1 << (at & 63);
+    }
+}
+
+/// Appends the symbols of a piece; `false`, with nothing appended, if some part of it is in no token.
+pub(crate) fn encode(tables: &Tables, trie: &Trie, piece: &[u8], out: &mut Vec<u32>) -> bool {
+    let first = out.len();
+    let mut dead = Dead(vec![0; piece.len() / 64 + 1]);
+    let mut at = 0;
+    let mut guess = trie.longest(piece);
+    while at < piece.len() {
+        if guess == NONE {
+            // Nothing fits here: the token before was wrong, whatever it was.
+            dead.insert(at);
+            if out.len() == first {
+                return false;
+            }
+            guess = out.pop().unwrap_or(NONE);
+            at -= trie.lens[guess as usize] as usize;
+            guess = trie.shorter[guess as usize];
+            continue;
+        }
+        let end = at + trie.lens[guess as usize] as usize;
+        let apart = || {
+            out[first..]
+                .last()
+                .is_none_or(|last| stay_apart(tables, *last, guess))
+        };
+        if !dead.contains(end) && apart() {
+            out.push(guess);
+            at = end;
+            guess = trie.longest(&piece[at..]);
+        } else {
+            guess = trie.shorter[guess as usize];
+        }
+    }
+    true
+}
+
+/// Whether merging the bytes of two tokens gives these two tokens again.
+///
+/// Merges are undone from the last one back. At each step, two parts meet at the boundary; had they a
+/// product that ranks before the merge undone last, they would have merged first.
+#[inline]
+fn stay_apart(tables: &Tables, mut left: u32, mut right: u32) -> bool {
+    let mut undone = NONE;
+    loop {
+        if tables.pairs.get(left, right) < undone {
+            return false;
+        }
+        if left > right {
+            undone = left;
+            left = tables.splits[left as usize].1;
+            if left == NONE {
+                return true;
+            }
+        } else {
+            // Of two equal products the left one is made first, so a tie at the boundary also comes first.
+            undone = right + 1;
+            right = tables.splits[right as usize].0;
+            if right == NONE {
+                return true;
+            }
+        }
+    }
+}
