@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -127,6 +128,9 @@ class Watch:
 
     def _is_news(self, failure: dict[str, Any]) -> bool:
         """Whether a failure belongs to this launch, and not to one of yesterday."""
+        if failure["host"] == this_host() and failure["pid"] == os.getpid():
+            # Our own earlier try: whoever calls again wants it tried again.
+            return False
         if failure != self._old_failure or failure["token"] in self._seen:
             return True
         if self.launch.name and failure["launch"] == self.launch.name:

@@ -1,0 +1,153 @@
+"""The same bytes whatever the workers, the batches, the order of units and the interruptions."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.errors import InterruptedJobError
+from tokenmill.executors.local import LocalExecutor
+
+NOT_CONTENT = {"progress.json", "events.jsonl", "report.html", "report.json"}
+
+
+def tree_hash(root):
+    """One hash over the names and bytes of everything that is content."""
+    found = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if path.is_file() and relative.parts[0] not in NOT_CONTENT:
+            found.update(f"{relative}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
+def write_corpus(path, documents=300, seed=1):
+    chosen = random.Random(seed)
+    words = ["alpha", "beta", "감마", "델타", "epsilon", "<|endoftext|>", "  ", "\n"]
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(documents):
+            text = " ".join(chosen.choices(words, k=chosen.randrange(60)))
+            lang = chosen.choice(["en", "ko"])
+            file.write(json.dumps({"id": f"d{number}", "text": text, "lang": lang}) + "\n")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    root = tmp_path_factory.mktemp("corpus")
+    write_corpus(root / "a.jsonl", 300, 1)
+    write_corpus(root / "b.jsonl", 90, 2)
+    write_corpus(root / "c.jsonl", 300, 1)  # every document of a.jsonl again
+    return root
+
+
+SETTINGS = {
+    "stream": {"provenance": True, "id_field": "id"},
+    "concat": {"context_length": 48, "columns": ("labels", "attention_mask")},
+    "window": {"context_length": 48, "overlap": 7, "tail": "drop"},
+    "bestfit": {"mode": "bestfit", "context_length": 48, "deduplicate": True},
+    "pad": {"mode": "pad", "context_length": 48, "where": "lang == 'ko'", "min_tokens": 20},
+    "arrow": {"format": "arrow", "context_length": 48},
+    "parquet": {"format": "parquet"},
+    "npy": {"format": "npy", "min_chars": 3, "provenance": True},
+    "megatron": {"format": "megatron", "bos": True},
+}
+
+
+def run(corpus, output, settings, **options):
+    return tokenmill.prepare(
+        inputs=str(corpus),
+        tokenizer=ByteTokenizer(),
+        output=str(output),
+        unit_bytes=30_000,
+        verbose_level="ERROR",
+        show_progress=False,
+        **settings,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_workers_and_batches_do_not_matter(corpus, tmp_path, kind):
+    first = run(corpus, tmp_path / "first", SETTINGS[kind], threads=1)
+    expected = tree_hash(tmp_path / "first")
+    assert len(first.manifest.shards) > 2
+    variants = [(2, 1, None), (3, 7, 1), (8, 4096, 50)]
+    for threads, batch, writer in variants:
+        output = tmp_path / f"{threads}-{batch}"
+        run(corpus, output, SETTINGS[kind], threads=threads, batch_size=batch, writer_batch_size=writer)
+        assert tree_hash(output) == expected, (threads, batch)
+
+
+def test_small_blocks_and_memory_do_not_matter(corpus, tmp_path):
+    settings = SETTINGS["bestfit"]
+    run(corpus, tmp_path / "first", settings, threads=1)
+    run(corpus, tmp_path / "second", settings, threads=2, memory_budget=1, keep_in_memory=True)
+    assert tree_hash(tmp_path / "first") == tree_hash(tmp_path / "second")
+
+
+def test_unit_order_does_not_matter(corpus, tmp_path, monkeypatch):
+    run(corpus, tmp_path / "first", SETTINGS["bestfit"], threads=1)
+    inner = LocalExecutor.run
+
+    def shuffled(self, work, job, tasks, count, watch):
+        tasks = list(tasks)
+        random.Random(count).shuffle(tasks)
+        return inner(self, work, job, tasks, count, watch)
+
+    monkeypatch.setattr(LocalExecutor, "run", shuffled)
+    run(corpus, tmp_path / "second", SETTINGS["bestfit"], threads=2)
+    assert tree_hash(tmp_path / "first") == tree_hash(tmp_path / "second")
+
+
+class Interrupting(ByteTokenizer):
+    """Sends this process a signal at the nth batch."""
+
+    def __init__(self, after, number):
+        super().__init__()
+        self.left, self.number = after, number
+
+    def encode_batch(self, docs, **options):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.number)
+        return super().encode_batch(docs, **options)
+
+
+@pytest.mark.parametrize("kind", ["stream", "bestfit", "arrow"])
+def test_interrupted_anywhere_and_resumed(corpus, tmp_path, kind):
+    run(corpus, tmp_path / "whole", SETTINGS[kind], threads=2)
+    expected = tree_hash(tmp_path / "whole")
+    output = tmp_path / "parts"
+    for after, number in ((1, signal.SIGINT), (2, signal.SIGTERM), (4, signal.SIGINT), (7, signal.SIGTERM)):
+        with pytest.raises(InterruptedJobError) as stopped:
+            tokenmill.prepare(
+                inputs=str(corpus),
+                tokenizer=Interrupting(after, number),
+                output=str(output),
+                unit_bytes=30_000,
+                verbose_level="ERROR",
+                threads=2,
+                batch_size=11,
+                **SETTINGS[kind],
+            )
+        assert stopped.value.exit_code == 75
+        assert not (output / "manifest.json").exists()
+    run(corpus, output, SETTINGS[kind], threads=3)
+    assert tree_hash(output) == expected
+    assert not list(output.rglob(".tmp-*"))
+
+
+def test_duplicates_keep_the_first(corpus, tmp_path):
+    dataset = run(corpus, tmp_path / "out", {"deduplicate": True})
+    names = ("a", "b", "c")
+    lines = [line for name in names for line in (corpus / f"{name}.jsonl").read_text().splitlines()]
+    texts = [json.loads(line)["text"] for line in lines]
+    kept = list(dict.fromkeys(text for text in texts if text.strip()))
+    assert [ByteTokenizer().decode(document) for document in dataset] == kept
+    dropped = dataset.manifest.account.documents_dropped
+    assert dropped["duplicate"] == sum(1 for text in texts if text.strip()) - len(kept)
