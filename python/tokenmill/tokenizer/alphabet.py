@@ -20,7 +20,7 @@ BYTE_OF = {char: byte for byte, char in CHAR_OF.items()}
 _TO_LATIN = {ord(char): byte for char, byte in BYTE_OF.items()}
 # Latin-1 characters that stand for no byte by themselves would otherwise pass through `translate` unseen.
 _TO_LATIN.update({code: 0x110000 - 1 for code in range(256) if chr(code) not in BYTE_OF})
-_TO_CHARS = {byte: char for byte, char in CHAR_OF.items()}
+_TO_CHARS = dict(CHAR_OF)
 
 
 def bytes_of(token: str) -> bytes | None:

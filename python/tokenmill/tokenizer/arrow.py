@@ -33,7 +33,7 @@ def chunks_of(docs: Any) -> list[tuple[Any, Any]]:
 
 def _buffers(chunk: Any) -> tuple[Any, Any]:
     kind = str(chunk.type)
-    if kind.startswith("dictionary") or kind.startswith("extension"):
+    if kind.startswith(("dictionary", "extension")):
         raise InputError(f"an Arrow array of {kind}; cast it first, e.g. array.cast(pyarrow.large_string())")
     buffers, start, size = chunk.buffers(), chunk.offset, len(chunk)
     if kind in {"string_view", "binary_view"}:

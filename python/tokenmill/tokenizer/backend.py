@@ -53,7 +53,7 @@ class Backend(Protocol):
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of one text and, for each, the `(start, end)` characters of the text that it covers."""
 
-    def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         """The bytes that the ids stand for."""
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:

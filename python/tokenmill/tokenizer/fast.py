@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,11 +70,9 @@ class FastBackend:
         parts, lengths = [np.empty(0, dtype)], [0]
         for start in range(0, len(words), _PART):
             part = words[start : start + _PART]
-            encodings = guarded(
-                lambda part=part: self._engine(special).encode_batch_fast(part, add_special_tokens=template),
-                self._source,
-            )
-            for encoding in encodings:
+            engine = self._engine(special)
+            call = partial(engine.encode_batch_fast, part, add_special_tokens=template)
+            for encoding in guarded(call, self._source):
                 parts.append(np.asarray(encoding.ids, dtype))
                 lengths.append(len(parts[-1]))
         return np.concatenate(parts), np.cumsum(np.asarray(lengths, np.int64))
@@ -88,7 +87,7 @@ class FastBackend:
         )
         return list(encoding.ids), [tuple(place) for place in encoding.offsets]
 
-    def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         """The text of the ids, in UTF-8; HF's decoder may tidy white space."""
         listed = [int(token_id) for token_id in ids]
         unknown = [token_id for token_id in listed if not 0 <= token_id < self.id_limit]
@@ -123,8 +122,9 @@ class FastBackend:
                 for token in self._specials:
                     if token.content in word:
                         raise InputError(
-                            f"document {place}: the text holds the special token {token.content!r} at character "
-                            f"{word.index(token.content)} and special='forbid'; use special='text' or 'parse'"
+                            f"document {place}: the text holds the special token {token.content!r} at "
+                            f"character {word.index(token.content)} and special='forbid'; use "
+                            "special='text' or 'parse'"
                         )
         return words
 
@@ -144,8 +144,8 @@ def decoded(doc: str | bytes, place: int) -> str:
         doc.encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            f"document {place}: the text holds a lone surrogate at character {error.start}, which no UTF-8 can; "
-            "replace it first"
+            f"document {place}: the text holds a lone surrogate at character {error.start}, which no UTF-8 "
+            "can; replace it first"
         ) from error
     return doc
 

@@ -44,7 +44,8 @@ def parse_json(text: str, where: str) -> Json:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise TokenizerError(
-            f"{where}:{error.lineno}:{error.colno}: not valid JSON ({error.msg}); download or save the file again"
+            f"{where}:{error.lineno}:{error.colno}: not valid JSON ({error.msg}); download or save "
+            "the file again"
         ) from error
     except (RecursionError, ValueError) as error:
         raise TokenizerError(f"{where}: not readable as JSON: {error}") from error
@@ -153,7 +154,8 @@ def _merges(merges: Any, vocabulary: dict[str, int], source: str) -> Iterator[tu
         for part in (*pair, "".join(pair)):
             if part not in vocabulary:
                 raise TokenizerError(
-                    f"{source}: model.merges[{line}] {merge!r} names {part!r}, which is not in the vocabulary; "
+                    f"{source}: model.merges[{line}] {merge!r} names {part!r}, which is not in the "
+                    "vocabulary; "
                     "the vocabulary and the merges must come from the same training"
                 )
         # A pair listed twice has the rank of its last line, as in HF.
@@ -200,7 +202,8 @@ def _renumbered(
         top = max(top, token_id)
         if token_id != token.id:
             warnings.warn(
-                f"{source}: added token {token.content!r} has the id {token.id} in the file, but Hugging Face "
+                f"{source}: added token {token.content!r} has the id {token.id} in the file, but "
+                "Hugging Face "
                 f"loads it as {token_id}, and so does tokenmill: list it in model.vocab to fix its id",
                 stacklevel=2,
             )

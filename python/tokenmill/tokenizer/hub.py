@@ -26,19 +26,20 @@ def looks_like_id(name: str) -> bool:
 
 
 def fetch(name: str) -> Path:
-    """The directory in the cache that holds the tokenizer's files; downloads what is missing unless offline."""
+    """The directory in the cache that holds the tokenizer's files; downloads what is missing."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise MissingExtraError.of("huggingface-hub", "hf", f"{name}: loading from the hub") from error
     try:
         return Path(snapshot_download(name, allow_patterns=_FILES))
-    except Exception as online:
+    except Exception as online:  # noqa: BLE001 - whatever it was, the cache may still have it
         try:
             return Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=True))
         except Exception as error:
+            reason = str(online).partition("\n")[0] or "no reason given"
             raise TokenizerNotFoundError(
                 f"{name}: no such file, and not to be had from the hub or its cache "
-                f"({type(online).__name__}: {str(online).splitlines()[0] if str(online) else 'no reason given'}); "
+                f"({type(online).__name__}: {reason}); "
                 "check the spelling, go online once, or pass the path of the files"
             ) from error

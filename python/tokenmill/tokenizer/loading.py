@@ -74,16 +74,17 @@ def _dispatch(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
             return minbpe.load_file(path, pattern, special_tokens)
         return with_specials(sentencepiece.load_file(path), special_tokens)
     raise TokenizerError(
-        f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt beside vocab.json"
+        f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "
+        "beside vocab.json"
     )
 
 
 def _from_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
     data = hf_json.read_json(path)
     # A vocabulary may hold a token "model", but its values are all numbers.
-    if not data or not isinstance(next(iter(data.values())), int):
-        if not isinstance(data.get("vocab"), list):
-            return with_specials(hf_json.load_file(path), special_tokens)
+    is_vocabulary = bool(data) and isinstance(next(iter(data.values())), int)
+    if not is_vocabulary and not isinstance(data.get("vocab"), list):
+        return with_specials(hf_json.load_file(path), special_tokens)
     if isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list):
         from tokenmill.tokenizer import tekken
 

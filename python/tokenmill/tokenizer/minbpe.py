@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEADER = "minbpe v1"
+# Sixty doublings would ask for more memory than there is.
+_LONGEST = 1 << 16
 
 
 def is_minbpe(path: Path) -> bool:
@@ -32,12 +34,12 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
     try:
         count = int(lines[2])
         specials = dict(_special(line) for line in lines[3 : 3 + count])
-        if len(specials) != count or count < 0:
-            raise ValueError(f"expected {count} special tokens")
     except (ValueError, IndexError) as error:
         raise TokenizerError(
             f"{path}:3: the special tokens cannot be read ({error}); save it again"
         ) from error
+    if len(specials) != count:
+        raise TokenizerError(f"{path}:3: says {count} special tokens, but {len(specials)} follow")
     specials.update(special_tokens or {})
     tokens, merges = _merged(lines[3 + count :], path, 4 + count)
     return Recipe(
@@ -69,12 +71,14 @@ def _merged(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list
             continue
         try:
             left, right = map(int, line.split())
-            if min(left, right) < 0 or max(left, right) >= len(tokens) or len(tokens) > MAX_ID:
-                raise ValueError("names a token that no earlier line makes")
         except ValueError as error:
+            raise TokenizerError(f"{path}:{number}: expected a merge of two ids, found {line!r}") from error
+        if min(left, right) < 0 or max(left, right) >= len(tokens) or len(tokens) > MAX_ID:
             raise TokenizerError(
-                f"{path}:{number}: merge {line!r}: {error}; expected two earlier ids"
-            ) from error
+                f"{path}:{number}: merge {line!r} names a token that no earlier line makes; save it again"
+            )
+        if len(tokens[left]) + len(tokens[right]) > _LONGEST:
+            raise TokenizerError(f"{path}:{number}: makes a token of more than {_LONGEST} bytes")
         tokens.append(tokens[left] + tokens[right])
         merges.append((left, right))
     return tokens, merges

@@ -60,14 +60,14 @@ class NativeBackend:
         ids, starts, ends = self.codec.offsets(text, special)
         places = list(zip(starts, ends, strict=True))
         if template:
-            around = self.codec.encode("", special, True)
+            around = self.codec.encode("", special, template=True)
             before = around[: self.codec.template_split]
             after = around[self.codec.template_split :]
             ids = [*before, *ids, *after]
             places = [(0, 0)] * len(before) + places + [(len(text), len(text))] * len(after)
         return ids, places
 
-    def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         """The bytes of the ids."""
         if skip_special:
             ids = [token_id for token_id in ids if token_id not in self._specials]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.tokenizer.hf_json import walk
-from tokenmill.tokenizer.recipe import Json
+
+if TYPE_CHECKING:
+    from tokenmill.tokenizer.recipe import Json
 
 ScanStep = tuple[str, str, str, bool]
 NormalStep = tuple[str, str, str]

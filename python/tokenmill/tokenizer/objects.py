@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer import hf_json, tiktoken
-from tokenmill.tokenizer.recipe import Json, Recipe
+
+if TYPE_CHECKING:
+    from tokenmill.tokenizer.recipe import Json, Recipe
 
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
@@ -22,7 +24,8 @@ def recipe_of(source: Any) -> Recipe:
         inner = source
     if inner is None:
         raise TokenizerError(
-            f"a {kind} is no tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, a fast "
+            f"a {kind} is no tokenizer that tokenmill can read; expected a path, a "
+            "tokenizers.Tokenizer, a fast "
             "transformers tokenizer or a tiktoken.Encoding"
         )
     name = str(getattr(source, "name_or_path", "") or kind)

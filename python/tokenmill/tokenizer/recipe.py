@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# Ids are indices into tables, so one absurd id would ask for gigabytes: no production vocabulary is near this.
+# Ids are indices into tables, so one absurd id would ask for gigabytes: no production vocabulary is
+# near this.
 MAX_ID = (1 << 24) - 1
 
 
@@ -93,12 +94,8 @@ class Recipe:
             for token in model.tokens:
                 digest.update(b"\xff" if token is None else len(token).to_bytes(4, "little") + token)
             digest.update(_canonical([model.merges, model.rank_order, model.scores]))
-            digest.update(
-                _canonical(
-                    [model.kind, model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id]
-                    + [model.end_of_word_suffix]
-                )
-            )
+            flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
+            digest.update(_canonical([model.kind, *flags, model.end_of_word_suffix]))
         added = [
             [t.content, t.id, t.special, t.lstrip, t.rstrip, t.single_word, t.normalized] for t in self.added
         ]
@@ -117,7 +114,8 @@ def table_of(entries: Iterable[tuple[bytes, int]], where: str) -> tuple[bytes | 
         check_id(token_id, token, where)
         if token_id in by_id:
             raise TokenizerError(
-                f"{where}: id {token_id} belongs to both {by_id[token_id]!r} and {token!r}; each id must name "
+                f"{where}: id {token_id} belongs to both {by_id[token_id]!r} and {token!r}; each id "
+                "must name "
                 "one token: renumber one of them"
             )
         by_id[token_id] = token

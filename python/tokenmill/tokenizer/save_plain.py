@@ -38,7 +38,8 @@ def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
     atoms = [i for token, i in ids.items() if len(token) == 1]
     if made != sorted(set(made)) or (made and atoms and min(made) < max(atoms)):
         raise TokenizerError(
-            f"{recipe.source}: its ids do not follow the order of its merges, and a .tiktoken file has one number "
+            f"{recipe.source}: its ids do not follow the order of its merges, and a .tiktoken file "
+            "has one number "
             "for both; save it as 'hf' or 'vocab-merges'"
         )
     return sorted(atoms) + made
@@ -65,7 +66,7 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
 
 
 def save_minbpe(recipe: Recipe, path: Path) -> None:
-    """minbpe's text file, whose ids are the bytes and then the merges in order."""
+    """The text file of minbpe, whose ids are the bytes and then the merges in order."""
     model = _byte_level(recipe, "minbpe")
     expected = [bytes([byte]) for byte in range(256)]
     merges = [] if model.merges is None else list(model.merges)
@@ -79,7 +80,8 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
         or len(expected) != 256 + len(merges)
     ):
         raise TokenizerError(
-            f"{recipe.source}: a minbpe file numbers the 256 bytes first and then the merges in order, which this "
+            f"{recipe.source}: a minbpe file numbers the 256 bytes first and then the merges in "
+            "order, which this "
             "vocabulary does not; save it as 'hf' or 'tiktoken'"
         )
     pattern = pattern_of(recipe.pre_tokenizer) or ""
@@ -98,7 +100,8 @@ def _byte_level(recipe: Recipe, format: str) -> Model:  # noqa: A002
         )
     if recipe.normalizer is not None and recipe.normalizer.get("normalizers", True):
         raise TokenizerError(
-            f"{recipe.source}: has the normalizer {recipe.normalizer.get('type')}, which {format} cannot hold; "
+            f"{recipe.source}: has the normalizer {recipe.normalizer.get('type')}, which {format} "
+            "cannot hold; "
             "save it as 'hf'"
         )
     return model

@@ -53,7 +53,8 @@ def from_bytes(data: bytes, source: str) -> Recipe:
         )
     if proto.charsmap or proto.remove_extra or not proto.escape or proto.suffix_marker:
         raise TokenizerError(
-            f"{source}: normalizes text with {proto.normalizer or 'a table of its own'}; only models without a "
+            f"{source}: normalizes text with {proto.normalizer or 'a table of its own'}; only "
+            "models without a "
             "normalizer are read from .model files: convert it with transformers and load its tokenizer.json"
         )
     return _recipe(proto, source)

@@ -27,8 +27,10 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
     known = patterns.ENCODINGS.get(path.name.split(".")[0])
     if pattern is None and known is None:
         raise TokenizerError(
-            f"{path}: a .tiktoken file does not hold its split pattern, and this is none of the known encodings "
-            f"({', '.join(patterns.ENCODINGS)}); pass pattern=, a regex or one of {', '.join(patterns.BY_NAME)}"
+            f"{path}: a .tiktoken file does not hold its split pattern, and this is none of the "
+            "known encodings "
+            f"({', '.join(patterns.ENCODINGS)}); pass pattern=, a regex or one of "
+            f"{', '.join(patterns.BY_NAME)}"
         )
     if pattern is None and known is not None:
         pattern = known.pattern
@@ -132,7 +134,8 @@ def load_name(name: str) -> Recipe:
         import tiktoken
     except ImportError as error:
         raise TokenizerError(
-            f"{name}: loading a published encoding by name needs the package 'tiktoken' (pip install tiktoken), "
+            f"{name}: loading a published encoding by name needs the package 'tiktoken' (pip "
+            "install tiktoken), "
             f"or pass the path of {name}.tiktoken"
         ) from error
     try:

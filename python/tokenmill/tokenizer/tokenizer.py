@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from tokenmill.errors import InputError, TokenizerError
 from tokenmill.tokenizer import engines, stream
 from tokenmill.tokenizer.batch import TokenBatch
@@ -13,6 +11,9 @@ from tokenmill.tokenizer.batch import TokenBatch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from tokenmill.tokenizer.backend import Backend, Special, Strategy, StrategyName
     from tokenmill.tokenizer.recipe import Recipe
@@ -29,6 +30,11 @@ class Tokenizer:
     """
 
     __slots__ = ("_backend", "_fingerprint", "_recipe", "_strategy")
+
+    _backend: Backend
+    _fingerprint: str | None
+    _recipe: Recipe
+    _strategy: Strategy
 
     def __init__(self, recipe: Recipe, strategy: StrategyName | Literal["auto"] = "auto") -> None:
         backend, chosen = engines.build(recipe, strategy)
@@ -89,11 +95,12 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what decides ids: equal tokenizers have equal fingerprints, whatever file they came from."""
-        if self._fingerprint is None:
-            object.__setattr__(self, "_fingerprint", self._recipe.fingerprint())
-        fingerprint: str = self._fingerprint
-        return fingerprint
+        """A hash of what decides ids; names and paths do not enter it."""
+        known = self._fingerprint
+        if known is None:
+            known = self._recipe.fingerprint()
+            object.__setattr__(self, "_fingerprint", known)
+        return known
 
     @property
     def family(self) -> str:
@@ -191,19 +198,19 @@ class Tokenizer:
     def offsets(
         self, text: str, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Ids and, for each, the characters that it covers: `("hi all")` -> `([5303, 477], [(0, 2), (2, 6)])`."""
+        """Ids and the characters that each covers: `"hi all"` -> `([5303, 477], [(0, 2), (2, 6)])`."""
         return self._backend.offsets(text, special, template=add_special_tokens)
 
     # Ids to text
 
     def decode(
-        self, ids: Sequence[int], *, skip_special_tokens: bool = False, errors: str = "replace"
+        self, ids: Sequence[int] | NDArray[Any], *, skip_special_tokens: bool = False, errors: str = "replace"
     ) -> str:
-        """`decode([31373, 995])` -> `"hello world"`; bytes that are no UTF-8 obey `errors` as in `bytes.decode`."""
+        """`decode([31373, 995])` -> `"hello world"`; `errors` is that of `bytes.decode`."""
         data = self._backend.decode(ids, skip_special=skip_special_tokens)
         return engines.tidied(self._recipe, self._backend, data).decode("utf-8", errors)
 
-    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+    def decode_bytes(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
         """The bytes that the ids stand for, exactly."""
         return self._backend.decode(ids, skip_special=False)
 
