@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Codec",
+    "CsvReader",
     "JsonlReader",
     "PairMerger",
     "PieceCounter",
@@ -88,6 +89,18 @@ class JsonlReader:
     ) -> JsonlReader: ...
     def read(self, block: Any, /) -> Records:
         """Reads a block of whole lines."""
+    def read_elements(self, block: Any, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
+        """Reads the whole elements of a part of one JSON value: records, bytes used, state, broken."""
+
+@final
+class CsvReader:
+    """Reads delimited rows; a text is made of literal strings and of fields by their numbers."""
+
+    def __new__(
+        cls, text: list[str | int], columns: list[int], *, delimiter: int, width: int, limit: int, replace: bool
+    ) -> CsvReader: ...
+    def read(self, block: Any, /, *, last: bool) -> tuple[Records, int]:
+        """Reads the whole rows of a block; also the bytes that they took."""
 
 def split_text(block: Any, separator: bytes, *, strip_cr: bool, limit: int, replace: bool) -> Records:
     """Splits a block at each separator; an empty one keeps it whole."""

@@ -5,8 +5,10 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tokenmill_core::jsonl::{self, Fields};
-use tokenmill_core::records::{bad_rows, split, Batch, Policy, Reason, Strings};
+use tokenmill_core::jsonl::{self, Fields, State};
+use tokenmill_core::records::{
+    bad_rows, read_rows, split, Batch, CsvPart, CsvSpec, Policy, Reason, Strings,
+};
 
 use crate::error::brief;
 
@@ -130,6 +132,87 @@ impl JsonlReader {
         let batch = brief(py, || Ok(jsonl::read(bytes, &self.fields)))?;
         Ok(Records::new(py, batch))
     }
+
+    /// Reads the whole elements of a part of one JSON value. `state` is 0 at its start, then what the
+    /// call before gave; returns the records, the bytes used, the next state (4 is behind the value)
+    /// and whether the value is broken there.
+    #[pyo3(signature = (block, state, /, *, last))]
+    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
+    fn read_elements(
+        &self,
+        py: Python<'_>,
+        block: PyBuffer<u8>,
+        state: usize,
+        last: bool,
+    ) -> PyResult<(Records, usize, usize, bool)> {
+        let bytes = bytes_of(&block)?;
+        let Some(&state) = State::ALL.get(state) else {
+            return Err(PyValueError::new_err("state must be one that was given"));
+        };
+        let found = brief(py, || {
+            Ok(jsonl::read_elements(bytes, &self.fields, state, last))
+        })?;
+        let records = Records::new(py, found.batch);
+        Ok((records, found.used, found.state as usize, found.broken))
+    }
+}
+
+/// Reads delimited rows. A text is made of parts: a `str` stands for itself, an `int` for the field
+/// with that number.
+#[pyclass(frozen, module = "tokenmill._core")]
+pub struct CsvReader {
+    spec: CsvSpec,
+}
+
+#[derive(FromPyObject)]
+enum RowPart {
+    Literal(String),
+    Field(usize),
+}
+
+#[pymethods]
+impl CsvReader {
+    #[new]
+    #[pyo3(signature = (text, columns, *, delimiter, width, limit, replace))]
+    fn new(
+        text: Vec<RowPart>,
+        columns: Vec<usize>,
+        delimiter: u8,
+        width: usize,
+        limit: usize,
+        replace: bool,
+    ) -> PyResult<Self> {
+        let fields = text.iter().filter_map(|part| match part {
+            RowPart::Literal(_) => None,
+            RowPart::Field(number) => Some(number),
+        });
+        if fields.chain(&columns).any(|&number| number >= width) {
+            return Err(PyValueError::new_err("a field number is beyond the width"));
+        }
+        let parts = text.into_iter().map(|part| match part {
+            RowPart::Literal(literal) => CsvPart::Literal(literal.into_bytes()),
+            RowPart::Field(number) => CsvPart::Field(number),
+        });
+        Ok(CsvReader {
+            spec: CsvSpec {
+                delimiter,
+                width,
+                text: parts.collect(),
+                columns,
+                limit,
+                policy: policy(replace),
+            },
+        })
+    }
+
+    /// Reads the whole rows of a block; returns them and the bytes that they took.
+    #[pyo3(signature = (block, /, *, last))]
+    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
+    fn read(&self, py: Python<'_>, block: PyBuffer<u8>, last: bool) -> PyResult<(Records, usize)> {
+        let bytes = bytes_of(&block)?;
+        let (batch, used) = brief(py, || Ok(read_rows(bytes, &self.spec, last)))?;
+        Ok((Records::new(py, batch), used))
+    }
 }
 
 /// Splits a block of whole documents at each `separator`; an empty one keeps the block whole.
@@ -169,6 +252,7 @@ fn invalid_rows(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Records>()?;
     module.add_class::<JsonlReader>()?;
+    module.add_class::<CsvReader>()?;
     module.add_function(wrap_pyfunction!(split_text, module)?)?;
     module.add_function(wrap_pyfunction!(invalid_rows, module)?)
 }

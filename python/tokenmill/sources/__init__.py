@@ -1,10 +1,22 @@
 """Bytes of any supported file to blocks of documents."""
 
 from tokenmill.sources.discover import discover
+from tokenmill.sources.memory import attached
 from tokenmill.sources.model import Block, InputFile, Range, Reject
 from tokenmill.sources.prefetch import prefetch
 from tokenmill.sources.ranges import ranges
 from tokenmill.sources.read import read_blocks
 from tokenmill.sources.settle import settle
 
-__all__ = ["Block", "InputFile", "Range", "Reject", "discover", "prefetch", "ranges", "read_blocks", "settle"]
+__all__ = [
+    "Block",
+    "InputFile",
+    "Range",
+    "Reject",
+    "attached",
+    "discover",
+    "prefetch",
+    "ranges",
+    "read_blocks",
+    "settle",
+]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.opening import open_raw
-from tokenmill.sources.tables import block_of
+from tokenmill.sources.tables import block_of, slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,12 +110,3 @@ def arrow_blocks(request: Request) -> Iterator[Block]:
             for piece in slices(batch, request.block_bytes):
                 yield block_of(piece, request, row)
                 row += piece.num_rows
-
-
-def slices(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces of about `block_bytes` each."""
-    if batch.num_rows == 0:
-        return
-    step = max(int(batch.num_rows * block_bytes / max(batch.nbytes, 1)), 1)
-    for at in range(0, batch.num_rows, step):
-        yield batch.slice(at, step)

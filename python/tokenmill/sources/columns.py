@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4
+_NUMBER_PATTERN = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 
 
 class Column(Protocol):
@@ -69,6 +70,41 @@ class JsonColumn:
     def labels(self) -> pa.LargeStringArray:
         """Strings and numbers as they stand in the file."""
         return self._only(_NUMBER, _STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvColumn:
+    """A delimited file has only characters: a number is what reads as one."""
+
+    kinds: NDArray[np.uint8]
+    values: pa.LargeStringArray
+
+    def _if(self, wanted: pa.BooleanArray) -> pa.LargeStringArray:
+        return pc.if_else(
+            pc.and_(wanted, pc.invert(self.is_null())), self.values, pa.scalar(None, pa.large_string())
+        )
+
+    def numbers(self) -> pa.Array:
+        """The fields that read as numbers, as float64."""
+        return self._if(pc.match_substring_regex(self.values, _NUMBER_PATTERN)).cast(pa.float64())
+
+    def strings(self) -> pa.Array:
+        """Every field that is not empty (an empty one counts when it is quoted)."""
+        return self._if(pa.array(np.ones(len(self.kinds), bool)))
+
+    def booleans(self) -> pa.Array:
+        """The fields that read true or false, in any case."""
+        lower = pc.utf8_lower(self.values)
+        known = pc.is_in(lower, pa.array(["true", "false"], pa.large_string()))
+        return pc.if_else(known, pc.equal(lower, "true"), pa.scalar(None, pa.bool_()))
+
+    def is_null(self) -> pa.BooleanArray:
+        """Where the field is empty without quotes."""
+        return pa.array(self.kinds == 0)
+
+    def labels(self) -> pa.LargeStringArray:
+        """The fields as they stand."""
+        return self.strings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tokenmill.sources.columns import Column
 
 Compression = Literal["gzip", "zstd", "bz2", "xz", "lz4"]
-RangeKind = Literal["file", "bytes", "groups", "batches"]
+RangeKind = Literal["file", "bytes", "groups", "batches", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class InputFile:
     @property
     def local(self) -> bool:
         """Whether `url` is a path of this machine."""
-        return "://" not in self.url
+        return "://" not in self.url and self.format != "memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from tokenmill.sources import columnar
+from tokenmill.sources import columnar, memory
 from tokenmill.sources.model import Range
 from tokenmill.sources.windows import overlaps_itself
 
@@ -26,12 +26,18 @@ def ranges(file: InputFile, unit_bytes: int) -> list[Range]:
         count = columnar.batch_count(file)
         if count is not None:
             return _grouped("batches", [file.size // max(count, 1)] * count, unit_bytes)
+    if file.format == memory.FORMAT and (rows := memory.row_count(file)) is not None:
+        return _equal("rows", rows, file.size, unit_bytes)
     if _cuttable(file) and file.size > unit_bytes:
-        # Equal parts rather than a small rest: the last unit is not done long before the others.
-        count = -(-file.size // unit_bytes)
-        edges = [file.size * at // count for at in range(count + 1)]
-        return [Range("bytes", start, stop, stop - start) for start, stop in pairwise(edges)]
+        return _equal("bytes", file.size, file.size, unit_bytes)
     return [Range("file", 0, file.size, file.size)]
+
+
+def _equal(kind: Literal["bytes", "rows"], length: int, size: int, unit_bytes: int) -> list[Range]:
+    """Equal parts rather than a small rest: the last unit is not done long before the others."""
+    count = max(min(-(-size // unit_bytes), length), 1)
+    edges = [length * at // count for at in range(count + 1)]
+    return [Range(kind, start, stop, size // count) for start, stop in pairwise(edges)]
 
 
 def _cuttable(file: InputFile) -> bool:
@@ -42,13 +48,13 @@ def _cuttable(file: InputFile) -> bool:
     return file.format == "jsonl" or (file.format == "txt" and file.txt_mode == "line")
 
 
-def _grouped(kind: str, sizes: list[int], unit_bytes: int) -> list[Range]:
+def _grouped(kind: Literal["groups", "batches"], sizes: list[int], unit_bytes: int) -> list[Range]:
     """Neighbours together until they reach `unit_bytes`: sizes 6, 6, 6 in units of 10 -> [0, 2), [2, 3)."""
     found: list[Range] = []
     start = total = 0
     for at, size in enumerate(sizes):
         total += size
         if total >= unit_bytes or at + 1 == len(sizes):
-            found.append(Range("groups" if kind == "groups" else "batches", start, at + 1, total))
+            found.append(Range(kind, start, at + 1, total))
             start, total = at + 1, 0
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.errors import InputError
-from tokenmill.sources import columnar, records
+from tokenmill.sources import columnar, memory, records, structured
 from tokenmill.sources.faults import FileFaultError, refused
 from tokenmill.sources.fields import Request, make_fields
 from tokenmill.sources.model import Block
@@ -20,8 +20,12 @@ DEFAULT_BLOCK_BYTES = 4 << 20
 _READERS = {
     "txt": records.txt_blocks,
     "jsonl": records.jsonl_blocks,
+    "json": structured.json_blocks,
+    "csv": structured.csv_blocks,
+    "tsv": structured.csv_blocks,
     "parquet": columnar.parquet_blocks,
     "arrow": columnar.arrow_blocks,
+    memory.FORMAT: memory.memory_blocks,
 }
 
 

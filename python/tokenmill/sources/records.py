@@ -19,8 +19,9 @@ from tokenmill.sources.windows import Cut, first_byte, windows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tokenmill.sources.columns import CsvColumn
     from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import InputFile, Range
+    from tokenmill.sources.model import InputFile
     from tokenmill.sources.windows import Window
 
 # A line number is found by counting from the file's start; beyond this it would cost more than it tells.
@@ -52,13 +53,17 @@ class TextReader:
 
 def jsonl_blocks(request: Request) -> Iterator[Block]:
     """Blocks of the JSON Lines that start in the range."""
-    reader = _core.JsonlReader(
+    yield from _blocks(request, json_reader(request), b"\n")
+
+
+def json_reader(request: Request) -> _core.JsonlReader:
+    """The core's reader for the fields that are asked for."""
+    return _core.JsonlReader(
         [part if isinstance(part, str) else list(part) for part in request.fields.text],
         [list(path) for path in request.fields.paths],
         limit=request.config.max_record_bytes,
         replace=request.config.on_error == "replace",
     )
-    yield from _blocks(request, reader, b"\n")
 
 
 def txt_blocks(request: Request) -> Iterator[Block]:
@@ -81,32 +86,52 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
     file, part, config = request.file, request.part, request.config
     stop = part.stop if part.kind == "bytes" else None
     cut = Cut(part.start, stop, delimiter, request.block_bytes, config.max_record_bytes)
-    places = _Places(file, part, lines=delimiter == b"\n")
+    places = Places(file, part.start, lines=delimiter == b"\n")
     rows = 0
     with closing(
         open_stream(open_raw(file), file, first_byte(part.start, delimiter), config.max_expansion)
     ) as stream:
         for window in windows(stream, cut):
-            read = _over_long if window.over_long else _read
-            block = read(request, reader, window, rows, places)
+            if window.over_long:
+                block = _over_long(window, rows, places)
+            else:
+                origin = Origin(places, rows, window.offset, len(window.data))
+                block = as_block(request, reader.read(window.data), origin, JsonColumn)
             rows += block.rows_read
             yield block
 
 
-def _read(request: Request, reader: Reader, window: Window, rows: int, places: _Places) -> Block:
-    records, fields = reader.read(window.data), request.fields
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where bytes came from: `size` of them at `offset`, `rows` records into the range."""
+
+    places: Places
+    rows: int
+    offset: int
+    size: int
+
+
+def as_block(
+    request: Request, records: _core.Records, origin: Origin, column: type[JsonColumn | CsvColumn]
+) -> Block:
+    """What the core read, as a block."""
     rejects = tuple(
-        Reject(reason, places.of(rows + row, window.offset + byte), sample.decode("utf-8", "replace"))
+        Reject(
+            reason,
+            origin.places.of(origin.rows + row, origin.offset + byte),
+            sample.decode("utf-8", "replace"),
+        )
         for reason, row, byte, sample in records.rejects
     )
-    columns = [JsonColumn(kinds, large_strings(data, ends)) for kinds, data, ends in records.columns]
+    fields = request.fields
+    columns = [column(kinds, large_strings(data, ends)) for kinds, data, ends in records.columns]
     ids = columns.pop(0).labels() if fields.id else None
     return Block(
         texts=large_strings(*records.texts),
-        rows=records.rows + rows,
+        rows=records.rows + origin.rows,
         ids=ids,
         columns=dict(zip(fields.columns, columns, strict=True)),
-        bytes_read=len(window.data),
+        bytes_read=origin.size,
         rows_read=records.rows_read,
         rejects=rejects,
         refused=dict(records.refused),
@@ -114,7 +139,7 @@ def _read(request: Request, reader: Reader, window: Window, rows: int, places: _
     )
 
 
-def _over_long(_request: Request, _reader: Reader, window: Window, rows: int, places: _Places) -> Block:
+def _over_long(window: Window, rows: int, places: Places) -> Block:
     sample = bytes(window.data[:60]).decode("utf-8", "replace")
     reject = Reject("over_long", places.of(rows, window.offset), sample)
     return Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
@@ -126,14 +151,17 @@ def large_strings(data: object, offsets: object) -> pa.LargeStringArray:
     return pa.LargeStringArray.from_buffers(ends.size // 8 - 1, ends, pa.py_buffer(data))
 
 
-class _Places:
-    """`file:line:byte` of a record; for a range inside of a file the lines before it are counted once."""
+class Places:
+    """`file:line:byte` of a record; for a range inside of a file the lines before it are counted once.
 
-    def __init__(self, file: InputFile, part: Range, *, lines: bool) -> None:
+    In a file that is not of lines, the number is that of the record.
+    """
+
+    def __init__(self, file: InputFile, start: int = 0, *, lines: bool = False) -> None:
         self._file = file
-        self._start = part.start
+        self._start = start
         self._lines = lines
-        self._before: int | None = 0 if part.start == 0 else None
+        self._before: int | None = 0 if start == 0 else None
 
     def of(self, row: int, byte: int) -> str:
         """`"corpus.jsonl:12:3456"`; the line is left out where counting it would read too much."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.sources import columnar
+from tokenmill.sources import columnar, memory
 from tokenmill.sources.columns import is_text
 from tokenmill.sources.fields import choose
+from tokenmill.sources.heads import DELIMITERS, csv_header, line_records, value_records
 from tokenmill.sources.identify import decoded_head
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tokenmill.config.schema import SourceConfig
     from tokenmill.sources.model import InputFile
 
-_SAMPLE_RECORDS = 100
-
 
 def settle(config: SourceConfig, files: Sequence[InputFile]) -> tuple[SourceConfig, list[str]]:
     """The config with its text field (or template) filled in, and lines that say what was chosen."""
@@ -28,7 +26,9 @@ def settle(config: SourceConfig, files: Sequence[InputFile]) -> tuple[SourceConf
         f"Text files: {line}" for line in sorted({_txt_words(file) for file in files if file.format == "txt"})
     ]
     chosen += [note for file in files for note in file.notes]
-    first = next((file for file in files if file.format != "txt" and file.size), None)
+    first = next(
+        (file for file in files if file.format != "txt" and (file.size or file.format == memory.FORMAT)), None
+    )
     if first is None or config.text_field or config.template:
         return config, chosen
     strings, everything = _columns(first, config)
@@ -37,6 +37,10 @@ def settle(config: SourceConfig, files: Sequence[InputFile]) -> tuple[SourceConf
         f"Text: field {field!r} (found in {first.url})" if field else f"Text: template {template!r}"
     )
     return config.model_copy(update={"text_field": field, "template": template}), chosen
+
+
+def _empty(file: InputFile) -> bool:
+    return file.size == 0 and file.format != memory.FORMAT
 
 
 def _formats(files: Sequence[InputFile]) -> str:
@@ -55,20 +59,19 @@ def _columns(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str
         return text_columns(columnar.parquet_schema(file))
     if file.format == "arrow":
         return text_columns(columnar.arrow_schema(file))
-    return _record_columns(_sample_records(decoded_head(file, config.max_expansion)))
+    if file.format == memory.FORMAT:
+        found = memory.sample(file)
+        return _record_columns({"text": item} if isinstance(item, str) else item for item in found)
+    head = decoded_head(file, config.max_expansion)
+    if file.format in DELIMITERS:
+        names = csv_header(head, DELIMITERS[file.format], file.url)[0]
+        return names, names
+    return _record_columns(line_records(head) if file.format == "jsonl" else value_records(head))
 
 
 def text_columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
     """Names of the columns of strings, and of all columns."""
     return [field.name for field in schema if is_text(field.type)], schema.names
-
-
-def _sample_records(head: bytes) -> Iterator[Any]:
-    for line in head.decode("utf-8-sig", "replace").split("\n")[:_SAMPLE_RECORDS]:
-        try:
-            yield json.loads(line)
-        except (ValueError, RecursionError):
-            continue
 
 
 def _record_columns(found: Iterator[Any]) -> tuple[list[str], list[str]]:

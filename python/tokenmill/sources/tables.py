@@ -15,6 +15,8 @@ from tokenmill.sources.columns import ArrowColumn, is_text
 from tokenmill.sources.model import Block, Reject
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tokenmill.sources.fields import Fields, Request
@@ -56,6 +58,15 @@ def block_of(batch: pa.RecordBatch, request: Request, first_row: int) -> Block:
         refused=dict(Counter(reason for _, _, reason in faults)),
         replaced=replaced,
     )
+
+
+def slices(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """A batch in pieces of about `block_bytes` each."""
+    if batch.num_rows == 0:
+        return
+    step = max(int(batch.num_rows * block_bytes / max(batch.nbytes, 1)), 1)
+    for at in range(0, batch.num_rows, step):
+        yield batch.slice(at, step)
 
 
 def _faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 class Stream(Protocol):
@@ -45,7 +45,7 @@ class Cut:
     max_record: int
 
 
-class _Buffer:
+class Buffer:
     """Bytes `[offset, offset + fill)` of the file; larger than a block for a long record only."""
 
     def __init__(self, stream: Stream, offset: int, capacity: int) -> None:
@@ -100,8 +100,8 @@ def first_byte(start: int, delimiter: bytes) -> int:
 def windows(stream: Stream, cut: Cut) -> Iterator[Window]:
     """The records of `cut`; `stream` begins at `first_byte(cut.start, cut.delimiter)`."""
     delimiter, stop = cut.delimiter, cut.stop
-    block_bytes = max(cut.block_bytes, 2 * len(delimiter), len(_BOM))
-    buffer = _Buffer(stream, first_byte(cut.start, delimiter), block_bytes)
+    block_bytes = max(cut.block_bytes, 2 * len(delimiter), len(BOM))
+    buffer = Buffer(stream, first_byte(cut.start, delimiter), block_bytes)
     if not _find_start(buffer, cut):
         return
     target = block_bytes
@@ -124,18 +124,18 @@ def windows(stream: Stream, cut: Cut) -> Iterator[Window]:
         target = max(block_bytes, buffer.fill)
 
 
-def _find_start(buffer: _Buffer, cut: Cut) -> bool:
+def _find_start(buffer: Buffer, cut: Cut) -> bool:
     """Drop what belongs to the range before, or the byte order mark; False if no record is left."""
     if cut.start == 0:
-        buffer.read(len(_BOM))
-        if buffer.data.startswith(_BOM):
-            buffer.drop(len(_BOM))
+        buffer.read(len(BOM))
+        if buffer.data.startswith(BOM):
+            buffer.drop(len(BOM))
         return True
     _skip_record(buffer, cut.delimiter)
     return not (buffer.ended and not buffer.fill)
 
 
-def _skip_record(buffer: _Buffer, delimiter: bytes) -> None:
+def _skip_record(buffer: Buffer, delimiter: bytes) -> None:
     """Drop everything up to and with the next delimiter, keeping at most a block in memory."""
     while (at := buffer.find(delimiter)) < 0:
         if buffer.ended:
@@ -146,7 +146,7 @@ def _skip_record(buffer: _Buffer, delimiter: bytes) -> None:
     buffer.drop(at + len(delimiter))
 
 
-def _end_of_records(buffer: _Buffer, stop: int | None, delimiter: bytes) -> int:
+def _end_of_records(buffer: Buffer, stop: int | None, delimiter: bytes) -> int:
     """Where the last whole record that starts before `stop` ends; 0 if it is not in the buffer."""
     width = len(delimiter)
     if not width:

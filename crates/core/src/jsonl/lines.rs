@@ -30,7 +30,7 @@ pub fn read(block: &[u8], fields: &Fields) -> Batch {
 }
 
 /// Reads one record that stands at `start` of its block (an element of a JSON array).
-pub fn read_record(batch: &mut Batch, fields: &Fields, bytes: &[u8], start: usize) {
+pub(super) fn read_record(batch: &mut Batch, fields: &Fields, bytes: &[u8], start: usize) {
     let mut values = vec![Value::MISSING; fields.paths.len()];
     let row = batch.rows_read;
     batch.rows_read += 1;

@@ -3,10 +3,12 @@
 //! A line is validated as strictly as Python's `json` does it, but values are only skipped over; the
 //! spans of the fields asked for are remembered, and their strings unescaped into one flat buffer.
 
+mod elements;
 mod fields;
 mod lines;
 mod parse;
 mod strings;
 
+pub use elements::{read_elements, Elements, State};
 pub use fields::{Fields, Part};
-pub use lines::{read, read_record};
+pub use lines::read;

@@ -2,8 +2,10 @@
 //! reasons for which a record is refused) and the formats that are too small for a folder.
 
 mod batch;
+mod csv;
 mod text;
 
 pub use batch::{Batch, Column, Kind, Policy, Reason, Reject, Strings, MAX_REJECTS};
+pub use csv::{read_rows, CsvPart, CsvSpec};
 pub use text::{bad_rows, split};
 pub(crate) use text::{count_repairs, fault};

@@ -1,0 +1,109 @@
+"""What the first bytes of a structured file tell: a header, or a few records to choose fields from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+SAMPLE_RECORDS = 100
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+
+def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
+    r"""Names of the fields and the length of the row that has them: `b"a,b\n1,2"` -> `(["a", "b"], 4)`."""
+    end = -1
+    while (end := head.find(b"\n", end + 1)) >= 0 and head.count(b'"', 0, end) % 2:
+        continue
+    row = head if end < 0 else head[: end + 1]
+    try:
+        names = next(csv.reader(io.StringIO(row.decode("utf-8-sig"), newline=""), delimiter=delimiter), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{url}:1: the first row must name the fields, but cannot be read: {error}"
+        ) from error
+    return names, len(row)
+
+
+def line_records(head: bytes) -> Iterator[Any]:
+    """The first values of JSON Lines, bad lines left out."""
+    for line in head.decode("utf-8-sig", "replace").split("\n")[:SAMPLE_RECORDS]:
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def value_records(head: bytes) -> Iterator[dict[str, Any]]:
+    """The first records of one JSON value, as far as `head` has them whole."""
+    text = head.decode("utf-8-sig", "ignore")
+    start = _skip(text, 0)
+    if text.startswith("[", start):
+        yield from (record for record in _array(text, start) if isinstance(record, dict))
+        return
+    top = {}
+    for name, value in _members(text, start):
+        if isinstance(value, dict):
+            yield value
+        elif isinstance(value, list):
+            yield from (record for record in value if isinstance(record, dict))
+        else:
+            top[name] = value
+    if any(isinstance(value, str) for value in top.values()):
+        yield top
+
+
+def is_single_record(head: bytes, roots: Sequence[str]) -> bool:
+    """Whether the value is itself a record: an object in which a wanted field is a string."""
+    text = head.decode("utf-8-sig", "ignore")
+    members = _members(text, _skip(text, 0))
+    return any(name in roots and isinstance(value, str) for name, value in members)
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _array(text: str, at: int) -> Iterator[Any]:
+    """Elements of the array at `at`, until the head ends or breaks."""
+    at = _skip(text, at + 1)
+    try:
+        for _ in range(SAMPLE_RECORDS):
+            value, at = _DECODER.raw_decode(text, at)
+            yield value
+            at = _skip(text, at)
+            if not text.startswith(",", at):
+                return
+            at = _skip(text, at + 1)
+    except (ValueError, RecursionError):
+        return
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str, Any]]:
+    """Members of the object at `at`; an array that the head cuts off is given as far as it goes."""
+    if not text.startswith("{", at):
+        return
+    while True:
+        at = _skip(text, at + 1)
+        try:
+            name, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            if text.startswith("[", at):
+                yield name, list(_array(text, at))
+            return
+        yield name, value
+        at = _skip(text, end)
+        if not text.startswith(",", at):
+            return

@@ -1,0 +1,157 @@
+"""JSON values and delimited rows: formats whose records only a parser can find the end of."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tokenmill import _core
+from tokenmill.errors import InputError
+from tokenmill.sources.columns import CsvColumn, JsonColumn
+from tokenmill.sources.compression import open_stream
+from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.heads import DELIMITERS, csv_header, is_single_record
+from tokenmill.sources.identify import decoded_head
+from tokenmill.sources.opening import open_raw
+from tokenmill.sources.records import Origin, Places, as_block, json_reader
+from tokenmill.sources.windows import BOM, Buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.sources.fields import Request
+    from tokenmill.sources.model import Block
+
+_END = 4  # the core's state behind a JSON value
+
+
+class _Parser(Protocol):
+    """Takes bytes that start between two records; gives whole records and how many bytes they took."""
+
+    @property
+    def column(self) -> type[CsvColumn | JsonColumn]:
+        """How columns of this format answer."""
+
+    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
+        """Read what is whole; `last` says that nothing follows."""
+
+    def fault(self) -> str | None:
+        """What is wrong with the rest of the file, after the last call."""
+
+
+def csv_blocks(request: Request) -> Iterator[Block]:
+    """Blocks of the rows of a delimited file; the first row names the fields."""
+    head = decoded_head(request.file, request.config.max_expansion)
+    delimiter = DELIMITERS[request.file.format]
+    names, width = csv_header(head, delimiter, request.file.url)
+    if names:
+        yield from _blocks(request, _Rows(_csv_reader(request, names, delimiter)), skip=width)
+
+
+def _csv_reader(request: Request, names: list[str], delimiter: str) -> _core.CsvReader:
+    def number(path: tuple[str, ...]) -> int:
+        name = ".".join(path)
+        if names.count(name) != 1:
+            problem = "has no field" if name not in names else "has more than one field"
+            raise InputError(
+                f"{request.file.url}: the first row {problem} {name!r}; it has {', '.join(names)}"
+            )
+        return names.index(name)
+
+    return _core.CsvReader(
+        [part if isinstance(part, str) else number(part) for part in request.fields.text],
+        [number(path) for path in request.fields.paths],
+        delimiter=ord(delimiter),
+        width=len(names),
+        limit=request.config.max_record_bytes,
+        replace=request.config.on_error == "replace",
+    )
+
+
+@dataclass(slots=True)
+class _Rows:
+    reader: _core.CsvReader
+    column: type[CsvColumn] = CsvColumn
+
+    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
+        return self.reader.read(data, last=last)
+
+    def fault(self) -> str | None:
+        return None
+
+
+def json_blocks(request: Request) -> Iterator[Block]:
+    """Blocks of the records in one JSON value: an array, an object of records, or one record."""
+    head = decoded_head(request.file, request.config.max_expansion)
+    skip = len(BOM) if head.startswith(BOM) else 0
+    reader = json_reader(request)
+    if is_single_record(head, request.fields.roots):
+        yield from _blocks(request, _OneRecord(reader), skip=skip)
+    elif head.strip():
+        yield from _blocks(request, _Elements(reader), skip=skip)
+
+
+@dataclass(slots=True)
+class _Elements:
+    reader: _core.JsonlReader
+    column: type[JsonColumn] = JsonColumn
+    state: int = 0
+    broken: bool = False
+    last: bool = False
+
+    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
+        records, used, self.state, self.broken = self.reader.read_elements(data, self.state, last=last)
+        self.last = last
+        return records, used
+
+    def fault(self) -> str | None:
+        if self.broken:
+            return "the JSON value is broken here, and nothing behind it can be told apart"
+        return "the JSON value does not end" if self.last and self.state != _END else None
+
+
+@dataclass(slots=True)
+class _OneRecord:
+    reader: _core.JsonlReader
+    column: type[JsonColumn] = JsonColumn
+
+    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
+        whole = b"[" + bytes(data) + b"]" if last else b""
+        return self.reader.read_elements(whole, 0, last=False)[0], len(data) if last else 0
+
+    def fault(self) -> str | None:
+        return None
+
+
+def _blocks(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
+    """Feed the parser windows that hold at least one whole record each."""
+    file, config, rows = request.file, request.config, 0
+    places = Places(file)
+    with closing(open_stream(open_raw(file), file, 0, config.max_expansion)) as stream:
+        buffer = Buffer(stream, 0, request.block_bytes)
+        buffer.read(skip)
+        buffer.drop(skip)
+        target = request.block_bytes
+        while not (buffer.ended and not buffer.fill):
+            buffer.read(target)
+            records, used = parser(memoryview(buffer.data)[: buffer.fill], last=buffer.ended)
+            if not (used or buffer.ended or parser.fault()):
+                target = _larger(buffer, request)
+                continue
+            block = as_block(request, records, Origin(places, rows, buffer.offset, used), parser.column)
+            rows += block.rows_read
+            yield block
+            if fault := parser.fault():
+                reason = "truncated" if buffer.ended and used == buffer.fill else "damaged"
+                raise FileFaultError(reason, places.of(rows, buffer.offset + used), fault)
+            buffer.drop(used)
+            target = max(request.block_bytes, buffer.fill + 1)
+
+
+def _larger(buffer: Buffer, request: Request) -> int:
+    limit = request.config.max_record_bytes
+    if buffer.fill > limit:
+        place = f"{request.file.url}::{buffer.offset}"
+        raise FileFaultError("over_long", place, f"no record ends within {limit} bytes")
+    return min(2 * buffer.fill, limit + 1)
