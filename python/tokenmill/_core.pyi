@@ -236,3 +236,5 @@ class Codec:
 
 def ids_to_lists(ids: NDArray[Any], offsets: NDArray[np.int64]) -> list[list[int]]:
     """One list of ints for each document of a flat array."""
+def pattern_steps(pattern: str) -> list[tuple[str, str, str, bool]]:
+    """A name or regex as (kind, pattern, behavior, flag) steps, in Hugging Face's names."""
