@@ -9,13 +9,15 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill.dataset.durable import digest, publish_bytes, publish_json
 from tokenmill.errors import ResumeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FOLDER = ".training"
 _JOB, _STEPS, _COUNTS = "job.json", "steps.npy", "counts.parquet"
@@ -49,8 +51,8 @@ class Checkpoint:
         differ = [name for name in names if digest(found.get(name)) != digest(self._job.get(name))]
         if differ:
             raise ResumeError(
-                f"{self.folder} belongs to another training: {', '.join(differ)} differ; run without --resume to "
-                "start anew, or name another output"
+                f"{self.folder} belongs to another training: {', '.join(differ)} differ; run without "
+                "--resume to start anew, or name another output"
             )
 
     def open(self) -> None:

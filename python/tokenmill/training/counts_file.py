@@ -92,7 +92,9 @@ def parse_spec(spec: str | Path | tuple[str | Path, float]) -> tuple[Path, float
         except ValueError:
             path, weight = Path(str(spec)), 1.0
     if not 0 < weight < float("inf"):
-        raise ConfigError(f"the weight of {path} is {weight}; expected a positive number, as in a.parquet:2.0")
+        raise ConfigError(
+            f"the weight of {path} is {weight}; expected a positive number, as in a.parquet:2.0"
+        )
     return path, weight
 
 
@@ -133,8 +135,8 @@ def _check(about: dict[str, Any], options: TrainOptions, path: Path) -> None:
     steps = [tuple(step) for step in about["steps"]]
     if steps != _core.pattern_steps(options.pattern):
         raise ConfigError(
-            f"{path} was counted with the pattern {about['pattern']!r}, not {options.pattern!r}; count again, or "
-            f"train with --pattern {about['pattern']!r}"
+            f"{path} was counted with the pattern {about['pattern']!r}, not {options.pattern!r}; count "
+            f"again, or train with --pattern {about['pattern']!r}"
         )
     if set(about["special_tokens"]) != set(options.special_tokens):
         raise ConfigError(
@@ -145,12 +147,12 @@ def _check(about: dict[str, Any], options: TrainOptions, path: Path) -> None:
 
 def weighted(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """`count * weight`, rounded to the nearest whole number, halves up; an integer weight is exact."""
-    numbers = counts.to_numpy(zero_copy_only=False)
+    numbers: np.ndarray[Any, np.dtype[np.uint64]] = counts.to_numpy(zero_copy_only=False)
     if weight == 1:
         return np.ascontiguousarray(numbers)
     largest = int(numbers.max()) if len(numbers) else 0
     if largest * weight >= 2**63:
         raise ConfigError(f"a count of {largest} times the weight {weight} passes 2^63; use a smaller weight")
     if weight.is_integer():
-        return numbers * np.uint64(weight)
-    return np.floor(numbers * weight + 0.5).astype(np.uint64)
+        return np.multiply(numbers, np.uint64(weight), dtype=np.uint64)
+    return np.asarray(np.floor(numbers * weight + 0.5), np.uint64)

@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
     from tokenmill.training.checkpoint import Checkpoint
     from tokenmill.training.counting import Counted
@@ -34,7 +34,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class MergeState:
-    """What a progress callback sees: `MergeState(merges=1200, wanted=31744, memory=…, last_count=…)`."""
+    """What a progress callback sees: `MergeState(merges=1200, wanted=31744, memory=…, seconds=…)`."""
 
     merges: int
     wanted: int

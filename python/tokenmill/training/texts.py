@@ -48,8 +48,14 @@ def _text_column(names: list[str]) -> str:
 
 
 def _as_large(chunk: pa.Array) -> pa.LargeStringArray:
-    if not (pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type) or chunk.type == pa.string_view()):
-        raise InputError(f"an Arrow array of {chunk.type}; expected strings: pass the column that holds the text")
+    if not (
+        pa.types.is_string(chunk.type)
+        or pa.types.is_large_string(chunk.type)
+        or chunk.type == pa.string_view()
+    ):
+        raise InputError(
+            f"an Arrow array of {chunk.type}; expected strings: pass the column that holds the text"
+        )
     return chunk.drop_null().cast(pa.large_string())
 
 

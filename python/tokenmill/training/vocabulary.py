@@ -1,4 +1,7 @@
-"""Merges to a tokenizer: special tokens first, then the bytes, then the merged tokens, as HF's trainer numbers."""
+"""Merges to a tokenizer.
+
+Ids are those of HF's trainer: special tokens first, then the bytes, then one id a merged token.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,116 @@
+"""Stanford CS336, assignment 1: `train_bpe` and `Tokenizer` with the signatures of its handout.
+
+Pairs with equal counts are decided by the greatest pair of byte strings, as the assignment asks.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import InputError
+from tokenmill.tokenizer.alphabet import bytes_of
+from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
+from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
+from tokenmill.training.direct import merges_of
+from tokenmill.training.inputs import corpus_of
+from tokenmill.training.options import TrainOptions
+from tokenmill.training.pattern import pre_tokenizer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from os import PathLike
+
+Merges = list[tuple[bytes, bytes]]
+
+
+def train_bpe(
+    input_path: str | PathLike[str],
+    vocab_size: int,
+    special_tokens: Sequence[str],
+    *,
+    threads: int | None = None,
+    **_ignored: Any,
+) -> tuple[dict[int, bytes], Merges]:
+    """`train_bpe("corpus.txt", 500, ["<|endoftext|>"])` -> `(vocab, merges)`.
+
+    The vocabulary has the special tokens first, then the 256 bytes, then one token a merge.
+    """
+    from tokenmill.hardware.machine import measure
+
+    options = TrainOptions(vocab_size, special_tokens=tuple(special_tokens), tie_break="lexicographic")
+    corpus = corpus_of(input_path, {"format": "txt", "txt_mode": "file"})
+    texts = (text.as_py() for block in corpus.blocks() for text in block)
+    merged = merges_of(texts, options, threads=threads or measure().cores.usable)
+    first = len(options.special_tokens)
+    vocab = {i: token.encode() for i, token in enumerate(options.special_tokens)}
+    vocab |= {first + i: token for i, token in enumerate(merged.tokens)}
+    return vocab, [(merged.tokens[left], merged.tokens[right]) for left, right in merged.merges]
+
+
+class Tokenizer:
+    """Encodes with a vocabulary and merges as `train_bpe` gives them."""
+
+    def __init__(
+        self, vocab: dict[int, bytes], merges: Merges, special_tokens: Sequence[str] | None = None
+    ) -> None:
+        """Special tokens that the vocabulary lacks are added to it."""
+        special = list(special_tokens or ())
+        vocab = dict(vocab)
+        known = {token: token_id for token_id, token in vocab.items()}
+        for token in special:
+            if token.encode() not in known:
+                known[token.encode()] = max(vocab, default=-1) + 1
+                vocab[known[token.encode()]] = token.encode()
+        self.vocab, self.merges, self.special_tokens = vocab, list(merges), special
+        self._engine = Engine(_recipe(vocab, known, self.merges, special))
+
+    @classmethod
+    def from_files(
+        cls,
+        vocab_filepath: str | PathLike[str],
+        merges_filepath: str | PathLike[str],
+        special_tokens: Sequence[str] | None = None,
+    ) -> Tokenizer:
+        """From GPT-2's `vocab.json` and `merges.txt`."""
+        raw = json.loads(Path(vocab_filepath).read_text(encoding="utf-8"))
+        vocab = {token_id: _bytes(token) for token, token_id in raw.items()}
+        lines = Path(merges_filepath).read_text(encoding="utf-8").split("\n")
+        pairs = [line.split(" ") for line in lines if line.strip() and not line.startswith("#version")]
+        return cls(vocab, [(_bytes(left), _bytes(right)) for left, right in pairs], special_tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Text to ids; special tokens in it become theirs."""
+        return self._engine.encode(text)
+
+    def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
+        """The ids of all parts together, one at a time, in bounded memory."""
+        return self._engine.encode_iterable(iterable)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids to text; bytes that are no UTF-8 become U+FFFD."""
+        return self._engine.decode(ids)
+
+
+def _bytes(token: str) -> bytes:
+    found = bytes_of(token)
+    return token.encode() if found is None else found
+
+
+def _recipe(vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, special: list[str]) -> Recipe:
+    try:
+        pairs = tuple((known[left], known[right]) for left, right in merges)
+    except KeyError as error:
+        raise InputError(f"the merges name {error.args[0]!r}, which is not in the vocabulary") from error
+    reserved = {token.encode() for token in special}
+    tokens = tuple(
+        None if vocab.get(i) in reserved else vocab.get(i) for i in range(max(vocab, default=-1) + 1)
+    )
+    return Recipe(
+        source="cs336",
+        format="hf",
+        model=Model("bytes", tokens, merges=pairs),
+        added=tuple(AddedToken(token, known[token.encode()]) for token in special),
+        pre_tokenizer=pre_tokenizer_of("gpt2"),
+    )

@@ -1,0 +1,202 @@
+"""minbpe's classes on this engine: `BasicTokenizer`, `RegexTokenizer`, `OptimizedRegexTokenizer`.
+
+Ids are minbpe's: the 256 bytes in order, then one id a merge. Between pairs of equal counts minbpe takes
+whichever its dictionary met first; here the lowest pair of ids wins, so that a training can be repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from tokenmill.errors import ConfigError, InputError
+from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
+from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
+from tokenmill.training.direct import merges_of
+from tokenmill.training.options import TrainOptions
+from tokenmill.training.pattern import pre_tokenizer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from tokenmill.training.merging import Merged, MergeState
+
+GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+GPT4_SPLIT_PATTERN = (
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*"""
+    r"""|\s*[\r\n]|\s+(?!\S)|\s+"""
+)
+# The whole text is one piece, line ends included.
+_EVERYTHING = r"(?s:.+)"
+
+AllowedSpecial = Literal["all", "none", "none_raise"] | set[str]
+logger = logging.getLogger("tokenmill.train")
+
+
+class RegexTokenizer:
+    """Byte-level BPE that never merges across the matches of a pattern."""
+
+    def __init__(self, pattern: str | None = None) -> None:
+        self.pattern = GPT4_SPLIT_PATTERN if pattern is None else pattern
+        self.merges: dict[tuple[int, int], int] = {}
+        self.vocab: dict[int, bytes] = {i: bytes([i]) for i in range(256)}
+        self.special_tokens: dict[str, int] = {}
+        self.inverse_special_tokens: dict[int, str] = {}
+        self._engine: Engine | None = None
+
+    def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Learn `vocab_size - 256` merges from a text or several."""
+        options = TrainOptions(vocab_size, self._scan_pattern(), **self._filters())
+        texts = [text] if isinstance(text, str) else text
+        tell = _tell if verbose else None
+        merged = merges_of(iter(texts), options, threads=self._threads(), tell=tell)
+        self._take(merged)
+        if verbose:
+            for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):
+                new = self.merges[pair]
+                logger.info(
+                    "merge %d/%d: %s -> %d (%r) had %d occurrences",
+                    rank + 1, len(self.merges), pair, new, self.vocab[new], count,
+                )  # fmt: skip
+
+    def register_special_tokens(self, special_tokens: dict[str, int]) -> None:
+        """`{"<|endoftext|>": 100257}`: strings that become one id."""
+        taken = set(self.vocab) & set(special_tokens.values())
+        if taken:
+            raise ConfigError(
+                f"special token ids {sorted(taken)} belong to the vocabulary; give them free ids"
+            )
+        self.special_tokens = dict(special_tokens)
+        self.inverse_special_tokens = {token_id: token for token, token_id in special_tokens.items()}
+        self._engine = None
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """Ids of a text in which special tokens mean nothing."""
+        return self._built().encode(text, special="text")
+
+    def encode(self, text: str, allowed_special: AllowedSpecial = "none_raise") -> list[int]:
+        """Ids of a text; `allowed_special` says which special tokens it may hold."""
+        if allowed_special == "none":
+            return self.encode_ordinary(text)
+        if allowed_special == "none_raise":
+            return self._built().encode(text, special="forbid")
+        if allowed_special == "all":
+            return self._built().encode(text, special="parse")
+        if isinstance(allowed_special, set):
+            some = {token: i for token, i in self.special_tokens.items() if token in allowed_special}
+            return Engine(self._recipe(some)).encode(text, special="parse")
+        raise ConfigError(
+            f"allowed_special={allowed_special!r}; expected 'all', 'none', 'none_raise' or a set"
+        )
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids to text."""
+        return self._built().decode(ids)
+
+    def save(self, file_prefix: str) -> None:
+        """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to look at."""
+        from tokenmill.tokenizer.saving import save
+
+        save(self._recipe(self.special_tokens), f"{file_prefix}.model", "minbpe")
+
+    def load(self, model_file: str) -> None:
+        """Read a `.model` file."""
+        lines = Path(model_file).read_text(encoding="utf-8").splitlines()
+        if not lines or lines[0] != "minbpe v1":
+            raise InputError(f"{model_file} is no minbpe model: its first line is not 'minbpe v1'")
+        self.pattern = lines[1]
+        count = int(lines[2])
+        special = [line.rsplit(" ", 1) for line in lines[3 : 3 + count]]
+        pairs = [tuple(map(int, line.split())) for line in lines[3 + count :] if line]
+        self.merges = {(left, right): 256 + rank for rank, (left, right) in enumerate(pairs)}
+        self.vocab = {i: bytes([i]) for i in range(256)}
+        for (left, right), token_id in self.merges.items():
+            self.vocab[token_id] = self.vocab[left] + self.vocab[right]
+        self._engine = None
+        self.register_special_tokens({token: int(token_id) for token, token_id in special})
+
+    def _scan_pattern(self) -> str:
+        return self.pattern or _EVERYTHING
+
+    def _filters(self) -> dict[str, Any]:
+        return {}
+
+    def _threads(self) -> int:
+        from tokenmill.hardware.machine import measure
+
+        return measure().cores.usable
+
+    def _take(self, merged: Merged) -> None:
+        """Renumber to minbpe's ids; a second split of a known token has no id of its own there."""
+        ids = {token: token[0] for token in merged.tokens[:256]}
+        self.merges, self.vocab = {}, {i: bytes([i]) for i in range(256)}
+        for left, right in merged.merges:
+            a, b = merged.tokens[left], merged.tokens[right]
+            new = ids.setdefault(a + b, len(self.vocab))
+            self.vocab[new] = a + b
+            self.merges[ids[a], ids[b]] = new
+        self._engine = None
+
+    def _built(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(self._recipe(self.special_tokens))
+        return self._engine
+
+    def _recipe(self, special: dict[str, int]) -> Recipe:
+        tokens = tuple(self.vocab[i] for i in range(len(self.vocab)))
+        return Recipe(
+            source="minbpe",
+            format="minbpe",
+            model=Model("bytes", tokens, merges=tuple(self.merges)),
+            added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
+            pre_tokenizer=pre_tokenizer_of(self._scan_pattern()),
+        )
+
+
+class BasicTokenizer(RegexTokenizer):
+    """Byte-level BPE over the text as one piece, without a pattern."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+
+class OptimizedRegexTokenizer(RegexTokenizer):
+    """`RegexTokenizer` with the settings of a popular fast variant, as a context manager.
+
+    `max_workers` is the number of counting threads and `min_freq_threshold` leaves rarer pieces out, which
+    changes the result. `batch_size` and `use_batching` are taken and change nothing: blocks are always used.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        batch_size: int = 1000,
+        min_freq_threshold: int = 1,
+        use_batching: bool = True,  # noqa: FBT001, FBT002 - the familiar signature
+        pattern: str | None = None,
+    ) -> None:
+        super().__init__(pattern)
+        self.max_workers = max_workers
+        self.batch_size = batch_size
+        self.min_freq_threshold = min_freq_threshold
+        self.use_batching = use_batching
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is held open; the block is for those who are used to it."""
+
+    def _filters(self) -> dict[str, Any]:
+        return {"min_piece_frequency": self.min_freq_threshold}
+
+    def _threads(self) -> int:
+        return self.max_workers or super()._threads()
+
+
+def _tell(state: MergeState) -> None:
+    logger.info("%d of %d merges, %.1f MB held", state.merges, state.wanted, state.memory / 1e6)

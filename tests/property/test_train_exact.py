@@ -1,0 +1,85 @@
+"""Merges equal a recount at every step, whatever the threads, blocks, budget or interruption."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from tokenmill import _core
+from tokenmill.training.checkpoint import Checkpoint
+from tokenmill.training.counting import Counting
+from tokenmill.training.direct import merges_of
+from tokenmill.training.merging import merge
+from tokenmill.training.options import TrainOptions
+
+TEXT = st.text(st.sampled_from("aaab  c'st12,\n한국中文é"), max_size=60)
+TEXTS = st.lists(TEXT, max_size=12)
+TIES = ["huggingface", "lexicographic"]
+
+
+def pairs(merged):
+    return [(merged.tokens[left], merged.tokens[right]) for left, right in merged.merges]
+
+
+@pytest.mark.parametrize("tie_break", TIES)
+@given(texts=TEXTS, extra=st.integers(0, 40), least=st.integers(0, 3), longest=st.none() | st.integers(1, 6))
+def test_merges_equal_a_recount_at_every_step(tie_break, texts, extra, least, longest):
+    options = TrainOptions(256 + extra, min_frequency=least, max_token_length=longest, tie_break=tie_break)
+    merged = merges_of(iter(texts), options)
+    expected = reference.train(reference.pieces_of(texts), 256 + extra, tie_break, least, longest)
+    assert pairs(merged) == expected
+
+
+@given(
+    texts=TEXTS,
+    threads=st.integers(1, 3),
+    block=st.integers(1, 5),
+    budget=st.sampled_from([1, 200_000, 1 << 30]),
+)
+def test_threads_blocks_and_budget_change_nothing(tmp_path_factory, texts, threads, block, budget):
+    folder = tmp_path_factory.mktemp("spill")
+    options = TrainOptions(300, special_tokens=("<|end|>", "c'"))
+    counting = Counting(options, threads=threads, memory_budget=budget, spill_dir=str(folder))
+    for start in range(0, len(texts), block):
+        counting.add_texts(pa.array(texts[start : start + block], pa.large_string()))
+    counted = counting.finish()
+    assert not list(folder.iterdir()) or counted.spilled_bytes
+    merged = merge(counted, options, checkpoint=Checkpoint(None))
+    expected = reference.train(reference.pieces_of(texts, options.special_tokens), 298)
+    assert pairs(merged) == expected
+    assert not list(folder.iterdir())
+
+
+@given(texts=TEXTS, cut=st.integers(0, 30))
+def test_a_resumed_run_ends_alike(texts, cut):
+    options = TrainOptions(290)
+
+    def merger():
+        counting = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
+        counting.add_texts(pa.array(texts, pa.large_string()))
+        return _core.PairMerger(counting.finish().counts, 290, 0, 1, 2**32 - 1, lexicographic=False)
+
+    whole, first, second = merger(), merger(), merger()
+    whole.advance(1000)
+    first.advance(cut)
+    second.replay(first.steps())
+    second.advance(1000)
+    assert np.array_equal(whole.merges(), second.merges())
+    assert np.array_equal(whole.counts(), second.counts())
+
+
+@given(texts=TEXTS, least=st.integers(2, 4))
+def test_rare_pieces_are_left_out_before_merging(texts, least):
+    merged = merges_of(iter(texts), TrainOptions(280, min_piece_frequency=least))
+    kept = {piece: count for piece, count in reference.pieces_of(texts).items() if count >= least}
+    assert pairs(merged) == reference.train(kept, 280)
+
+
+def test_merges_of_real_prose_equal_the_reference():
+    text = (reference.__doc__ + reference.train.__doc__ + "def train(pieces):\n    return pieces\n") * 3
+    texts = [text, "하나 둘 셋 하나 둘", "一二三一二 三", "-" * 37, " " * 61 + "x"]
+    for tie_break in TIES:
+        merged = merges_of(iter(texts), TrainOptions(420, tie_break=tie_break), threads=2)
+        assert pairs(merged) == reference.train(reference.pieces_of(texts), 420, tie_break)
