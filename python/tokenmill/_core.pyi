@@ -22,6 +22,7 @@ __all__ = [
     "hash_texts",
     "ids_to_lists",
     "invalid_rows",
+    "pattern_steps",
     "split_text",
 ]
 
@@ -236,5 +237,6 @@ class Codec:
 
 def ids_to_lists(ids: NDArray[Any], offsets: NDArray[np.int64]) -> list[list[int]]:
     """One list of ints for each document of a flat array."""
+
 def pattern_steps(pattern: str) -> list[tuple[str, str, str, bool]]:
     """A name or regex as (kind, pattern, behavior, flag) steps, in Hugging Face's names."""

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tokenmill.errors import ConfigError, InputError
+from tokenmill.tokenizer.minbpe import load_file
 from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
 from tokenmill.training.direct import merges_of
 from tokenmill.training.options import TrainOptions
-from tokenmill.training.pattern import pre_tokenizer_of
+from tokenmill.training.pattern import byte_level, pre_tokenizer_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,19 +104,14 @@ class RegexTokenizer:
 
     def load(self, model_file: str) -> None:
         """Read a `.model` file."""
-        lines = Path(model_file).read_text(encoding="utf-8").splitlines()
-        if not lines or lines[0] != "minbpe v1":
-            raise InputError(f"{model_file} is no minbpe model: its first line is not 'minbpe v1'")
-        self.pattern = lines[1]
-        count = int(lines[2])
-        special = [line.rsplit(" ", 1) for line in lines[3 : 3 + count]]
-        pairs = [tuple(map(int, line.split())) for line in lines[3 + count :] if line]
-        self.merges = {(left, right): 256 + rank for rank, (left, right) in enumerate(pairs)}
-        self.vocab = {i: bytes([i]) for i in range(256)}
-        for (left, right), token_id in self.merges.items():
-            self.vocab[token_id] = self.vocab[left] + self.vocab[right]
-        self._engine = None
-        self.register_special_tokens({token: int(token_id) for token, token_id in special})
+        recipe = load_file(Path(model_file), None, None)
+        if recipe.model is None or recipe.model.merges is None:
+            raise InputError(f"{model_file} holds no merges")
+        with Path(model_file).open(encoding="utf-8") as file:
+            self.pattern = [next(file), next(file)][1].rstrip("\n")
+        self.vocab = {i: token for i, token in enumerate(recipe.model.tokens) if token is not None}
+        self.merges = {pair: 256 + rank for rank, pair in enumerate(recipe.model.merges)}
+        self.register_special_tokens({token.content: token.id for token in recipe.added})
 
     def _scan_pattern(self) -> str:
         return self.pattern or _EVERYTHING
@@ -151,7 +147,7 @@ class RegexTokenizer:
             format="minbpe",
             model=Model("bytes", tokens, merges=tuple(self.merges)),
             added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
-            pre_tokenizer=pre_tokenizer_of(self._scan_pattern()),
+            pre_tokenizer=pre_tokenizer_of(self.pattern) if self.pattern else byte_level(use_regex=False),
         )
 
 

@@ -154,5 +154,5 @@ def weighted(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[
     if largest * weight >= 2**63:
         raise ConfigError(f"a count of {largest} times the weight {weight} passes 2^63; use a smaller weight")
     if weight.is_integer():
-        return np.multiply(numbers, np.uint64(weight), dtype=np.uint64)
+        return np.asarray(numbers * np.uint64(weight), np.uint64)
     return np.asarray(np.floor(numbers * weight + 0.5), np.uint64)
