@@ -1,0 +1,83 @@
+"""`tokenmill doctor`: every check in one list, each with what was found, what it means and what fixes it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tokenmill.hardware.machine import Machine, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Status = Literal["ok", "warning", "problem"]
+ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
+
+
+class Check(BaseModel):
+    """One line: ok, warning or problem."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="what was looked at, e.g. cores")
+    status: Status
+    found: str = Field(description="what is there")
+    meaning: str = Field(description="what that means for a job")
+    fix: str | None = Field(default=None, description="a command or a change that mends it")
+
+
+class Report(BaseModel):
+    """All checks, and the worst status among them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    status: Status
+    checks: tuple[Check, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 when there is a problem."""
+        return int(self.status == "problem")
+
+
+def examine(
+    tokenizer: str | None = None,
+    data: tuple[str, ...] = (),
+    output: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+    machine: Machine | None = None,
+) -> Report:
+    """Look at this machine and, where given, at a tokenizer, its data and the place of the output."""
+    from tokenmill.insight import doctor_disk, doctor_machine, doctor_setup, doctor_tokenizer
+
+    machine = machine or measure(environ)
+    place = Path(output) if output is not None and "://" not in output else Path.cwd()
+    parts: list[tuple[str, Callable[[], Iterable[Check]]]] = [
+        ("tokenizer", lambda: doctor_tokenizer.checks(tokenizer, data)),
+        ("machine", lambda: doctor_machine.checks(machine)),
+        ("output", lambda: doctor_disk.checks(place, data, given=output is not None)),
+        ("set-up", lambda: doctor_setup.checks(machine, environ, [tokenizer, output, *data])),
+    ]
+    checks = tuple(check for name, part in parts for check in _guarded(name, part))
+    worst: Status = max((check.status for check in checks), key=ORDER.index, default="ok")
+    return Report(status=worst, checks=checks)
+
+
+def _guarded(name: str, part: Callable[[], Iterable[Check]]) -> list[Check]:
+    """A doctor who falls ill says so, and goes on with the next part."""
+    try:
+        return list(part())
+    except OSError as error:
+        return [
+            Check(
+                name=name,
+                status="problem",
+                found=f"{type(error).__name__}: {error}",
+                meaning="this part could not be looked at",
+                fix="check the path and its permissions",
+            )
+        ]

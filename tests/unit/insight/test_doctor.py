@@ -1,0 +1,163 @@
+"""The doctor tells a good set-up from a bad one, and its JSON keeps to its schema."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from tokenmill.cli.doctor import command
+from tokenmill.hardware.cpu import Cores
+from tokenmill.hardware.disk import DiskSpeed
+from tokenmill.hardware.machine import Machine
+from tokenmill.hardware.memory import GB, Memory
+from tokenmill.insight import doctor_disk, doctor_machine, doctor_setup
+from tokenmill.insight.doctor import Report, examine
+
+GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free on this host"))
+
+
+def by_name(report):
+    return {check.name: check for check in report.checks}
+
+
+@pytest.fixture(autouse=True)
+def fast_disk(monkeypatch):
+    """The real probe has its own test; here the disk of a shared machine must not decide."""
+    monkeypatch.setattr(doctor_disk.disk, "probe", lambda _: DiskSpeed(500e6, 900e6, 0.001))
+
+
+def test_a_good_set_up_has_no_problem(tmp_path):
+    report = examine(output=str(tmp_path / "out"), environ={}, machine=GOOD)
+    assert report.exit_code == 0
+    assert {check.name for check in report.checks} == {
+        "cores",
+        "memory",
+        "cpu features",
+        "open files",
+        "shared memory",
+        "free space",
+        "disk",
+        "locks",
+        "leftovers",
+        "environment",
+        "versions",
+    }
+    assert all(check.meaning and check.found for check in report.checks)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_line_that_is_not_ok_says_what_fixes_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 1000)
+    bad = Machine(
+        Cores(2, 64, 64, 2.0, 1, "64 on this host, 2 by cgroup quota"), Memory(GB // 10, GB, GB, "left")
+    )
+    environ = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "9", "TOKENMILL_NUMPROC": "3"}
+    report = examine(output=str(tmp_path), environ=environ, machine=bad)
+    found = by_name(report)
+    assert report.exit_code == 1
+    assert found["free space"].status == "problem"
+    assert found["memory"].status == "problem"
+    assert found["cores"].status == "warning"
+    assert any("unset TOKENIZERS_PARALLELISM" in (check.fix or "") for check in report.checks)
+    assert all(check.fix for check in report.checks if check.status != "ok")
+
+
+def test_a_variable_that_cannot_be_read(tmp_path):
+    report = examine(output=str(tmp_path), environ={"DATASET_NUM_PROC": "many"}, machine=GOOD)
+    assert by_name(report)["environment"].status == "problem"
+
+
+def test_missing_extras_are_named():
+    missing = list(doctor_setup.extras(["s3://bucket/data", "local.jsonl"], find=lambda _: None))
+    assert [check.status for check in missing] == ["problem"]
+    assert missing[0].fix == "pip install 'tokenmill[s3]'"
+    assert list(doctor_setup.extras(["s3://bucket/data"], find=lambda name: name)) == []
+
+
+def test_an_output_that_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor_disk.os, "access", lambda *_: False)
+    report = examine(output=str(tmp_path / "out"), environ={}, machine=GOOD)
+    assert by_name(report)["output"].status == "problem"
+
+
+def test_free_space_against_the_estimate(tmp_path, monkeypatch):
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n' * 1000)
+    needed = doctor_disk.estimate((str(tmp_path / "a.jsonl"),))
+    assert 14_000 < needed < 20_000
+    monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 2 * GB)
+    assert doctor_disk.free_space(tmp_path, GB).status == "ok"
+    assert doctor_disk.free_space(tmp_path, 3 * GB).status == "problem"
+    assert doctor_disk.estimate(("nowhere/*.jsonl",)) is None
+
+
+def test_slow_disks_and_missing_locks_are_warnings(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor_disk.disk, "probe", lambda _: DiskSpeed(20e6, 30e6, 0.05))
+    monkeypatch.setattr(doctor_disk.disk, "locks_work", lambda _: False)
+    found = by_name(examine(output=str(tmp_path), environ={}, machine=GOOD))
+    assert found["disk"].status == "warning"
+    assert found["locks"].status == "warning"
+
+
+def test_leftovers_of_dead_runs(tmp_path):
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    dead, host = int(gone.stdout), socket.gethostname()
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").write_bytes(b"1234")
+    (tmp_path / f".tmp-{host}-{os.getpid()}-ab12-y.bin").write_bytes(b"1")
+    (tmp_path / "progress.json").write_text(json.dumps({"state": "running", "pid": dead, "host": host}))
+    check = doctor_disk.leftovers(tmp_path)
+    assert check.status == "warning"
+    assert check.found == f"1 unfinished files (4 B), a run of process {dead} that died"
+    (tmp_path / "progress.json").write_text(
+        json.dumps({"state": "running", "pid": os.getpid(), "host": host})
+    )
+    (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").unlink()
+    assert doctor_disk.leftovers(tmp_path).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        (doctor_machine.open_files(256), "warning"),
+        (doctor_machine.open_files(-1), "ok"),
+        (doctor_machine.shared(1000), "warning"),
+        (doctor_machine.cpu_features(()), "warning"),
+        (doctor_machine.cpu_features(("avx2",)), "ok"),
+    ],
+)
+def test_limits_of_the_machine(check, status):
+    assert check.status == status
+
+
+def test_a_tokenizer_that_cannot_be_found(tmp_path):
+    report = examine(tokenizer=str(tmp_path / "nothing"), output=str(tmp_path), environ={}, machine=GOOD)
+    assert by_name(report)["tokenizer"].status == "problem"
+    assert report.exit_code == 1
+
+
+def test_json_keeps_to_its_schema(tmp_path):
+    run = CliRunner()
+    schema = json.loads(run.invoke(command, ["--schema"]).stdout)
+    good = run.invoke(command, ["--output", str(tmp_path), "--json"])
+    bad = run.invoke(command, ["--output", str(tmp_path), "--tokenizer", str(tmp_path / "none"), "--json"])
+    for result in (good, bad):
+        jsonschema.validate(json.loads(result.stdout), schema)
+        assert Report.model_validate_json(result.stdout).exit_code == result.exit_code
+    assert bad.exit_code == 1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"version": 1, "status": "fine", "checks": []}, schema)
+
+
+def test_words_for_people(tmp_path):
+    told = CliRunner().invoke(command, ["--output", str(tmp_path), "--tokenizer", str(tmp_path / "none")])
+    assert told.exit_code == 1
+    assert "problem  tokenizer" in told.stdout
+    assert "fix: check the path" in told.stdout
+    assert told.stdout.rstrip().endswith(("problem", "problems"))
