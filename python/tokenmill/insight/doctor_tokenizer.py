@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from tokenmill.errors import MissingExtraError, TokenmillError
@@ -20,9 +19,7 @@ SAMPLES = (
     "안녕하세요. 토크나이저를 검증합니다! 你好世界。こんにちは、カタカナ ー。",
     "naïve café — Ελληνικά, Русский, العربية, हिन्दी, ไทย 🙂👩‍💻 x²",
 )
-DOCUMENTS = 200
 TRAIN = "tokenmill train INPUT --vocab-size 32000 --output DIR"
-BLOCK = 1 << 20
 
 
 def checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Check]:
@@ -71,7 +68,7 @@ def parity(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
     """The same ids from native and from Hugging Face, on the user's documents where they are given."""
     from tokenmill.tokenizer.parity import check_parity
 
-    own = list(sample(data))
+    own = sample(data)
     verdict = check_parity(tokenizer, own or SAMPLES)
     if verdict.skipped:
         return Check(
@@ -94,18 +91,17 @@ def parity(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
     )
 
 
-def sample(data: tuple[str, ...]) -> Iterator[str]:
+def sample(data: tuple[str, ...]) -> list[str]:
     """The first documents of the inputs; nothing when they cannot be read, which other checks tell."""
     if not data:
-        return
+        return []
     from tokenmill.config.schema import SourceConfig
-    from tokenmill.sources import discover, ranges, read_blocks, settle
+    from tokenmill.pipeline.sample import sample_documents
+    from tokenmill.sources import discover, settle
 
     try:
-        files = discover(SourceConfig(inputs=data, on_error="skip"))
-        source, _ = settle(SourceConfig(inputs=data, on_error="skip"), files)
-        part = next(iter(ranges(files[0], BLOCK)))
-        blocks = read_blocks(files[0], part, source, block_bytes=BLOCK)
-        yield from islice((text.as_py() for block in blocks for text in block.texts), DOCUMENTS)
-    except (TokenmillError, StopIteration, IndexError):
-        return
+        files = discover(SourceConfig(inputs=data))
+        source, _ = settle(SourceConfig(inputs=data), files)
+        return sample_documents(files, source)
+    except TokenmillError:
+        return []

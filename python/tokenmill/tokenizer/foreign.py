@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tokenmill.tokenizer.backend import Special
 
+# Where an object does not say how many ids it has; the largest that any vocabulary of ours may have.
+UNKNOWN_LIMIT = 1 << 24
 # Encoded once for the fingerprint: letters, digits, spaces, three scripts and an emoji.
 PROBE = "Hello, world!  It's 2026 and\tcode_like(x) == 10;\n안녕하세요 你好世界 こんにちは 🙂"
 
@@ -102,26 +104,34 @@ class Foreign:
         return tuple(str(token) for token in getattr(self.tokenizer, "all_special_tokens", None) or ())
 
     @property
-    def vocab_size(self) -> int | None:
-        """Ids are below this, as far as the object tells."""
-        for ask in (
-            lambda: len(self.tokenizer),
-            lambda: self.tokenizer.vocab_size,
-            lambda: self.tokenizer.n_vocab,
-        ):
+    def vocabulary(self) -> dict[str, int]:
+        """Every token and its id, or nothing where the object does not tell."""
+        ask = getattr(self.tokenizer, "get_vocab", None)
+        return dict(ask()) if callable(ask) else {}
+
+    @property
+    def id_limit(self) -> int:
+        """Ids are below this: from the vocabulary, else from the size that the object gives itself."""
+        limit = 1 + max(self.vocabulary.values(), default=-1)
+        for ask in (len, lambda it: it.vocab_size, lambda it: it.n_vocab):
             try:
-                return int(ask())
+                limit = max(limit, int(ask(self.tokenizer)))
             except (TypeError, AttributeError, ValueError):
                 continue
-        return None
+        return limit or UNKNOWN_LIMIT
+
+    def token(self, token_id: int) -> str | None:
+        """The string of one id, or None where the object does not tell."""
+        ask = getattr(self.tokenizer, "convert_ids_to_tokens", None)
+        found = ask(token_id) if callable(ask) else None
+        return found if isinstance(found, str) else None
 
     def fingerprint(self) -> str:
         """A hash that changes when the ids would: the class, the vocabulary if told, and a probe's ids."""
         kind = type(self.tokenizer)
-        vocabulary: dict[str, int] = getattr(self.tokenizer, "get_vocab", dict)()
         facts = [
             f"{kind.__module__}.{kind.__qualname__}",
-            sorted(vocabulary.items()),
+            sorted(self.vocabulary.items()),
             self.special_tokens,
             self.encode_many([PROBE], "text", template=True),
         ]

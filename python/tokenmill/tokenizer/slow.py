@@ -42,8 +42,8 @@ class SlowBackend:
     def __init__(self, tokenizer: Any, num_proc: int | None = None) -> None:
         self.foreign = Foreign(tokenizer)
         self.num_proc = num_proc or measure().slow_processes
-        size = self.foreign.vocab_size
-        self.dtype: Any = np.uint16 if size is not None and size <= 1 << 16 else np.uint32
+        self.id_limit = self.foreign.id_limit
+        self._dtype = np.uint16 if self.id_limit <= 1 << 16 else np.uint32
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._seen = 0
@@ -86,6 +86,14 @@ class SlowBackend:
         with self._lock:
             return self.foreign.decode(ids, skip_special=skip_special)
 
+    def token(self, token_id: int) -> str | None:
+        """The string of one id, or None where the tokenizer does not tell."""
+        return self.foreign.token(token_id)
+
+    def id_of(self, token: str) -> int | None:
+        """The id of one string, or None."""
+        return self.foreign.vocabulary.get(token)
+
     def worker_pids(self) -> list[int]:
         """The worker processes that run now."""
         return self._workers.pids() if self._workers else []
@@ -125,10 +133,13 @@ class SlowBackend:
     def _joined(self, parts: list[Any]) -> tuple[Any, NDArray[np.int64]]:
         lengths = np.concatenate([np.zeros(1, np.int64), *(lengths for _, lengths in parts)])
         ids = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in parts)])
-        if self.dtype is np.uint16 and len(ids) and int(ids.max()) >= 1 << 16:
-            # The object told a smaller vocabulary than it has (added tokens): widen, never wrap around.
-            self.dtype = np.uint32
-        return ids.astype(self.dtype, copy=False), np.cumsum(lengths)
+        if len(ids) and int(ids.max()) >= self.id_limit:
+            # The width of the files was chosen by the limit: a larger id would be cut, so it is an error.
+            raise TokenizerError(
+                f"the tokenizer gave the id {int(ids.max())} although it says that ids are below "
+                f"{self.id_limit}; correct its vocab_size (or __len__, get_vocab)"
+            )
+        return ids.astype(self._dtype, copy=False), np.cumsum(lengths)
 
 
 class EncodeJob:

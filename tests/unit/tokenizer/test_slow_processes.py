@@ -168,6 +168,12 @@ def test_dialects_of_foreign_tokenizers():
         Foreign(Callable()).decode([1], skip_special=False)
 
 
+def test_an_id_beyond_what_the_tokenizer_says_is_an_error(backend):
+    liar = SimpleNamespace(encode=lambda text: [len(text)], vocab_size=3)
+    with pytest.raises(TokenizerError, match="gave the id 5 although it says that ids are below 3"):
+        backend(liar).encode_batch(["abcde"], "text", template=False, threads=1)
+
+
 def test_special_tokens_of_a_python_tokenizer():
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.ByT5Tokenizer()

@@ -1,0 +1,63 @@
+"""The last look before a job's clock starts: parity on its own documents, a warm-up, sizes, and words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tokenmill.console import lines
+from tokenmill.hardware.batch import batch_size
+from tokenmill.hardware.machine import measure
+from tokenmill.pipeline.sample import sample_documents
+from tokenmill.tokenizer.parity import check_parity
+
+if TYPE_CHECKING:
+    from tokenmill.jobs.preparation import Preparation
+    from tokenmill.pipeline.job import Job
+
+WARM_UP_DOCUMENTS = 64
+
+
+def made_ready(preparation: Preparation) -> Preparation:
+    """The same job with the engine that may be trusted with it; says how it will run."""
+    job = preparation.job
+    sample = sample_documents(preparation.inputs, job.config.source)
+    job = checked(job, sample, preparation.threads)
+    warm_up(job, sample, preparation.threads)
+    tell(job, sample, preparation)
+    return replace(preparation, job=job)
+
+
+def checked(job: Job, sample: list[str], threads: int) -> Job:
+    """Native stays native if it agrees with Hugging Face on the sample; otherwise the job goes on without."""
+    settings = job.config.tokenizer
+    if not settings.parity_check or not sample or not hasattr(job.encoder, "with_strategy"):
+        return job
+    verdict = check_parity(job.encoder, sample, special=settings.special, threads=threads)
+    return replace(job, encoder=verdict.tokenizer) if verdict.difference else job
+
+
+def warm_up(job: Job, sample: list[str], threads: int) -> None:
+    """One batch that is not timed, so that caches and processes exist when the clock starts."""
+    if sample:
+        lines.warming_up()
+        job.encoder.encode_batch(
+            sample[:WARM_UP_DOCUMENTS], special=job.config.tokenizer.special, threads=threads
+        )
+        lines.warmed_up()
+
+
+def tell(job: Job, sample: list[str], preparation: Preparation) -> None:
+    """The lines that users look for before the first document is done."""
+    execution, packing = job.config.execution, job.config.packing
+    strategy = getattr(job.encoder, "strategy", None)
+    name = strategy.name if strategy is not None else "native"
+    average = sum(len(text.encode()) for text in sample) / len(sample) if sample else None
+    machine = measure()
+    processes = execution.num_proc or machine.slow_processes
+    size = execution.batch_size or batch_size(average, preparation.memory_budget, preparation.threads)
+    lines.performance_configuration(name, size, threads=preparation.threads, num_proc=processes)
+    lines.memory_mode(machine.memory)
+    lines.packing(packing.mode, packing.context_length, packing.overlap)
+    workers, kind = (processes, "processes") if name == "slow" else (preparation.threads, "threads")
+    lines.split_start(job.config.source.split or "train", workers=workers, kind=kind)
