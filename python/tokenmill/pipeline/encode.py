@@ -12,6 +12,7 @@ from tokenmill.dataset.account import Account
 from tokenmill.dataset.provenance import Origins
 from tokenmill.packing.packer import frame_documents, select_documents
 from tokenmill.pipeline.filters import text_buffers, token_filters
+from tokenmill.pipeline.short_memory import encode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,8 +107,8 @@ def _encode(
     job: Job, control: Control, texts: Any, account: Account
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
     """Framed ids of the documents that pass the token filters, their offsets, and which they are."""
-    batch = job.encoder.encode_batch(texts, special=job.config.tokenizer.special, threads=control.threads)
-    ids, offsets = batch.ids, batch.offsets
+    special = job.config.tokenizer.special
+    ids, offsets = encode_batch(job.encoder, texts, special=special, threads=control.threads)
     account.tokens_encoded += len(ids)
     limits = job.config.filter
     kept = np.ones(len(texts), dtype=bool)
