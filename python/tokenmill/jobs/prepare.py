@@ -15,6 +15,7 @@ from tokenmill.errors import ConfigError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
+from tokenmill.jobs.readiness import made_ready
 from tokenmill.pipeline.job import make_job
 from tokenmill.sources import discover, settle
 
@@ -109,7 +110,12 @@ def load_tokenizer(config: Any, tokenizer: Any = None) -> Any:
         raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    return Tokenizer.load(source, pattern=settings.pattern, strategy=settings.strategy)
+    return Tokenizer.load(
+        source,
+        pattern=settings.pattern,
+        strategy=settings.strategy,
+        num_proc=config.execution.num_proc,
+    )
 
 
 def _choices(job: Any) -> list[str]:
@@ -157,7 +163,7 @@ class Outcome:
 
 
 def _led(preparation: Preparation) -> Dataset:
-    preparation.lead()
+    made_ready(preparation).lead()
     return open_dataset(preparation.job.root)
 
 

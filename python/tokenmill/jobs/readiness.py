@@ -10,6 +10,7 @@ from tokenmill.hardware.batch import batch_size
 from tokenmill.hardware.machine import measure
 from tokenmill.pipeline.sample import sample_documents
 from tokenmill.tokenizer.parity import check_parity
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from tokenmill.jobs.preparation import Preparation
@@ -31,7 +32,7 @@ def made_ready(preparation: Preparation) -> Preparation:
 def checked(job: Job, sample: list[str], threads: int) -> Job:
     """Native stays native if it agrees with Hugging Face on the sample; otherwise the job goes on without."""
     settings = job.config.tokenizer
-    if not settings.parity_check or not sample or not hasattr(job.encoder, "with_strategy"):
+    if not settings.parity_check or not sample or not isinstance(job.encoder, Tokenizer):
         return job
     verdict = check_parity(job.encoder, sample, special=settings.special, threads=threads)
     return replace(job, encoder=verdict.tokenizer) if verdict.difference else job

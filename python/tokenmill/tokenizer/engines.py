@@ -10,20 +10,21 @@ from tokenmill.tokenizer.fast import FastBackend
 from tokenmill.tokenizer.hf_json import walk
 from tokenmill.tokenizer.native import NativeBackend
 from tokenmill.tokenizer.native_steps import UnsupportedError
+from tokenmill.tokenizer.slow import HfInPython, SlowBackend
 
 if TYPE_CHECKING:
     from tokenmill.tokenizer.backend import Backend, StrategyName
     from tokenmill.tokenizer.recipe import Recipe
 
 
-def build(recipe: Recipe, wanted: StrategyName | Literal["auto"]) -> tuple[Backend, Strategy]:
+def build(
+    recipe: Recipe, wanted: StrategyName | Literal["auto"], num_proc: int | None = None
+) -> tuple[Backend, Strategy]:
     """The engine for a recipe: `native` where the core proves it, else `fast`, unless the caller chooses."""
     if wanted not in {"auto", "native", "fast", "slow"}:
         raise TokenizerError(f"strategy={wanted!r}; expected auto, native, fast or slow")
-    if wanted == "slow":
-        raise TokenizerError(
-            f"{recipe.source}: strategy 'slow' is for Python tokenizers; pass the transformers object itself"
-        )
+    if recipe.python is not None or wanted == "slow":
+        return _slow(recipe, wanted, num_proc)
     if wanted == "fast":
         return _fast(recipe), Strategy("fast", "asked for")
     try:
@@ -38,6 +39,20 @@ def build(recipe: Recipe, wanted: StrategyName | Literal["auto"]) -> tuple[Backe
         raise TokenizerError(f"{recipe.source}: {error}") from error
     kind = "byte-level" if recipe.model and recipe.model.kind == "bytes" else "SentencePiece-style"
     return backend, Strategy("native", f"{kind} BPE, scanner {backend.family}")
+
+
+def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Backend, Strategy]:
+    """Worker processes: the only engine of a Python tokenizer, and possible for any other."""
+    if recipe.python is None:
+        return SlowBackend(HfInPython(_fast(recipe)), num_proc), Strategy("slow", "asked for")
+    kind = type(recipe.python).__name__
+    if wanted not in {"auto", "slow"}:
+        raise TokenizerError(
+            f"{recipe.source}: a Python tokenizer ({kind}) cannot run as {wanted!r}; use strategy='auto'"
+        )
+    told = getattr(recipe.python, "is_fast", None)
+    reason = f"{kind} has no is_fast" if told is None else f"{kind}.is_fast is {told}"
+    return SlowBackend(recipe.python, num_proc), Strategy("slow", reason)
 
 
 def _fast(recipe: Recipe) -> FastBackend:

@@ -20,6 +20,9 @@ def recipe_of(
     source: Any, *, pattern: str | None = None, special_tokens: Mapping[str, int] | None = None
 ) -> Recipe:
     """The recipe of a path, a name, a hub id or an object."""
+    source = getattr(source, "recipe", source)
+    if isinstance(source, (str, Path)) and _only_python(Path(source)):
+        source = objects.from_directory(Path(source))
     if isinstance(source, Recipe):
         return with_specials(source, special_tokens)
     if not isinstance(source, (str, Path)):
@@ -38,6 +41,13 @@ def recipe_of(
         f"{name}: no such file or directory; expected a tokenizer.json (or its directory), a .tiktoken, "
         f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
         f"{', '.join(patterns.ENCODINGS)}"
+    )
+
+
+def _only_python(path: Path) -> bool:
+    """A saved transformers tokenizer with none of the files that we read: its own class must load it."""
+    return (path / "tokenizer_config.json").is_file() and not any(
+        (path / name).is_file() for name in _IN_DIRECTORY
     )
 
 

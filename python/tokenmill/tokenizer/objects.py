@@ -5,11 +5,15 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.errors import TokenizerError
+from tokenmill.errors import MissingExtraError, TokenizerError
 from tokenmill.tokenizer import hf_json, tiktoken
+from tokenmill.tokenizer.foreign import is_foreign
+from tokenmill.tokenizer.recipe import AddedToken, Recipe
 
 if TYPE_CHECKING:
-    from tokenmill.tokenizer.recipe import Json, Recipe
+    from pathlib import Path
+
+    from tokenmill.tokenizer.recipe import Json
 
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
@@ -22,18 +26,41 @@ def recipe_of(source: Any) -> Recipe:
     inner = getattr(source, "backend_tokenizer", None)
     if inner is None and hasattr(source, "to_str") and hasattr(source, "get_vocab"):
         inner = source
+    name = str(getattr(source, "name_or_path", "") or kind)
+    if inner is None and is_foreign(source):
+        return Recipe(name, "python", None, _specials(source), config=_config(source), python=source)
     if inner is None:
         raise TokenizerError(
-            f"a {kind} is no tokenizer that tokenmill can read; expected a path, a "
-            "tokenizers.Tokenizer, a fast "
-            "transformers tokenizer or a tiktoken.Encoding"
+            f"a {kind} is no tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, a "
+            "transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
         )
-    name = str(getattr(source, "name_or_path", "") or kind)
     data = hf_json.parse_json(inner.to_str(), name)
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
         return hf_json.from_json(data, name, _config(source))
+
+
+def from_directory(path: Path) -> Recipe:
+    """The recipe of a directory that only transformers can read."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError.of("transformers", "hf", f"{path}: this tokenizer") from error
+    try:
+        return recipe_of(AutoTokenizer.from_pretrained(str(path)))
+    except TokenizerError:
+        raise
+    except Exception as error:
+        raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error
+
+
+def _specials(source: Any) -> tuple[AddedToken, ...]:
+    """The special tokens of a Python tokenizer, where it tells their ids."""
+    ask = getattr(source, "convert_tokens_to_ids", None)
+    names = getattr(source, "all_special_tokens", None) or ()
+    ids = {str(name): ask(str(name)) for name in names} if callable(ask) else {}
+    return tuple(AddedToken(name, token_id) for name, token_id in ids.items() if isinstance(token_id, int))
 
 
 def _config(source: Any) -> Json:

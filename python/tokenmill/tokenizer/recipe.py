@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.foreign import Foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,9 +83,13 @@ class Recipe:
     hf: Json | None = None
     # tokenizer_config.json and special_tokens_map.json, as they were.
     config: Json = field(default_factory=dict)
+    # A tokenizer that only Python can ask: an object with `encode` or `__call__`, for the `slow` strategy.
+    python: Any = None
 
     def fingerprint(self) -> str:
         """A hash of everything that decides ids; names, paths and the decoder do not."""
+        if self.python is not None:
+            return Foreign(self.python).fingerprint()
         digest = hashlib.blake2b(digest_size=16)
         digest.update(b"tokenmill-tokenizer-1")
         model = self.model

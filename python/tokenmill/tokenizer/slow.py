@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.tokenizer.backend import Ids, Special
+    from tokenmill.tokenizer.fast import FastBackend
 
     Offsets = tuple[list[int], list[tuple[int, int]]]
 
@@ -38,6 +39,8 @@ CHUNKS_PER_WORKER = 4
 
 class SlowBackend:
     """Encodes with `tokenizer` (any object that `Foreign` understands) in `num_proc` processes."""
+
+    family = "python"
 
     def __init__(self, tokenizer: Any, num_proc: int | None = None) -> None:
         self.foreign = Foreign(tokenizer)
@@ -86,13 +89,18 @@ class SlowBackend:
         with self._lock:
             return self.foreign.decode(ids, skip_special=skip_special)
 
-    def token(self, token_id: int) -> str | None:
-        """The string of one id, or None where the tokenizer does not tell."""
-        return self.foreign.token(token_id)
+    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
+        """How many ids each text has."""
+        return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
 
-    def id_of(self, token: str) -> int | None:
+    def token_bytes(self, token_id: int) -> bytes | None:
+        """The string of one id in UTF-8, or None where the tokenizer does not tell."""
+        token = self.foreign.token(token_id)
+        return None if token is None else token.encode()
+
+    def id_of(self, token: bytes) -> int | None:
         """The id of one string, or None."""
-        return self.foreign.vocabulary.get(token)
+        return self.foreign.vocabulary.get(token.decode("utf-8", "replace"))
 
     def worker_pids(self) -> list[int]:
         """The worker processes that run now."""
@@ -140,6 +148,27 @@ class SlowBackend:
                 f"{self.id_limit}; correct its vocab_size (or __len__, get_vocab)"
             )
         return ids.astype(self._dtype, copy=False), np.cumsum(lengths)
+
+
+class HfInPython:
+    """Any Hugging Face tokenizer as an object that is asked from Python, one text at a time."""
+
+    is_fast = False
+
+    def __init__(self, fast: FastBackend) -> None:
+        self._fast = fast
+        self.vocab_size = fast.id_limit
+
+    def encode(
+        self, text: str, *, add_special_tokens: bool = False, split_special_tokens: bool = True
+    ) -> list[int]:
+        """The ids of one text."""
+        special: Special = "text" if split_special_tokens else "parse"
+        return self._fast.encode(text, special, template=add_special_tokens)
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> bytes:
+        """The bytes of the ids."""
+        return self._fast.decode(ids, skip_special=skip_special_tokens)
 
 
 class EncodeJob:

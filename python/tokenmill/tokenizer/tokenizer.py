@@ -29,16 +29,23 @@ class Tokenizer:
     'hello'
     """
 
-    __slots__ = ("_backend", "_fingerprint", "_recipe", "_strategy")
+    __slots__ = ("_backend", "_fingerprint", "_num_proc", "_recipe", "_strategy")
 
     _backend: Backend
     _fingerprint: str | None
+    _num_proc: int | None
     _recipe: Recipe
     _strategy: Strategy
 
-    def __init__(self, recipe: Recipe, strategy: StrategyName | Literal["auto"] = "auto") -> None:
-        backend, chosen = engines.build(recipe, strategy)
+    def __init__(
+        self,
+        recipe: Recipe,
+        strategy: StrategyName | Literal["auto"] = "auto",
+        num_proc: int | None = None,
+    ) -> None:
+        backend, chosen = engines.build(recipe, strategy, num_proc)
         self._set(recipe, backend, chosen)
+        object.__setattr__(self, "_num_proc", num_proc)
 
     def _set(self, recipe: Recipe, backend: Backend, strategy: Strategy) -> None:
         for name, value in (("_recipe", recipe), ("_backend", backend), ("_strategy", strategy)):
@@ -49,7 +56,7 @@ class Tokenizer:
         raise AttributeError(f"a Tokenizer is immutable; cannot set {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._recipe, self._strategy.name)
+        return type(self), (self._recipe, self._strategy.name, self._num_proc)
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.source!r}, {self.vocab_size} tokens, {self.strategy})"
@@ -62,19 +69,21 @@ class Tokenizer:
         pattern: str | None = None,
         special_tokens: Mapping[str, int] | None = None,
         strategy: StrategyName | Literal["auto"] = "auto",
+        num_proc: int | None = None,
     ) -> Tokenizer:
         """From a file, a directory, a known encoding's name, a hub id, or a transformers/tokenizers object.
 
         `pattern` is the split pattern (a regex or a family name such as "cl100k") where the file has none;
-        `special_tokens` maps strings to ids and adds to what the file has.
+        `special_tokens` maps strings to ids and adds to what the file has. `num_proc` is the number of worker
+        processes of a Python tokenizer; an object with `encode` or `__call__` is one.
         """
         from tokenmill.tokenizer.loading import recipe_of
 
-        return cls(recipe_of(source, pattern=pattern, special_tokens=special_tokens), strategy)
+        return cls(recipe_of(source, pattern=pattern, special_tokens=special_tokens), strategy, num_proc)
 
     def with_strategy(self, strategy: StrategyName | Literal["auto"]) -> Tokenizer:
         """The same tokenizer on another engine, e.g. to compare `native` with `fast`."""
-        return type(self)(self._recipe, strategy)
+        return type(self)(self._recipe, strategy, self._num_proc)
 
     # What it is
 
