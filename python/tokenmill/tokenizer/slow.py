@@ -84,10 +84,10 @@ class SlowBackend:
             "a slow tokenizer does not tell which characters a token covers; use a fast version of it"
         )
 
-    def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         """The bytes that the tokenizer's own decoding gives."""
         with self._lock:
-            return self.foreign.decode(ids, skip_special=skip_special)
+            return self.foreign.decode([int(token) for token in ids], skip_special=skip_special)
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""
