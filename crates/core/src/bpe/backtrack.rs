@@ -39,11 +39,11 @@ pub(crate) fn encode(tables: &Tables, trie: &Trie, piece: &[u8], out: &mut Vec<u
                 return false;
             }
             guess = out.pop().unwrap_or(NONE);
-            at -= trie.lens[guess as usize] as usize;
+            at -= tables.len_of(guess);
             guess = trie.shorter[guess as usize];
             continue;
         }
-        let end = at + trie.lens[guess as usize] as usize;
+        let end = at + tables.len_of(guess);
         let apart = || {
             out[first..]
                 .last()
@@ -65,7 +65,7 @@ pub(crate) fn encode(tables: &Tables, trie: &Trie, piece: &[u8], out: &mut Vec<u
 /// Merges are undone from the last one back. At each step, two parts meet at the boundary; had they a
 /// product that ranks before the merge undone last, they would have merged first.
 #[inline]
-fn stay_apart(tables: &Tables, mut left: u32, mut right: u32) -> bool {
+pub(crate) fn stay_apart(tables: &Tables, mut left: u32, mut right: u32) -> bool {
     let mut undone = NONE;
     loop {
         if tables.pairs.get(left, right) < undone {

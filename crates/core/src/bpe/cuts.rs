@@ -45,7 +45,7 @@ impl Cuts {
     pub(crate) fn new(tables: &Tables) -> Option<Self> {
         let crossing = Crossing::of(tables);
         match &tables.symbols {
-            Symbols::Bytes(_) if !tables.ranks_rise() => return None,
+            Symbols::Bytes(_) if !tables.ranks_rise => return None,
             Symbols::Chars(_) if !tables.symbols.is_local() => return None,
             _ => {}
         }

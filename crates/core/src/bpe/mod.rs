@@ -32,6 +32,7 @@ mod symbols;
 mod tables;
 mod trie;
 mod vocabulary;
+mod windows;
 mod words;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::merge_short::{self, CAPACITY};
 use super::pairs::PairTable;
 use super::symbols::Symbols;
 use super::trie::Trie;
+use super::windows;
 use super::{VocabSpec, Vocabulary, WordCut, NONE};
 use crate::Result;
 
@@ -28,8 +29,12 @@ pub(crate) struct Tables {
     pub(crate) whole: HashMap<Vec<u8>, u32>,
     /// Where text without a pre-tokenizer may be cut into words.
     pub(crate) word_cut: WordCut,
-    /// What long pieces need, built when the first one arrives; `None` where ranks do not rise.
-    trie: OnceLock<Option<Trie>>,
+    /// What long pieces need, built when the first one arrives.
+    trie: OnceLock<Trie>,
+    /// Whether every product ranks after both of its parts, so that merges happen in rank order.
+    pub(crate) ranks_rise: bool,
+    /// Length of each symbol in bytes.
+    lens: Vec<u32>,
 }
 
 impl Tables {
@@ -65,6 +70,14 @@ impl Tables {
             };
             whole.extend(spec.tokens.into_iter().filter(unmade));
         }
+        let rises = |(product, (left, right)): (usize, &(u32, u32))| {
+            *left == NONE || (*left < product as u32 && *right < product as u32)
+        };
+        let ranks_rise = splits.iter().enumerate().all(rises);
+        let lens = ids
+            .iter()
+            .map(|id| vocabulary.bytes_of(*id).map_or(0, <[u8]>::len) as u32)
+            .collect();
         let byte_pairs = byte_pairs(&symbols, &pairs);
         let mut tables = Self {
             vocabulary,
@@ -76,6 +89,8 @@ impl Tables {
             whole,
             word_cut: WordCut::Never,
             trie: OnceLock::new(),
+            ranks_rise,
+            lens,
         };
         if tables.symbols.keeps_words_apart() && !tables.merges_cross_words() {
             tables.word_cut = WordCut::Runs;
@@ -91,18 +106,8 @@ impl Tables {
         })
     }
 
-    /// Whether every product ranks after both of its parts, so that merges happen in rank order.
-    pub(crate) fn ranks_rise(&self) -> bool {
-        let rises = |(product, (left, right)): (usize, &(u32, u32))| {
-            *left == NONE || (*left < product as u32 && *right < product as u32)
-        };
-        self.splits.iter().enumerate().all(rises)
-    }
-
-    fn trie(&self) -> Option<&Trie> {
-        self.trie
-            .get_or_init(|| self.ranks_rise().then(|| Trie::new(self)))
-            .as_ref()
+    fn trie(&self) -> &Trie {
+        self.trie.get_or_init(|| Trie::new(self))
     }
 
     /// Whether text becomes this symbol: byte tokens and the unknown token only stand in for text.
@@ -117,56 +122,64 @@ impl Tables {
             .unwrap_or_default()
     }
 
+    /// The length of a symbol in bytes.
+    #[inline(always)]
+    pub(crate) fn len_of(&self, symbol: u32) -> usize {
+        self.lens[symbol as usize] as usize
+    }
+
     /// Appends the exact ids of a piece, by merging alone.
     pub(crate) fn merge(&self, piece: &[u8], scratch: &mut MergeScratch, out: &mut Vec<u32>) {
-        if let Symbols::Bytes(symbols) = &self.symbols {
-            if piece.len() <= CAPACITY {
-                return self.merge_bytes(symbols, piece, out);
-            }
+        let letters = match &self.symbols {
+            Symbols::Bytes(letters) => Some(letters),
+            Symbols::Chars(_) => None,
+        };
+        if let Some(letters) = letters.filter(|_| piece.len() <= CAPACITY) {
+            let mut window = [0; CAPACITY];
+            let count = self.merge_window(letters, piece, &mut window);
+            return self.emit(&window[..count], out);
         }
         scratch.symbols.clear();
+        if self.ranks_rise {
+            if letters
+                .is_some_and(|letters| windows::encode(self, letters, piece, &mut scratch.symbols))
+            {
+                return self.emit(&scratch.symbols, out);
+            }
+            if piece.len() > CAPACITY
+                && backtrack::encode(self, self.trie(), piece, &mut scratch.symbols)
+            {
+                return self.emit(&scratch.symbols, out);
+            }
+        }
         self.symbols.of_piece(piece, &mut scratch.symbols);
         if scratch.symbols.len() <= CAPACITY {
             return self.merge_few(&scratch.symbols, out);
         }
-        if let Some(trie) = self.trie() {
-            scratch.symbols.clear();
-            if backtrack::encode(self, trie, piece, &mut scratch.symbols) {
-                out.extend(
-                    scratch
-                        .symbols
-                        .iter()
-                        .map(|symbol| self.ids[*symbol as usize]),
-                );
-                return;
-            }
-            scratch.symbols.clear();
-            self.symbols.of_piece(piece, &mut scratch.symbols);
-        }
         scratch.merge(&self.pairs);
-        out.extend(
-            scratch
-                .symbols
-                .iter()
-                .map(|symbol| self.ids[*symbol as usize]),
-        );
+        self.emit(&scratch.symbols, out);
     }
 
-    fn merge_bytes(&self, symbols: &[u32; 256], piece: &[u8], out: &mut Vec<u32>) {
-        let mut first = [0; CAPACITY];
+    fn emit(&self, symbols: &[u32], out: &mut Vec<u32>) {
+        out.extend(symbols.iter().map(|symbol| self.ids[*symbol as usize]));
+    }
+
+    /// Merges up to [`CAPACITY`] bytes into the front of `window`; gives the number of symbols.
+    #[inline(always)]
+    pub(crate) fn merge_window(
+        &self,
+        letters: &[u32; 256],
+        bytes: &[u8],
+        window: &mut [u32; CAPACITY],
+    ) -> usize {
         let mut products = [NONE; CAPACITY];
-        for (symbol, byte) in first.iter_mut().zip(piece) {
-            *symbol = symbols[usize::from(*byte)];
+        for (symbol, byte) in window.iter_mut().zip(bytes) {
+            *symbol = letters[usize::from(*byte)];
         }
-        for (product, pair) in products.iter_mut().zip(piece.windows(2)) {
+        for (product, pair) in products.iter_mut().zip(bytes.windows(2)) {
             *product = self.byte_pairs[usize::from(pair[0]) << 8 | usize::from(pair[1])];
         }
-        let count = merge_short::merge(&self.pairs, &mut first, &mut products, piece.len());
-        out.extend(
-            first[..count]
-                .iter()
-                .map(|symbol| self.ids[*symbol as usize]),
-        );
+        merge_short::merge(&self.pairs, window, &mut products, bytes.len())
     }
 
     fn merge_few(&self, symbols: &[u32], out: &mut Vec<u32>) {
@@ -177,11 +190,7 @@ impl Tables {
             *product = self.pairs.get(pair[0], pair[1]);
         }
         let count = merge_short::merge(&self.pairs, &mut first, &mut products, symbols.len());
-        out.extend(
-            first[..count]
-                .iter()
-                .map(|symbol| self.ids[*symbol as usize]),
-        );
+        self.emit(&first[..count], out);
     }
 }
 

@@ -237,7 +237,7 @@ fn cuts_and_guesses_change_nothing_on_tangled_characters() {
         let joins = 5 + random.below(50);
         let spec = byte_spec(&mut random, &TANGLED, joins, round % 2 == 0, round % 5 == 0);
         let bpe = Bpe::new(spec.clone()).unwrap();
-        rising += usize::from(bpe.tables().ranks_rise());
+        rising += usize::from(bpe.tables().ranks_rise);
         cuttable += usize::from(Cuts::new(bpe.tables()).is_some_and(|cuts| {
             let at = |code| (code, cuts.edges_of(code));
             cuts.is_safe(at('中' as u32), at('一' as u32))

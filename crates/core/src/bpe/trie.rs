@@ -19,8 +19,6 @@ pub(crate) struct Trie {
     single: [u32; 256],
     /// By symbol: its longest proper prefix that is a token.
     pub(crate) shorter: Vec<u32>,
-    /// By symbol: its length in bytes.
-    pub(crate) lens: Vec<u32>,
 }
 
 impl Trie {
@@ -39,17 +37,14 @@ impl Trie {
             symbols: Vec::new(),
             single: [NONE; 256],
             shorter: vec![NONE; all.len()],
-            lens: vec![0; all.len()],
         };
         for symbol in all.clone().filter(|symbol| made(*symbol)) {
             trie.insert(tables.bytes_of(symbol as u32), symbol as u32);
         }
         for symbol in all.filter(|symbol| made(*symbol)) {
             let token = tables.bytes_of(symbol as u32);
-            trie.lens[symbol] = token.len() as u32;
             trie.shorter[symbol] = trie.longest(&token[..token.len() - 1]);
         }
-        trie.edges.shrink_to_fit();
         trie
     }
 
