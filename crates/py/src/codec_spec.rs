@@ -56,6 +56,7 @@ pub fn spec_from(parts: Parts) -> Result<(CodecSpec, &'static str)> {
             .collect::<Result<_>>()?,
         prefix: match parts.prefix.as_str() {
             "unconditional" => Prefix::Unconditional,
+            "unconditional_at_start" => Prefix::UnconditionalAtStart,
             "missing" => Prefix::Missing,
             "missing_at_start" => Prefix::MissingAtStart,
             _ => Prefix::Never,

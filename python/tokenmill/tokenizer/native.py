@@ -167,15 +167,15 @@ def _marker_steps(recipe: Recipe) -> tuple[list[dict[str, Any]], bool, str]:
     pre_tokenizers = list(walk(recipe.pre_tokenizer))
     to_marker = {"type": "Replace", "pattern": {"String": " "}, "content": MARKER}
     prepend = {"type": "Prepend", "prepend": MARKER}
+    first = {**prepend, "scheme": "first"}
     splits, prefix, marked = False, "never", False
     late = any(token.normalized for token in recipe.added)
     if normalizers and normalizers[-1] == to_marker:
         marked = True
         if not late:
             normalizers.pop()
-            if normalizers and normalizers[-1] == prepend:
-                normalizers.pop()
-                prefix = "unconditional"
+            if normalizers and normalizers[-1] in (prepend, first):
+                prefix = "unconditional" if normalizers.pop() == prepend else "unconditional_at_start"
     for step in pre_tokenizers:
         if step.get("type") == "Metaspace" and step.get("replacement", MARKER) == MARKER and not marked:
             splits, prefix = _metaspace(step)

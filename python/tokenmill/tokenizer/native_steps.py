@@ -41,7 +41,7 @@ def _normalizer(step: Json) -> NormalStep:
     if kind == "Strip":
         left = "left" if step.get("strip_left", True) else ""
         return "strip", left, "right" if step.get("strip_right", True) else ""
-    if kind == "Prepend" and isinstance(step.get("prepend"), str):
+    if kind == "Prepend" and isinstance(step.get("prepend"), str) and "scheme" not in step:
         return "prepend", step["prepend"], ""
     if kind == "Replace" and isinstance(step.get("content"), str):
         pattern = step.get("pattern") or {}

@@ -97,7 +97,9 @@ def _recipe(proto: _Proto, source: str) -> Recipe:
 
 
 def _normalizer(proto: _Proto) -> Json:
-    steps: list[Json] = [{"type": "Prepend", "prepend": "▁"}] if proto.dummy_prefix else []
+    # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
+    prepend = {"type": "Prepend", "prepend": "▁", "scheme": "first"}
+    steps: list[Json] = [prepend] if proto.dummy_prefix else []
     steps.append({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})
     return {"type": "Sequence", "normalizers": steps}
 

@@ -40,8 +40,10 @@ pub enum Splitter {
 pub enum Prefix {
     /// Nothing.
     Never,
-    /// A space, always (`SentencePiece`'s dummy prefix, HF's `Prepend`).
+    /// A space, always (HF's `Prepend`).
     Unconditional,
+    /// A space, at the start of the document only (`SentencePiece` itself).
+    UnconditionalAtStart,
     /// A space unless the text starts with one (`add_prefix_space`, Metaspace `always`).
     Missing,
     /// As `Missing`, but only at the start of the document (Metaspace `first`).
@@ -245,6 +247,7 @@ impl Codec {
         let wanted = match self.prefix {
             Prefix::Never => false,
             Prefix::Unconditional => true,
+            Prefix::UnconditionalAtStart => place.at == 0,
             Prefix::Missing => !text.starts_with(' '),
             Prefix::MissingAtStart => place.at == 0 && !text.starts_with(' '),
         };

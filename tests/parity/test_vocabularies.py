@@ -1,0 +1,105 @@
+"""Zero differing documents against tiktoken, HF tokenizers and sentencepiece, on every path in and out."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from torture import mixtures, scalars, texts
+from vocabularies import NAMES, case
+
+
+def differing(got, want, docs):
+    return [(doc, mine, theirs) for doc, mine, theirs in zip(docs, got, want, strict=True) if mine != theirs]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_torture(name):
+    tokenizer, reference = case(name)
+    assert tokenizer.strategy.name == "native"
+    docs = texts()
+    want = reference(docs)
+    got = tokenizer.encode_batch(docs, special="text", threads=2).to_lists()
+    assert differing(got, want, docs)[:3] == []
+    assert [tokenizer.encode(doc, special="text") for doc in docs[::7]] == want[::7]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scalar_value(name):
+    tokenizer, reference = case(name)
+    docs = scalars(64)
+    got = tokenizer.encode_batch(docs, special="text", threads=2).to_lists()
+    assert differing(got, reference(docs), docs)[:3] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scalar_value_even_the_unassigned(name):
+    tokenizer, reference = case(name)
+    docs = scalars(1)
+    got = tokenizer.encode_batch(docs, special="text", threads=2).to_lists()
+    assert differing(got, reference(docs), docs)[:3] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_batch_path_agrees(name):
+    tokenizer, _ = case(name)
+    docs = mixtures()[:600]
+    want = [tokenizer.encode(doc) for doc in docs]
+    kinds = [
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.string_view(),
+        pa.binary_view(),
+    ]
+    arrays = [pa.array(docs, pa.string()).cast(kind) for kind in kinds]
+    ways = [
+        docs,
+        [doc.encode() for doc in docs],
+        *arrays,
+        pa.chunked_array([arrays[0][:100], arrays[0][100:]]),
+    ]
+    for way in ways:
+        for threads in (1, 3):
+            batch = tokenizer.encode_batch(way, threads=threads)
+            assert batch.ids.dtype == (np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32)
+            assert batch.to_lists() == want
+    assert tokenizer.encode_batch(arrays[5][50:90]).to_lists() == want[50:90]
+    assert tokenizer.encode_batch(arrays[0][50:90]).to_lists() == want[50:90]
+    assert tokenizer.count_batch(docs).tolist() == [len(ids) for ids in want]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_large_document_is_the_same_in_parts(name):
+    tokenizer, reference = case(name)
+    words = " ".join(mixtures()) + "\n"
+    text = "".join(
+        f"{part} and so on\n{part}" for part in (words, words[::-1], "한국어 문장. 中文\n句子。" * 9000)
+    )
+    want = reference([text])[0]
+    assert tokenizer.encode_batch([text, "x"], special="text", threads=3)[0].tolist() == want
+    assert tokenizer.encode(text, special="text") == want
+    parts = [text[at : at + 5003] for at in range(0, len(text), 5003)]
+    assert list(tokenizer.encode_iterable(parts, special="text")) == want
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_decoding_gives_the_text_back(name):
+    tokenizer, _ = case(name)
+    docs = texts()
+    batch = tokenizer.encode_batch(docs, special="text")
+    if name.startswith("mistral"):
+        # A SentencePiece vocabulary writes a space and a literal marker alike.
+        docs = [doc.replace("▁", " ") for doc in docs]
+    assert differing(tokenizer.decode_batch(batch), docs, docs)[:3] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_offsets_cover_the_text(name):
+    tokenizer, _ = case(name)
+    for doc in texts()[::11]:
+        ids, places = tokenizer.offsets(doc, special="text")
+        assert ids == tokenizer.encode(doc, special="text")
+        covered = {at for start, end in places for at in range(start, end)}
+        assert covered == set(range(len(doc)))
+        assert places == sorted(places)
