@@ -13,7 +13,7 @@ from tokenmill.dataset.duplicates import DUPLICATES, Duplicates, hashes_path
 from tokenmill.dataset.durable import sweep_leftovers
 from tokenmill.dataset.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.dataset.receipt import RECEIPTS, SHARDS
-from tokenmill.errors import RejectLimitError
+from tokenmill.errors import RejectLimitError, ResumeError
 from tokenmill.executors.base import Watch
 from tokenmill.jobs.signals import stopping
 from tokenmill.pipeline.commit import commit, find_receipts, pending
@@ -53,6 +53,11 @@ class Preparation:
         previous = load_plan(job.root)
         if previous is not None:
             check_resume(previous, job.values, self.inputs)
+        elif (job.root / MANIFEST).exists():
+            raise ResumeError(
+                f"{job.root} holds a dataset without a plan (converted, or copied in part), which cannot be "
+                "added to; use another --output, or --fresh to start over"
+            )
         return make_plan(
             job.target,
             job.values,

@@ -1,0 +1,108 @@
+"""Check a dataset: its own files, and a sample of it made again from the sources."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.config.schema import JobConfig
+from tokenmill.dataset.checks import Check, check_dataset
+from tokenmill.dataset.duplicates import Duplicates, hashes_path
+from tokenmill.dataset.manifest import load_manifest
+from tokenmill.errors import DatasetError, TokenmillError
+from tokenmill.pipeline.control import Control
+from tokenmill.pipeline.job import make_job
+from tokenmill.pipeline.plan import load_plan
+from tokenmill.pipeline.unit import run_unit, task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.dataset.manifest import Manifest
+    from tokenmill.dataset.receipt import ShardEntry
+    from tokenmill.pipeline.plan import Plan
+
+DUPLICATE_BUDGET = 256 << 20
+
+
+def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) -> Iterator[Check]:
+    """Every check in turn; raises `DatasetError` if there is no manifest to check against.
+
+    `sample` is how many shards are made again from their sources and compared, file by file.
+    """
+    root = Path(path)
+    manifest = load_manifest(root)
+    yield from check_dataset(root, manifest)
+    if sample:
+        yield from _remade(root, manifest, sample, tokenizer)
+
+
+def _remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:
+    plan = load_plan(root)
+    if plan is None:
+        yield Check("sources", "skipped", "there is no plan.json, so the sources are not known")
+        return
+    if "filter.function" in plan.values:
+        yield Check(
+            "sources", "skipped", "a Python function chose the documents, and is not part of the dataset"
+        )
+        return
+    # Shards spread over the whole plan, so that the first input is not the only one looked at.
+    step = max(1, len(manifest.shards) // sample)
+    for index in range(0, len(manifest.shards), step)[:sample]:
+        yield _remake(root, plan, manifest.shards[index], index, tokenizer)
+
+
+def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: Any) -> Check:
+    name = f"sources of {shard.name}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="tokenmill-verify-") as place:
+            made = _made_again(root, plan, index, tokenizer, Path(place))
+    except (TokenmillError, OSError) as error:
+        if isinstance(error, DatasetError):
+            return Check(name, "problem", str(error))
+        return Check(name, "skipped", f"cannot be made again: {error}")
+    differ = [
+        entry.path
+        for entry, again in zip(shard.files, made.files, strict=False)
+        if entry.sha256 != again.sha256
+    ]
+    if differ or len(made.files) != len(shard.files):
+        return Check(name, "problem", f"made again from the sources, these differ: {', '.join(differ)}")
+    return Check(name, "ok", f"{made.documents:,} documents encoded again from the sources, all files equal")
+
+
+def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
+    from tokenmill.jobs.prepare import load_tokenizer
+
+    config = _config_of(plan)
+    encoder = load_tokenizer(config, tokenizer)
+    if encoder.fingerprint != plan.target.tokenizer.fingerprint:
+        raise DatasetError("the tokenizer gives other ids today than the one this dataset was made with")
+    unit = plan.units[index]
+    again = None
+    if config.filter.deduplicate:
+        names = [other.name for other in plan.units if hashes_path(root, other.name).exists()]
+        again = Duplicates(root, names, DUPLICATE_BUDGET).of(unit.name)
+    job = replace(make_job(config, encoder, root=place), dtype=plan.target.dtype)
+    return run_unit(job, task_of(unit, plan.inputs, again), Control()).shard
+
+
+def _config_of(plan: Plan) -> JobConfig:
+    """The settings that decided the bytes, as a config again."""
+    sections: dict[str, dict[str, Any]] = {}
+    known = set(JobConfig().fingerprinted())
+    for name, value in plan.values.items():
+        section, _, key = name.partition(".")
+        if name in known:
+            sections.setdefault(section, {})[key] = value
+    packing = plan.target.packing
+    # None would mean "as usual" again; what was settled then is what counts.
+    sections["packing"] |= {
+        "bos": False if packing.bos_id is None else packing.bos_id,
+        "eos": False if packing.eos_id is None else packing.eos_id,
+    }
+    sections["tokenizer"]["tokenizer_name"] = plan.target.tokenizer.name
+    return JobConfig.model_validate(sections)

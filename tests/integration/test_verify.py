@@ -1,0 +1,203 @@
+"""`verify` finds every kind of damage; `inspect` and `convert-dataset` give back what went in."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.dataset.items import read_items
+from tokenmill.dataset.manifest import load_manifest
+from tokenmill.errors import ConfigError, DatasetError, ResumeError
+from tokenmill.insight.documents import describe_dataset, describe_document, is_dataset
+from tokenmill.jobs.convert import convert_dataset
+from tokenmill.jobs.verify import verify_dataset
+
+TEXTS = [f"문서 {number} " * (number % 13 + 1) for number in range(150)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("made")
+    path = root / "a.jsonl"
+    lines = [json.dumps({"text": text, "id": f"d{n}"}) + "\n" for n, text in enumerate(TEXTS)]
+    path.write_text("\n".join(lines), encoding="utf-8")  # a blank line between two records
+    options = {
+        "inputs": str(path),
+        "tokenizer": ByteTokenizer(),
+        "unit_bytes": 4000,
+        "verbose_level": "ERROR",
+    }
+    tokenmill.prepare(
+        output=str(root / "stream"), provenance=True, id_field="id", deduplicate=True, **options
+    )
+    tokenmill.prepare(output=str(root / "rows"), context_length=32, columns=("labels",), **options)
+    for name in ("megatron", "arrow", "parquet", "npy"):
+        tokenmill.prepare(output=str(root / name), format=name, **options)
+    return root
+
+
+def states(path, **options):
+    return {check.name: check.state for check in verify_dataset(path, tokenizer=ByteTokenizer(), **options)}
+
+
+@pytest.mark.parametrize("kind", ["stream", "rows", "megatron", "arrow", "parquet", "npy"])
+def test_a_good_dataset_is_good(made, kind):
+    found = states(made / kind, sample=3)
+    assert set(found.values()) == {"ok"}, found
+    assert sum(name.startswith("sources of") for name in found) == 3
+
+
+def flip(path, at=-1):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+def edit_manifest(root, change):
+    raw = json.loads((root / "manifest.json").read_text())
+    change(raw)
+    (root / "manifest.json").write_text(json.dumps(raw))
+
+
+def wrong_id(root, shard):
+    """An id outside of the vocabulary, with a hash that agrees: only looking at every id finds it."""
+    path = root / shard.file("tokens").path
+    ids = np.fromfile(path, "<u2")
+    ids[5] = 60000
+    ids.tofile(path)
+    rehash(root, shard, "tokens")
+
+
+def wrong_offset(root, shard):
+    path = root / shard.file("offsets").path
+    raw = np.fromfile(path, "<u8")
+    raw[4] = 1 << 40
+    raw.tofile(path)
+    rehash(root, shard, "offsets")
+
+
+def rehash(root, shard, role):
+    import hashlib
+
+    digest = hashlib.sha256((root / shard.file(role).path).read_bytes()).hexdigest()
+    old = shard.file(role).sha256
+    for path in (root / "manifest.json", root / "receipts" / f"{shard.name}.json"):
+        path.write_text(path.read_text().replace(old, digest))
+
+
+DAMAGE = {
+    "a flipped bit": (lambda root, shard: flip(root / shard.file("tokens").path), "files of"),
+    "a flipped bit in an index": (lambda root, shard: flip(root / shard.file("offsets").path), "files of"),
+    "a truncated shard": (
+        lambda root, shard: (root / shard.file("tokens").path).write_bytes(b"12"),
+        "files of",
+    ),
+    "a missing shard": (lambda root, shard: (root / shard.file("tokens").path).unlink(), "files of"),
+    "an id outside of the vocabulary": (wrong_id, "contents of"),
+    "an offset outside of the shard": (wrong_offset, "contents of"),
+    "a count that is wrong": (
+        lambda root, shard: edit_manifest(root, lambda raw: raw["shards"][1].update(tokens=7)),
+        "manifest",
+    ),
+    "an account that does not balance": (
+        lambda root, shard: edit_manifest(root, lambda raw: raw["account"]["documents"].update(read=9)),
+        "manifest",
+    ),
+    "a receipt of another shard": (
+        lambda root, shard: (root / "receipts" / f"{shard.name}.json").write_bytes(
+            (root / "receipts" / f"{load_manifest(root).shards[0].name}.json").read_bytes()
+        ),
+        "receipts",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_every_kind_of_damage_is_found(made, tmp_path, damage):
+    root = tmp_path / "copy"
+    shutil.copytree(made / "stream", root)
+    hurt, where = DAMAGE[damage]
+    hurt(root, load_manifest(root).shards[1])
+    problems = [name for name, state in states(root, sample=0).items() if state == "problem"]
+    assert any(name.startswith(where) for name in problems), problems
+
+
+def test_other_tokens_with_right_hashes_are_found_by_making_them_again(made, tmp_path):
+    root = tmp_path / "copy"
+    shutil.copytree(made / "stream", root)
+    shard = load_manifest(root).shards[0]
+    path = root / shard.file("tokens").path
+    ids = np.fromfile(path, "<u2")
+    ids[5] += 1
+    ids.tofile(path)
+    rehash(root, shard, "tokens")
+    assert set(states(root, sample=0).values()) == {"ok"}
+    assert states(root, sample=1)[f"sources of {shard.name}"] == "problem"
+
+
+def test_no_manifest_is_said(tmp_path):
+    with pytest.raises(DatasetError, match="no such directory"):
+        list(verify_dataset(tmp_path / "none"))
+
+
+def test_inspect_finds_the_origin(made):
+    assert is_dataset(made / "stream")
+    assert not is_dataset(made)
+    kept = list(dict.fromkeys(TEXTS))
+    for number in (0, 40, len(kept) - 1):
+        found = describe_document(made / "stream", number, ByteTokenizer())
+        source = TEXTS.index(kept[number])
+        assert found["text"] == kept[number]
+        assert found["origin"]["id"] == f"d{source}"
+        assert found["origin"]["input"].endswith("a.jsonl")
+        line = (made / "a.jsonl").read_text(encoding="utf-8").split("\n")[found["origin"]["row"]]
+        assert json.loads(line)["id"] == f"d{source}"
+    assert describe_document(made / "rows", 3, ByteTokenizer())["origin"] is None
+    assert describe_dataset(made / "rows")["rows"] > 10
+
+
+def items_of(root):
+    manifest = load_manifest(root)
+    found = []
+    for shard in manifest.shards:
+        for items in read_items(root, manifest, shard):
+            found += [
+                items.ids[a:b].tolist() for a, b in zip(items.offsets[:-1], items.offsets[1:], strict=True)
+            ]
+    return found
+
+
+@pytest.mark.parametrize("source", ["stream", "megatron", "arrow", "parquet", "npy"])
+@pytest.mark.parametrize("target", ["tokenmill", "megatron", "arrow", "parquet", "npy", "mds", "litdata"])
+def test_convert_between_all(made, tmp_path, source, target):
+    convert_dataset(made / source, tmp_path / "out", target)
+    assert "problem" not in states(tmp_path / "out").values()
+    if target not in {"mds", "litdata"}:
+        assert items_of(tmp_path / "out") == items_of(made / source)
+
+
+def test_convert_refuses_what_would_be_lost(made, tmp_path):
+    with pytest.raises(ConfigError, match="segments"):
+        convert_dataset(made / "rows", tmp_path / "a", "arrow")
+    convert_dataset(made / "rows", tmp_path / "b", "arrow", lossy=True)
+    assert items_of(tmp_path / "b") == items_of(made / "rows")
+    convert_dataset(made / "rows", tmp_path / "c", "megatron", lossy=True)
+    assert items_of(tmp_path / "c") == items_of(made / "rows")
+    with pytest.raises(ConfigError, match="where their documents are"):
+        convert_dataset(tmp_path / "b", tmp_path / "d", "tokenmill")
+    with pytest.raises(ConfigError, match="holds a dataset already"):
+        convert_dataset(made / "stream", made / "rows", "arrow")
+
+
+def test_a_converted_dataset_is_not_added_to(made, tmp_path):
+    convert_dataset(made / "stream", tmp_path / "out", "npy")
+    with pytest.raises(ResumeError, match="without a plan"):
+        tokenmill.prepare(
+            inputs=str(made / "a.jsonl"),
+            tokenizer=ByteTokenizer(),
+            output=str(tmp_path / "out"),
+            format="npy",
+        )
