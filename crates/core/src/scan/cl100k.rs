@@ -2,10 +2,13 @@
 //! `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|`
 //! `\s*[\r\n]+|\s+(?!\S)|\s+`.
 
+use super::algebra::{after, ahead, Lines, NextChar, Triples};
+use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet};
 use super::classes::{LETTERS, LETTERS_MARKS, OTHERS, OTHERS_UNMARKED};
 use super::runs::{blank, contraction_any_case, newlines, numbers, run};
 use super::spec::Cl100k;
+use super::window::{Family, Starts};
 
 /// The letters and the others of a flag set: marks join one or the other.
 pub fn sets(flags: Cl100k) -> (ClassSet, ClassSet) {
@@ -45,5 +48,77 @@ pub fn piece_end(flags: Cl100k, text: &[u8], start: usize) -> usize {
         blank.end
     } else {
         blank.by_lines(start, at_end)
+    }
+}
+
+impl Roles for Cl100k {
+    const CASED: bool = false;
+
+    #[inline(always)]
+    fn role(self, properties: u8) -> (u8, bool) {
+        match properties & 15 {
+            class::UPPER | class::LOWER | class::CASELESS => (role::LETTER, false),
+            class::MARK if self.marks => (role::LETTER, false),
+            // The algebra counts bytes, so it cannot count three wide numbers.
+            class::NUMBER => (role::NUMBER, self.digits != 1),
+            class::SPACE => (role::BLANK, false),
+            _ => (role::OTHER, false),
+        }
+    }
+
+    #[inline(always)]
+    fn han(self) -> u8 {
+        role::LETTER
+    }
+
+    #[inline(always)]
+    fn ends_blank(self, _: u8) -> bool {
+        false
+    }
+}
+
+impl Family for Cl100k {
+    #[inline(always)]
+    fn piece_end(self, text: &[u8], start: usize) -> usize {
+        piece_end(self, text, start)
+    }
+
+    /// A word starts at its prefix: one other character that starts a piece itself, or the last
+    /// white space before it, unless that is a newline.
+    #[inline(always)]
+    fn starts(self, blocks: &[Block], starts: &mut Starts) {
+        let (mut prefixes, mut lines, mut triples) =
+            (NextChar::default(), Lines::default(), Triples::default());
+        for i in 0..blocks.len().saturating_sub(2) {
+            let [before, block, next] = &blocks[i..i + 3] else {
+                return;
+            };
+            let (letter, number) = (block.of(role::LETTER), block.of(role::NUMBER));
+            let (blank, other) = (block.of(role::BLANK), block.other());
+            let signs = after(other, before.other());
+            let sign_start = other & !signs & !after(block.space, before.space);
+            let blank_prefix = after(
+                blank & !block.newline,
+                before.of(role::BLANK) & !before.newline,
+            );
+            let prefixed = prefixes.step(sign_start, block.inner) | blank_prefix;
+            let word = letter & !after(letter, before.of(role::LETTER)) & !prefixed;
+            let last = blank & !block.high & !ahead(blank, next.of(role::BLANK)) | block.last_wide;
+            let lines = lines.step(&blocks[i..], signs, last, self.tail);
+            let numbers = if self.digits == 1 {
+                number & !block.inner
+            } else {
+                triples.step(number)
+            };
+            let found = word | sign_start | lines.starts | numbers;
+            starts.set(i, found, block.quote & sign_start, block.odd);
+        }
+    }
+
+    /// `'s` at the start of a piece: what follows it starts another.
+    #[inline(always)]
+    fn mend_quote(self, text: &[u8], at: usize, _: usize) -> Option<(usize, usize)> {
+        let short = contraction_any_case(text, at);
+        (short > 0).then_some((at + 1, at + short))
     }
 }

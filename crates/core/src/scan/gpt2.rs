@@ -3,9 +3,12 @@
 //! With `digits`, HF's `Digits(individual)` runs first (`StarCoder`, Command-R): every digit is a
 //! piece of its own, and the text between two digits is matched as if it stood alone.
 
+use super::algebra::{after, ahead};
+use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet, HF_DIGIT, LETTERS, OTHERS, SPACES};
 use super::runs::{blank, contraction, run};
 use super::spec::Gpt2;
+use super::window::{Family, Starts};
 
 const NUMBERS: ClassSet = ClassSet::of(&[class::NUMBER]);
 
@@ -66,5 +69,71 @@ fn others_without_digits(text: &[u8], mut at: usize) -> usize {
             return at;
         }
         at += width;
+    }
+}
+
+impl Roles for Gpt2 {
+    const CASED: bool = false;
+
+    #[inline(always)]
+    fn role(self, properties: u8) -> (u8, bool) {
+        let role = match properties & 15 {
+            class::UPPER | class::LOWER | class::CASELESS => role::LETTER,
+            class::NUMBER => role::NUMBER,
+            class::SPACE => role::BLANK,
+            _ if self.digits && is_digit(properties) => role::NUMBER,
+            _ => role::OTHER,
+        };
+        (role, false)
+    }
+
+    #[inline(always)]
+    fn han(self) -> u8 {
+        role::LETTER
+    }
+
+    #[inline(always)]
+    fn ends_blank(self, properties: u8) -> bool {
+        self.digits && is_digit(properties)
+    }
+}
+
+impl Family for Gpt2 {
+    #[inline(always)]
+    fn piece_end(self, text: &[u8], start: usize) -> usize {
+        piece_end(self, text, start)
+    }
+
+    /// A run of letters, numbers or others starts a piece unless a space before it does; white
+    /// space starts one at its first character and at its last.
+    #[inline(always)]
+    fn starts(self, blocks: &[Block], starts: &mut Starts) {
+        for (i, blocks) in blocks.windows(3).enumerate() {
+            let [before, block, next] = blocks else {
+                return;
+            };
+            let (letter, number) = (block.of(role::LETTER), block.of(role::NUMBER));
+            let (blank, other) = (block.of(role::BLANK), block.other());
+            let spaced = after(block.space, before.space);
+            let unquoted = other & !after(other, before.other()) & !spaced;
+            let mut found = letter & !after(letter, before.of(role::LETTER)) & !spaced | unquoted;
+            let mut goes_on = ahead(blank, next.of(role::BLANK));
+            if self.digits {
+                found |= number & !block.inner;
+                goes_on |= ahead(number, next.of(role::NUMBER));
+            } else {
+                found |= number & !after(number, before.of(role::NUMBER)) & !spaced;
+            }
+            found |= blank & !after(blank, before.of(role::BLANK));
+            found |= blank & !block.high & !goes_on | block.last_wide;
+            starts.set(i, found, block.quote & unquoted, 0);
+        }
+    }
+
+    /// `'s`: the apostrophe starts a piece that ends with the contraction.
+    #[inline(always)]
+    fn mend_quote(self, text: &[u8], at: usize, _: usize) -> Option<(usize, usize)> {
+        let short = contraction(text, at);
+        (short > 0).then_some((at + 1, at + short))
     }
 }

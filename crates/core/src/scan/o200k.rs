@@ -4,9 +4,12 @@
 //! ` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`. Kimi has `\p{Han}+` first and takes Han out
 //! of U, l and B.
 
+use super::algebra::{after, ahead, Lines, NextChar, Triples};
+use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet, HAN, LETTERS, OTHERS};
 use super::runs::{blank, byte_run, contraction_any_case, numbers, run};
 use super::spec::O200k;
+use super::window::{Family, Starts};
 
 const UPPER_BOTH: ClassSet = ClassSet::of(&[class::UPPER, class::CASELESS, class::MARK]);
 const LOWER_BOTH: ClassSet = ClassSet::of(&[class::LOWER, class::CASELESS, class::MARK]);
@@ -101,5 +104,103 @@ fn cased_run(flags: O200k, text: &[u8], at: usize, set: ClassSet) -> usize {
             return at;
         }
         at += width;
+    }
+}
+
+impl Roles for O200k {
+    const CASED: bool = true;
+
+    #[inline(always)]
+    fn role(self, properties: u8) -> (u8, bool) {
+        let kind = properties & 15;
+        if self.han && properties & HAN != 0 {
+            // Han numbers, symbols and marks also end runs of their kind.
+            return (role::APART, kind != class::CASELESS);
+        }
+        match kind {
+            class::UPPER => (role::UPPER, false),
+            class::LOWER => (role::LOWER, false),
+            class::CASELESS => (role::LETTER, false),
+            class::MARK => (role::LETTER, true),
+            class::NUMBER => (role::NUMBER, self.digits != 1),
+            class::SPACE => (role::BLANK, false),
+            _ => (role::OTHER, false),
+        }
+    }
+
+    #[inline(always)]
+    fn han(self) -> u8 {
+        if self.han {
+            role::APART
+        } else {
+            role::LETTER
+        }
+    }
+
+    #[inline(always)]
+    fn ends_blank(self, _: u8) -> bool {
+        false
+    }
+}
+
+impl Family for O200k {
+    #[inline(always)]
+    fn piece_end(self, text: &[u8], start: usize) -> usize {
+        piece_end(self, text, start)
+    }
+
+    /// Like cl100k, and a word also starts at an upper-case letter after a lower-case one. Whether
+    /// one after a caseless letter does depends on what follows; so does a mark after punctuation.
+    #[inline(always)]
+    fn starts(self, blocks: &[Block], starts: &mut Starts) {
+        let (mut prefixes, mut lines, mut triples) =
+            (NextChar::default(), Lines::default(), Triples::default());
+        let mut swallowed = 0;
+        for i in 0..blocks.len().saturating_sub(2) {
+            let [before, block, next] = &blocks[i..i + 3] else {
+                return;
+            };
+            let (letter, upper) = (block.word(), block.of(role::UPPER));
+            let (blank, other) = (block.of(role::BLANK), block.other());
+            let (apart, number) = (block.of(role::APART), block.of(role::NUMBER));
+            let signs = after(other, before.other());
+            let sign_start = other & !signs & !after(block.space, before.space);
+            let blank_prefix = after(
+                blank & !block.newline,
+                before.of(role::BLANK) & !before.newline,
+            );
+            let prefixed = prefixes.step(sign_start, block.inner) | blank_prefix;
+            let letters = after(letter, before.word());
+            let word = letter & !letters & !prefixed
+                | upper & after(block.of(role::LOWER), before.of(role::LOWER))
+                | apart & !after(apart, before.of(role::APART));
+            let last = blank & !block.high & !ahead(blank, next.of(role::BLANK)) | block.last_wide;
+            let lines = lines.step(&blocks[i..], signs, last, false);
+            let numbers = if self.digits == 1 {
+                number & !block.inner
+            } else {
+                triples.step(number)
+            };
+            let found = word | sign_start | lines.starts | numbers;
+            let quotes = if self.contractions {
+                block.quote & sign_start & letters
+            } else {
+                0
+            };
+            let mut odd = block.odd & (signs | apart | number)
+                | upper & after(block.of(role::LETTER), before.of(role::LETTER));
+            if self.slash {
+                odd |= block.slash & after(lines.swallowed, swallowed);
+                swallowed = lines.swallowed;
+            }
+            starts.set(i, found, quotes, odd);
+        }
+    }
+
+    /// A word takes a contraction along, but not a second one.
+    #[inline(always)]
+    fn mend_quote(self, text: &[u8], at: usize, previous: usize) -> Option<(usize, usize)> {
+        let short = contraction_any_case(text, at);
+        (short > 0 && at != previous).then_some((at, at + short))
     }
 }

@@ -1,0 +1,135 @@
+//! Piece starts from class masks: the `u64` steps that the families share.
+//!
+//! Every step sees one block with its neighbours and carries what it must from block to block. A
+//! window starts at a piece start, so before its first block there is nothing.
+
+use super::block::{role, Block};
+
+/// The mask moved one byte on: bit `i` says what byte `i - 1` was.
+#[inline(always)]
+pub fn after(mask: u64, before: u64) -> u64 {
+    mask << 1 | before >> 63
+}
+
+/// The mask moved one byte back: bit `i` says what byte `i + 1` is.
+#[inline(always)]
+pub fn ahead(mask: u64, next: u64) -> u64 {
+    mask >> 1 | next << 63
+}
+
+/// Finds where the character after each marked one starts.
+#[derive(Default)]
+pub struct NextChar {
+    seeds: u64,
+    carry: bool,
+}
+
+impl NextChar {
+    /// `starts` marks first bytes of characters, `inner` all bytes that continue one. Adding a bit
+    /// to a run of ones moves it to the first zero after the run.
+    #[inline(always)]
+    pub fn step(&mut self, starts: u64, inner: u64) -> u64 {
+        let seeds = after(starts, self.seeds);
+        self.seeds = starts;
+        let (sum, first) = inner.overflowing_add(seeds);
+        let (sum, second) = sum.overflowing_add(u64::from(self.carry));
+        self.carry = first | second;
+        sum & !inner
+    }
+}
+
+/// Extends marks through runs: every bit of `mask` that follows a seed without a gap.
+#[derive(Default)]
+pub struct Flood {
+    reached: u64,
+}
+
+impl Flood {
+    /// `seeds` must be bits of `mask`.
+    #[inline(always)]
+    pub fn step(&mut self, mask: u64, seeds: u64) -> u64 {
+        let seeds = seeds | self.reached >> 63 & mask;
+        self.reached = mask & !mask.wrapping_add(seeds);
+        self.reached
+    }
+}
+
+/// `\p{N}{1,3}` over ASCII digits: the starts of the groups of three.
+#[derive(Default)]
+pub struct Triples {
+    numbers: u64,
+    starts: u64,
+}
+
+impl Triples {
+    /// The starts among `numbers`.
+    #[inline(always)]
+    pub fn step(&mut self, numbers: u64) -> u64 {
+        let back = |k: u32| numbers << k | self.numbers >> (64 - k);
+        let mut starts = numbers & !back(1);
+        let fourth = numbers & back(1) & back(2) & back(3);
+        let mut more = (starts << 3 | self.starts >> 61) & fourth;
+        while more != 0 {
+            starts |= more;
+            more = more << 3 & fourth;
+        }
+        (self.numbers, self.starts) = (numbers, starts);
+        starts
+    }
+}
+
+/// White space of the families with `\s*[\r\n]+`.
+#[derive(Default)]
+pub struct Lines {
+    swallowed: Flood,
+    own: u64,
+}
+
+/// What [`Lines::step`] finds in a block.
+pub struct LineStarts {
+    /// Piece starts among the white space.
+    pub starts: u64,
+    /// Newlines that belong to the punctuation before them.
+    pub swallowed: u64,
+}
+
+impl Lines {
+    /// `blocks` from the one before the current on; `signs` are the bytes of punctuation that takes
+    /// newlines along, moved one byte on; `last` the last white space before something else.
+    #[inline(always)]
+    pub fn step(&mut self, blocks: &[Block], signs: u64, last: u64, tail: bool) -> LineStarts {
+        let (before, block) = (&blocks[0], &blocks[1]);
+        let blank = block.of(role::BLANK);
+        let newline = block.newline;
+        let swallowed = self.swallowed.step(newline, newline & signs);
+        let own = blank & !swallowed;
+        let mut starts = own & !after(own, self.own) | last & !newline;
+        self.own = own;
+        // What follows the last newline of the run is a piece of its own.
+        let mut indents = blank & !newline & after(newline, before.newline);
+        while indents != 0 {
+            let bit = indents & indents.wrapping_neg();
+            indents ^= bit;
+            if !(starts & bit != 0 || newline_follows(&blocks[1..], bit.trailing_zeros(), tail)) {
+                starts |= bit;
+            }
+        }
+        LineStarts { starts, swallowed }
+    }
+}
+
+/// Whether the white space from `bit` of the first block on leads to a newline, or (for `tail`) to
+/// the end of the text.
+#[inline(always)]
+fn newline_follows(blocks: &[Block], bit: u32, tail: bool) -> bool {
+    let mut from = bit;
+    for block in blocks {
+        let run = block.of(role::BLANK) & !block.newline;
+        let place = from + (!(run >> from)).trailing_zeros();
+        if place < 64 {
+            return block.newline >> place & 1 == 1;
+        }
+        from = 0;
+    }
+    tail
+}

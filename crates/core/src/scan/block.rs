@@ -1,0 +1,193 @@
+//! Sixty-four bytes of text as class masks: bit `i` of a mask says whether byte `i` is in the class.
+//!
+//! ASCII is classified by SIMD, then every other character is decoded and all its bytes are put in
+//! its class, so that the same algebra serves all scripts. Han and Hangul, nearly all of Chinese
+//! and Korean text, are recognised from their first two bytes without decoding.
+
+use super::classes::{char_at, class, SPACES};
+use super::lanes::Lanes;
+
+/// Masks that exclude each other; what is in none of them is "other".
+pub mod role {
+    /// Letters; in cased families only those without case.
+    pub const LETTER: u8 = 0;
+    /// Upper-case letters of cased families.
+    pub const UPPER: u8 = 1;
+    /// Lower-case letters of cased families.
+    pub const LOWER: u8 = 2;
+    /// Numbers.
+    pub const NUMBER: u8 = 3;
+    /// White space, newlines too.
+    pub const BLANK: u8 = 4;
+    /// Characters that form runs of their own: Han for Kimi-K2, CJK for `DeepSeek`.
+    pub const APART: u8 = 5;
+    /// Not a mask: other.
+    pub const OTHER: u8 = 6;
+}
+
+/// The masks of one block.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// By [`role`].
+    pub class: [u64; 6],
+    /// `\r` and `\n`
+    pub newline: u64,
+    /// The space character itself.
+    pub space: u64,
+    /// Apostrophes.
+    pub quote: u64,
+    /// Slashes.
+    pub slash: u64,
+    /// Bytes of characters that are not ASCII.
+    pub high: u64,
+    /// Bytes that continue a character.
+    pub inner: u64,
+    /// First byte of a wide white space that is the last of its run before something else.
+    pub last_wide: u64,
+    /// First byte of a character that the algebra does not know how to place.
+    pub odd: u64,
+}
+
+impl Block {
+    /// No character of any class.
+    const NONE: Self = Self {
+        class: [0; 6],
+        newline: 0,
+        space: 0,
+        quote: 0,
+        slash: 0,
+        high: 0,
+        inner: 0,
+        last_wide: 0,
+        odd: 0,
+    };
+    /// What lies before a window, which begins with a piece: newlines join nothing that follows.
+    pub const BEFORE: Self = Self {
+        class: [0, 0, 0, 0, !0, 0],
+        newline: !0,
+        ..Self::NONE
+    };
+    /// What lies beyond the end of a text: white space that goes on.
+    pub const AFTER: Self = Self {
+        class: [0, 0, 0, 0, !0, 0],
+        ..Self::NONE
+    };
+
+    /// Letters of any case.
+    #[inline(always)]
+    pub fn word(&self) -> u64 {
+        self.class[0] | self.class[1] | self.class[2]
+    }
+
+    /// A class mask.
+    #[inline(always)]
+    pub fn of(&self, role: u8) -> u64 {
+        self.class[role as usize]
+    }
+
+    /// What is in no class.
+    #[inline(always)]
+    pub fn other(&self) -> u64 {
+        !self.class.iter().fold(0, |all, mask| all | mask)
+    }
+}
+
+/// How a family sorts characters into roles.
+pub trait Roles: Copy {
+    /// Upper and lower case are told apart.
+    const CASED: bool;
+    /// ASCII control characters are odd.
+    const ODD_CONTROLS: bool = false;
+
+    /// The role of a character that is not ASCII, and whether it is odd.
+    fn role(self, properties: u8) -> (u8, bool);
+
+    /// The role of U+4E00..=U+9F7F.
+    fn han(self) -> u8;
+
+    /// Whether the white space before a character of this kind keeps its last character, as it
+    /// would at the end of the text.
+    fn ends_blank(self, properties: u8) -> bool;
+}
+
+/// Classifies the ASCII of a block, and the bulk of Han and Hangul. `spill` holds the bits that
+/// characters of the block before reach into this one, by role; it is left for the next block.
+#[inline(always)]
+pub fn classify<R: Roles, L: Lanes>(roles: R, lanes: L, spill: &mut [u64; 2]) -> (Block, u64) {
+    let mut block = Block {
+        newline: lanes.equal(b'\n') | lanes.equal(b'\r'),
+        space: lanes.equal(b' '),
+        quote: lanes.equal(b'\''),
+        slash: if R::CASED { lanes.equal(b'/') } else { 0 },
+        high: lanes.high(),
+        ..Block::NONE
+    };
+    block.class[role::NUMBER as usize] = lanes.within(b'0', b'9');
+    block.class[role::BLANK as usize] = lanes.within(9, 13) | block.space;
+    if R::CASED {
+        block.class[role::UPPER as usize] = lanes.within(b'A', b'Z');
+        block.class[role::LOWER as usize] = lanes.within(b'a', b'z');
+    } else {
+        block.class[role::LETTER as usize] = lanes.letters();
+    }
+    if R::ODD_CONTROLS {
+        block.odd = lanes.within(0, 8) | lanes.within(14, 31) | lanes.equal(127);
+    }
+    if block.high == 0 {
+        return (block, 0);
+    }
+    block.inner = lanes.within(0x80, 0xBF);
+    let second = |low, high| lanes.within(low, high) >> 1;
+    // U+4E00..=U+9F7F and U+AC00..=U+D77F; a lead in the last place is left for decoding.
+    let han = lanes.within(0xE5, 0xE8)
+        | lanes.equal(0xE4) & second(0xB8, 0xBF)
+        | lanes.equal(0xE9) & second(0x80, 0xBD);
+    let hangul = lanes.within(0xEB, 0xEC)
+        | lanes.equal(0xEA) & second(0xB0, 0xBF)
+        | lanes.equal(0xED) & second(0x80, 0x9D);
+    place_three(&mut block.class[roles.han() as usize], han, &mut spill[0]);
+    place_three(
+        &mut block.class[role::LETTER as usize],
+        hangul,
+        &mut spill[1],
+    );
+    (block, block.high & !block.inner & !han & !hangul)
+}
+
+/// Adds the three bytes of each character that starts at a bit of `leads`.
+#[inline(always)]
+fn place_three(mask: &mut u64, leads: u64, spill: &mut u64) {
+    *mask |= *spill | leads | leads << 1 | leads << 2;
+    *spill = leads >> 63 | leads >> 62;
+}
+
+/// Decodes the characters that start at the bits of `leads` in block `at` (of `blocks`, where
+/// block 0 stands for what precedes the window) and puts their bytes in their classes.
+#[inline(always)]
+pub fn place_wide<R: Roles>(
+    roles: R,
+    text: &[u8],
+    base: usize,
+    blocks: &mut [Block],
+    at: usize,
+    mut leads: u64,
+) {
+    while leads != 0 {
+        let bit = leads.trailing_zeros();
+        leads &= leads - 1;
+        let place = base + (at - 1) * 64 + bit as usize;
+        let (properties, width) = char_at(text, place);
+        let (role, odd) = roles.role(properties);
+        let bytes = ((1u128 << width) - 1) << bit;
+        if role < role::OTHER {
+            blocks[at].class[role as usize] |= bytes as u64;
+            blocks[at + 1].class[role as usize] |= (bytes >> 64) as u64;
+        }
+        blocks[at].odd |= u64::from(odd) << bit;
+        if role == role::BLANK {
+            let next = char_at(text, place + width).0;
+            let last = !SPACES.has(next) && next != class::END && !roles.ends_blank(next);
+            blocks[at].last_wide |= u64::from(last) << bit;
+        }
+    }
+}

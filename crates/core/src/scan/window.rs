@@ -1,0 +1,242 @@
+//! One window of a text: classify its blocks, find the piece starts by algebra, mend what the
+//! algebra cannot know, and say how far the result holds.
+//!
+//! The algebra sees only the window. Its last pieces may depend on what follows, so unless the text
+//! ends there the window is cut at its last sure piece start, and the next one begins at the cut.
+
+use super::block::{classify, place_wide, role, Block, Roles};
+use super::lanes::Lanes;
+
+/// Blocks in a window: enough to spread the cost of starting one, few enough for the L1 cache.
+pub const BLOCKS: usize = 32;
+
+/// A family of patterns, as a plain matcher and as algebra on class masks.
+pub trait Family: Roles {
+    /// The end of the piece that starts at `start`.
+    fn piece_end(self, text: &[u8], start: usize) -> usize;
+
+    /// Finds the piece starts of a window. The first and the last of `blocks` stand for what lies
+    /// before and after it.
+    fn starts(self, blocks: &[Block], starts: &mut Starts);
+
+    /// Looks at a marked apostrophe: for a contraction, the stretch that holds no start except at
+    /// its end. `previous` is where the last contraction ended.
+    fn mend_quote(self, _text: &[u8], _at: usize, _previous: usize) -> Option<(usize, usize)> {
+        None
+    }
+}
+
+/// Start bits of a window, and the places where they need mending.
+pub struct Starts {
+    found: [u64; BLOCKS + 1],
+    quotes: [u64; BLOCKS],
+    odd: [u64; BLOCKS],
+    any_quotes: u64,
+    any_odd: u64,
+}
+
+impl Starts {
+    /// No start at all.
+    pub const NONE: Self = Self {
+        found: [0; BLOCKS + 1],
+        quotes: [0; BLOCKS],
+        odd: [0; BLOCKS],
+        any_quotes: 0,
+        any_odd: 0,
+    };
+
+    /// Stores what the algebra found in a block: starts, apostrophes that may begin a contraction,
+    /// and characters that only the matcher can place.
+    #[inline(always)]
+    pub fn set(&mut self, block: usize, found: u64, quotes: u64, odd: u64) {
+        self.found[block] = found;
+        self.quotes[block] = quotes;
+        self.odd[block] = odd;
+        self.any_quotes |= quotes;
+        self.any_odd |= odd;
+    }
+
+    /// The start bits of a block.
+    #[inline(always)]
+    pub fn word(&self, block: usize) -> u64 {
+        self.found[block]
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.found[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn mark(&mut self, at: usize) {
+        self.found[at / 64] |= 1 << (at % 64);
+    }
+
+    /// Removes the starts in `from..to`.
+    fn clear(&mut self, from: usize, to: usize) {
+        if from >= to {
+            return;
+        }
+        let (first, last) = (from / 64, (to - 1) / 64);
+        let head = !0 << (from % 64);
+        let tail = !0 >> (63 - (to - 1) % 64);
+        if first == last {
+            self.found[first] &= !(head & tail);
+            return;
+        }
+        self.found[first] &= !head;
+        self.found[first + 1..last].fill(0);
+        self.found[last] &= !tail;
+    }
+
+    /// The last start before `at`, which is not 0.
+    fn before(&self, at: usize) -> usize {
+        let mut block = at / 64;
+        let mut bits = self.found[block] & !(!0 << (at % 64));
+        while bits == 0 && block > 0 {
+            block -= 1;
+            bits = self.found[block];
+        }
+        block * 64 + (63 - (bits | 1).leading_zeros() as usize)
+    }
+}
+
+/// Finds the pieces of the window of `text` that starts at `base`, which must be a piece start.
+/// Gives the length for which they hold, with the end of each piece as a bit of `starts`; 0 if the
+/// window holds no sure end.
+#[inline(always)]
+pub fn scan<F: Family, L: Lanes>(
+    family: F,
+    text: &[u8],
+    base: usize,
+    starts: &mut Starts,
+) -> usize {
+    let length = (text.len() - base).min(BLOCKS * 64);
+    let count = length.div_ceil(64);
+    let mut blocks = [Block::BEFORE; BLOCKS + 2];
+    load::<F, L>(family, text, base, &mut blocks[..count + 2]);
+    (starts.any_quotes, starts.any_odd) = (0, 0);
+    family.starts(&blocks[..count + 2], starts);
+    if starts.any_quotes != 0 {
+        mend_quotes(family, text, base, length, count, starts);
+    }
+    if starts.any_odd != 0 {
+        mend_odd(family, text, base, length, count, starts);
+    }
+    let sure = if base + length == text.len() {
+        length
+    } else {
+        sure_start(&blocks[..=count])
+    };
+    starts.found[0] &= !1;
+    starts.clear(sure, (BLOCKS + 1) * 64);
+    starts.mark(sure);
+    sure
+}
+
+#[inline(always)]
+fn load<F: Family, L: Lanes>(family: F, text: &[u8], base: usize, blocks: &mut [Block]) {
+    let count = blocks.len() - 2;
+    let (mut spill, mut wide, mut any) = ([0; 2], [0; BLOCKS], 0);
+    for (i, bytes) in text[base..].chunks(64).take(count).enumerate() {
+        let mut padded = [b' '; 64];
+        let bytes = bytes.try_into().unwrap_or_else(|_| {
+            padded[..bytes.len()].copy_from_slice(bytes);
+            &padded
+        });
+        // SAFETY: the caller chose `L` for this CPU.
+        let lanes = unsafe { L::load(bytes) };
+        (blocks[i + 1], wide[i]) = classify(family, lanes, &mut spill);
+        any |= wide[i];
+    }
+    if any != 0 {
+        for (i, &leads) in wide[..count].iter().enumerate() {
+            place_wide(family, text, base, blocks, i + 1, leads);
+        }
+    }
+    blocks[count + 1] = Block::AFTER;
+}
+
+/// The last place in the window where a piece starts whatever follows: something other than an
+/// apostrophe after a letter or after a run apart. No pattern joins a letter to a number, white
+/// space or a sign after it. `blocks` begins with the one before the window.
+#[inline(always)]
+fn sure_start(blocks: &[Block]) -> usize {
+    for (i, pair) in blocks.windows(2).enumerate().rev() {
+        let (before, block) = (&pair[0], &pair[1]);
+        let (word, apart) = (block.word(), block.of(role::APART));
+        let gap = block.of(role::BLANK) & !block.newline | block.of(role::NUMBER);
+        // Odd marks and Han may belong to the signs before them.
+        let plain = if before.odd | block.odd == 0 {
+            word | apart
+        } else {
+            word & !block.high
+        };
+        let sure = word << 1 & gap | plain << 1 & !word & !apart & !block.quote;
+        if sure != 0 {
+            return i * 64 + 63 - sure.leading_zeros() as usize;
+        }
+    }
+    0
+}
+
+#[inline(always)]
+fn mend_quotes<F: Family>(
+    family: F,
+    text: &[u8],
+    base: usize,
+    length: usize,
+    count: usize,
+    starts: &mut Starts,
+) {
+    let mut previous = usize::MAX;
+    for block in 0..count {
+        let mut quotes = starts.quotes[block];
+        while quotes != 0 {
+            let at = base + block * 64 + quotes.trailing_zeros() as usize;
+            quotes &= quotes - 1;
+            if let Some((from, to)) = family.mend_quote(text, at, previous) {
+                previous = to;
+                starts.clear(from - base, (to - base).min(length));
+                if to - base < length {
+                    starts.mark(to - base);
+                }
+            }
+        }
+    }
+}
+
+/// Lets the matcher place odd characters: from the piece before each, until a piece ends where the
+/// algebra has a start too.
+#[inline(always)]
+fn mend_odd<F: Family>(
+    family: F,
+    text: &[u8],
+    base: usize,
+    length: usize,
+    count: usize,
+    starts: &mut Starts,
+) {
+    let mut done = 0;
+    for block in 0..count {
+        let mut odd = starts.odd[block];
+        while odd != 0 {
+            let at = block * 64 + odd.trailing_zeros() as usize;
+            odd &= odd - 1;
+            if at < done {
+                continue;
+            }
+            let mut start = starts.before(at);
+            while start < length {
+                let end = family.piece_end(text, base + start) - base;
+                starts.clear(start + 1, end.min(length));
+                start = end;
+                if end > at && end < length && starts.has(end) {
+                    break;
+                }
+                if end < length {
+                    starts.mark(end);
+                }
+            }
+            done = start;
+        }
+    }
+}

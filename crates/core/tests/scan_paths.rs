@@ -1,0 +1,123 @@
+//! Every way to run a scanner gives what the plain matcher gives, wherever the blocks fall.
+
+mod scan_cases;
+
+use scan_cases::{alphabet, for_each_tuple, pieces};
+use tokenmill_core::scan::{Path, ScanSpec, Scanner};
+
+const FAMILIES: [&str; 10] = [
+    "gpt2",
+    "starcoder",
+    "cl100k",
+    "cl100k-tiktoken",
+    "qwen2",
+    "qwen3.5",
+    "o200k",
+    "tekken",
+    "kimi-k2",
+    "deepseek-v3",
+];
+
+/// The plain matcher and every block path of this CPU.
+fn scanners(name: &str) -> (Scanner, Vec<(Path, Scanner)>) {
+    let spec = ScanSpec::named(name).unwrap();
+    let paths = [Path::Portable, Path::Avx2, Path::Neon]
+        .into_iter()
+        .filter(|path| path.is_here());
+    let fast = paths
+        .map(|path| (path, Scanner::with_path(&spec, path).unwrap()))
+        .collect();
+    (Scanner::with_path(&spec, Path::Plain).unwrap(), fast)
+}
+
+fn compare(name: &str, plain: &Scanner, fast: &[(Path, Scanner)], text: &str) {
+    let expected = pieces(plain, text);
+    for (path, scanner) in fast {
+        let found = pieces(scanner, text);
+        if found != expected {
+            let at = (0..=found.len())
+                .find(|&i| found.get(i) != expected.get(i))
+                .unwrap();
+            let from = at.checked_sub(1).map_or(0, |i| expected[i] as usize);
+            let near: String = text[from..].chars().take(24).collect();
+            panic!(
+                "{name} {path:?} at byte {from} of {}: {near:?} ends at {:?}, expected {:?}",
+                text.len(),
+                found.get(at),
+                expected.get(at)
+            );
+        }
+    }
+}
+
+#[test]
+fn tuples_across_a_block_edge() {
+    let length = if cfg!(debug_assertions) { 3 } else { 5 };
+    for name in FAMILIES {
+        let (plain, fast) = scanners(name);
+        let mut text = String::new();
+        for_each_tuple(&alphabet(name), length, &mut |tuple| {
+            text.clear();
+            text.push_str(&"x".repeat(64 - tuple.len() / 2));
+            text.push_str(tuple);
+            compare(name, &plain, &fast, &text);
+        });
+    }
+}
+
+#[test]
+fn all_tuples_in_one_text_at_every_shift() {
+    let length = if cfg!(debug_assertions) { 2 } else { 4 };
+    for name in FAMILIES {
+        let (plain, fast) = scanners(name);
+        let mut all = String::new();
+        for_each_tuple(&alphabet(name), length, &mut |tuple| all.push_str(tuple));
+        for shift in 0..64 {
+            let text = ["5".repeat(shift).as_str(), &all].concat();
+            compare(name, &plain, &fast, &text);
+        }
+    }
+}
+
+/// A small generator, so that a failure repeats.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+#[test]
+fn random_runs_of_every_class() {
+    let rounds = if cfg!(debug_assertions) { 60 } else { 2_000 };
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    for name in FAMILIES {
+        let (plain, fast) = scanners(name);
+        let characters = alphabet(name);
+        for _ in 0..rounds {
+            let (mut text, size) = (String::new(), random.below(6_000));
+            let longest = [1, 3, 70, 3_000][random.below(4)];
+            while text.len() < size {
+                let character = characters[random.below(characters.len())];
+                let run = 1 + random.below(longest);
+                text.extend(std::iter::repeat_n(character, run));
+            }
+            compare(name, &plain, &fast, &text);
+        }
+    }
+}
+
+#[test]
+fn every_scalar_value_between_letters() {
+    for name in FAMILIES {
+        let (plain, fast) = scanners(name);
+        let text: String = ('\0'..=char::MAX)
+            .flat_map(|c| [c, 'a', c, c, ' ', c, '!', c])
+            .collect();
+        compare(name, &plain, &fast, &text);
+    }
+}
