@@ -86,12 +86,25 @@ def test_pickled_readers_read_the_same(stream):
     assert [row.tolist() for row in rows] == [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
+def test_what_is_mapped_is_not_pickled(tmp_path):
+    rows = tokenmill.open(numbered(tmp_path / "data", 200_000, shards=2, document=100)).rows(
+        100, columns=("position_ids",)
+    )
+    rows.gather(np.arange(len(rows)))
+    packed = pickle.dumps(rows)
+    assert len(packed) < 5000
+    again = pickle.loads(packed)
+    assert again.example(7)["position_ids"].tolist() == rows.example(7)["position_ids"].tolist()
+
+
 def test_few_descriptors(tmp_path):
     data = tokenmill.open(numbered(tmp_path / "data", 300, shards=100))
     data.shards._most_mapped = 8
     rows = data.rows(3)
     assert [row.tolist() for row in rows] == np.arange(300).reshape(100, 3).tolist()
-    assert len(data.shards._mapped) == 8
+    assert len(data.shards._buffers) == 8
+    shuffled = rows.gather(np.arange(100)[::-1])
+    assert shuffled["input_ids"].tolist() == np.arange(300).reshape(100, 3)[::-1].tolist()
 
 
 @pytest.mark.parametrize(

