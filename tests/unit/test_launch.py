@@ -6,12 +6,14 @@ import time
 
 import pytest
 
+from byte_tokenizer import ByteTokenizer
 from tokenmill.config.schema import ExecutionConfig
 from tokenmill.console.logs import PlainFormatter
-from tokenmill.errors import LeaderError
+from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.jobs import waiting
-from tokenmill.jobs.launch import host_clock, started_at, this_launch
+from tokenmill.jobs.launch import alone, host_clock, started_at, this_launch
 from tokenmill.jobs.lease import FAILURE, MARKER, Lease
+from tokenmill.jobs.prepare import prepare
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.waiting import Verdict, Watch
 
@@ -40,6 +42,20 @@ def test_per_host_without_a_shared_file_system():
     assert this_launch(environ, shared_filesystem=False).leads
     assert not this_launch(environ).leads
     assert this_launch({"RANK": "8"}, shared_filesystem=False).rank is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_alone"),
+    [
+        ({}, True),
+        ({"RANK": "0", "WORLD_SIZE": "1"}, True),
+        ({"SLURM_PROCID": "0"}, True),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, False),
+        ({"PMI_RANK": "1"}, False),
+    ],
+)
+def test_who_is_alone(environ, is_alone):
+    assert alone(environ) is is_alone
 
 
 def test_a_launch_has_one_name():
@@ -155,3 +171,16 @@ def test_a_label_is_not_said_twice():
     assert PlainFormatter(1).format(record) == "INFO: [Rank 1] Waiting"
     record = logging.LogRecord("tokenmill", logging.INFO, "", 0, "Full", None, None)
     assert PlainFormatter(1).format(record) == "INFO: [Rank 1] Full"
+
+
+def test_several_ranks_cannot_start_afresh(tmp_path, monkeypatch):
+    (tmp_path / "in.txt").write_text("some text")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="for one process"):
+        prepare(
+            inputs=[str(tmp_path / "in.txt")],
+            tokenizer=ByteTokenizer(),
+            output=str(tmp_path / "out"),
+            fresh=True,
+        )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # What names one launch, so that the failure of an earlier one is not taken for a failure of this one.
 _LAUNCH = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("TORCHELASTIC_RUN_ID",))
+_WORLD_SIZE = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -49,6 +50,13 @@ def this_launch(environ: Mapping[str, str] = os.environ, *, shared_filesystem: b
         if value.isdecimal():
             return Launch(int(value), name, _launch_name(environ))
     return Launch(None, "lock", _launch_name(environ))
+
+
+def alone(environ: Mapping[str, str] = os.environ) -> bool:
+    """True unless the launcher says that there are other ranks."""
+    sizes = [int(environ[name]) for name in _WORLD_SIZE if environ.get(name, "").isdecimal()]
+    rank = world.rank(environ)
+    return rank is None or (rank == 0 and (not sizes or sizes[0] == 1))
 
 
 def _launch_name(environ: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from tokenmill.console import lines, logs
 from tokenmill.dataset.reader import open_dataset
 from tokenmill.errors import ConfigError
 from tokenmill.executors.local import LocalExecutor
+from tokenmill.jobs.launch import alone
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
@@ -96,6 +97,12 @@ def set_up(
     )
     preparation = Preparation(job, inputs, executor, executor.threads, executor.memory_budget)
     if fresh:
+        if not alone():
+            # A rank that is late could not tell the new dataset from the one that is to go.
+            raise ConfigError(
+                "fresh=True is for one process, and this is one of several ranks: remove "
+                f"{job.root} before the launch, or run `tokenmill prepare --fresh` once"
+            )
         preparation.clear()
     return preparation
 
