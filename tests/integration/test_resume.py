@@ -1,0 +1,189 @@
+"""Resume, incremental inputs, --fresh, --dry-run, and everything that must be noticed."""
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+from test_determinism import tree_hash, write_corpus
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.config.resolve import from_options
+from tokenmill.errors import ConfigError, InputError, InputNotFoundError, RejectLimitError, ResumeError
+from tokenmill.jobs.prepare import execute, set_up
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    place = tmp_path / "in"
+    place.mkdir()
+    write_corpus(place / "a.jsonl", 200, 1)
+    return place
+
+
+def run(corpus, output, tokenizer=None, **options):
+    return tokenmill.prepare(
+        inputs=str(corpus),
+        tokenizer=tokenizer or ByteTokenizer(),
+        output=str(output),
+        unit_bytes=options.pop("unit_bytes", 10_000),
+        verbose_level="ERROR",
+        **options,
+    )
+
+
+def shard_times(output):
+    return {path.name: path.stat().st_mtime_ns for path in (output / "shards").iterdir()}
+
+
+def test_a_finished_job_is_opened_not_done_again(corpus, tmp_path):
+    first = run(corpus, tmp_path / "out")
+    before = shard_times(tmp_path / "out")
+    second = run(corpus, tmp_path / "out")
+    assert shard_times(tmp_path / "out") == before
+    assert first.content_hash == second.content_hash
+
+
+def test_new_inputs_add_units(corpus, tmp_path):
+    output = tmp_path / "out"
+    first = run(corpus, output, deduplicate=True)
+    before = shard_times(output)
+    write_corpus(corpus / "0-sorts-first.jsonl", 200, 1)  # the same documents again
+    write_corpus(corpus / "b.jsonl", 100, 3)
+    second = run(corpus, output, deduplicate=True)
+    assert second.manifest.shards[: len(first.manifest.shards)] == first.manifest.shards
+    assert {name: when for name, when in shard_times(output).items() if name in before} == before
+    assert len(second.manifest.inputs) == 3
+    assert second.manifest.account.documents_dropped["duplicate"] >= first.manifest.documents
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"context_length": 16}, "packing.context_length"),
+        ({"eos": False}, "packing.eos"),
+        ({"min_chars": 3}, "filter.min_chars"),
+        ({"tokenizer": ByteTokenizer(salt="other")}, "tokenizer.fingerprint"),
+        ({"keep": lambda text: len(text) > 3}, "filter.function"),
+        ({"unit_bytes": 20_000}, "output.unit_bytes"),
+        ({"format": "npy"}, "output.format"),
+    ],
+)
+def test_changed_settings_are_named(corpus, tmp_path, options, field):
+    run(corpus, tmp_path / "out")
+    with pytest.raises(ResumeError, match=field):
+        run(corpus, tmp_path / "out", **options)
+    run(corpus, tmp_path / "out", fresh=True, **options)
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_speed_settings_may_change(corpus, tmp_path):
+    first = run(corpus, tmp_path / "out", threads=1)
+    second = run(corpus, tmp_path / "out", threads=2, batch_size=3, memory_budget="64MiB")
+    assert first.content_hash == second.content_hash
+
+
+def test_changed_and_vanished_inputs_are_noticed(corpus, tmp_path):
+    write_corpus(corpus / "b.jsonl", 50, 2)
+    run(corpus, tmp_path / "out")
+    os.utime(corpus / "b.jsonl", ns=(1, 1))
+    with pytest.raises(ResumeError, match=r"b\.jsonl has changed"):
+        run(corpus, tmp_path / "out")
+    (corpus / "b.jsonl").unlink()
+    with pytest.raises(ResumeError, match=r"b\.jsonl is part of this dataset"):
+        run(corpus, tmp_path / "out")
+
+
+def test_fresh_leaves_other_files_alone(corpus, tmp_path):
+    output = tmp_path / "out"
+    run(corpus, output)
+    (output / "notes.txt").write_text("mine")
+    run(corpus, output, fresh=True, context_length=16)
+    assert (output / "notes.txt").read_text() == "mine"
+    fresh = tree_hash(output)
+    run(corpus, tmp_path / "other", context_length=16)
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    assert tree_hash(tmp_path / "other") == fresh
+
+
+def test_num_shards(corpus, tmp_path):
+    write_corpus(corpus / "b.jsonl", 50, 2)
+    for count in (1, 2, 5, 8):
+        dataset = run(corpus, tmp_path / f"out{count}", num_shards=count)
+        assert len(dataset.manifest.shards) == count
+        assert dataset.manifest.documents == run(corpus, tmp_path / "out1", num_shards=1).manifest.documents
+
+
+def test_many_small_files_share_units(tmp_path):
+    for number in range(50):
+        (tmp_path / f"{number:02d}.txt").write_text(f"text {number}")
+    dataset = run(tmp_path, tmp_path.with_suffix(".out"), unit_bytes=1 << 20)
+    assert len(dataset.manifest.shards) == 1
+    assert dataset.manifest.documents == 50
+
+
+def test_limits_on_rejects(corpus, tmp_path):
+    with (corpus / "a.jsonl").open("a") as file:
+        file.write('{"text": 3}\n{broken\n')
+    with pytest.raises(InputError, match=r"a\.jsonl:201"):
+        run(corpus, tmp_path / "fail")
+    dataset = run(corpus, tmp_path / "skip", on_error="skip")
+    assert dataset.manifest.account.rejected == {"not_a_string": 1, "broken_json": 1}
+    assert len(dataset.manifest.rejects) == 2
+    assert run(corpus, tmp_path / "two", on_error="skip", max_errors=2).content_hash == dataset.content_hash
+    with pytest.raises(RejectLimitError, match="max_errors 1") as over:
+        run(corpus, tmp_path / "one", on_error="skip", max_errors=1)
+    assert over.value.exit_code == 3
+    assert (tmp_path / "one" / "manifest.json").exists()
+
+
+def test_what_is_missing_is_said(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="no output directory"):
+        tokenmill.prepare(inputs=str(corpus), tokenizer=ByteTokenizer())
+    with pytest.raises(ConfigError, match="no tokenizer"):
+        tokenmill.prepare(inputs=str(corpus), output=str(tmp_path / "out"))
+    with pytest.raises(InputNotFoundError, match="no such file"):
+        run(tmp_path / "nowhere", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_keep_is_a_filter_with_a_count(corpus, tmp_path):
+    dataset = run(corpus, tmp_path / "out", keep=lambda text: "감마" in text)
+    account = dataset.manifest.account
+    assert account.documents_dropped["function"] > 0
+    assert all("감마" in ByteTokenizer().decode(document) for document in dataset)
+
+
+def test_progress_and_events_are_left_for_those_who_watch(corpus, tmp_path):
+    run(corpus, tmp_path / "out")
+    progress = json.loads((tmp_path / "out" / "progress.json").read_text())
+    assert progress["state"] == "done"
+    assert progress["units_done"] == progress["units_total"] > 2
+    events = [json.loads(line) for line in (tmp_path / "out" / "events.jsonl").read_text().splitlines()]
+    assert events[0]["event"] == "start"
+    assert events[-1] | {"state": "done"} == events[-1]
+    assert sum(event["event"] == "unit" for event in events) == progress["units_total"]
+
+
+def test_outcome_has_the_summary(corpus, tmp_path):
+    resolved = from_options(inputs=str(corpus), output=str(tmp_path / "out"), verbose_level="ERROR")
+    summary = execute(set_up(resolved, tokenizer=ByteTokenizer())).summary()
+    assert summary["examples"] == 200
+    assert summary["examples_per_second"] > 0
+    assert "examples/s" in summary["rating"]
+
+
+def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):
+    from tokenmill.cli.prepare import command
+
+    monkeypatch.setattr("tokenmill.jobs.prepare.load_tokenizer", lambda *_: ByteTokenizer())
+    arguments = [str(corpus), "--tokenizer", "x", "--output", str(tmp_path / "out"), "--unit-bytes", "10kB"]
+    shown = CliRunner().invoke(command, [*arguments, "--dry-run", "--verbose-level", "error"])
+    assert shown.exit_code == 0, shown.output
+    assert "nothing was written" in shown.output
+    as_json = CliRunner().invoke(command, [*arguments, "--dry-run", "--json", "--verbose-level", "error"])
+    assert len(json.loads(as_json.stdout)["units"]) > 2
+    assert not (tmp_path / "out").exists()
+    done = CliRunner().invoke(command, [*arguments, "--json", "--verbose-level", "error"])
+    assert json.loads(done.stdout)["documents"] > 100
