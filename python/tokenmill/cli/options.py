@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from tokenmill.config.names import ALIASES, SECTIONS, full_name
+from tokenmill.config.names import ALIASES, SECTIONS, SPELLING, full_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# The words that people type first; every other setting is its own key with dashes.
-_SPELLING = {
-    "tokenizer.tokenizer_name": "tokenizer",
-    "output.path": "output",
-    "output.format": "format",
-    "source.format": "input-format",
-    "packing.mode": "packing",
-}
 _NOT_FLAGS = {"source.inputs"}
 
 
@@ -43,7 +35,7 @@ def given_settings(values: dict[str, Any]) -> dict[str, Any]:
 
 def _option(section: str, key: str) -> Callable[[Any], Any]:
     field = SECTIONS[section].model_fields[key]
-    name = _SPELLING.get(f"{section}.{key}", key.replace("_", "-"))
+    name = SPELLING.get(f"{section}.{key}", key).replace("_", "-")
     text = (field.description or "").split("\n", 1)[0]
     parameter = f"{section}__{key}"
     kinds = _kinds(field.annotation)

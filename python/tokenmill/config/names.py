@@ -44,6 +44,15 @@ ALIASES = {
     "workers": "execution.threads",
 }
 
+# The words that people type first; every other setting is its own key.
+SPELLING = {
+    "tokenizer.tokenizer_name": "tokenizer",
+    "output.path": "output",
+    "output.format": "format",
+    "source.format": "input_format",
+    "packing.mode": "packing",
+}
+
 
 def _bare_names() -> dict[str, str]:
     """`{"num_proc": "execution.num_proc", ...}` for every key that only one section has."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.config.automatic import decided_later, excess, measured
 from tokenmill.config.checking import assembled, checked
 from tokenmill.config.environment import from_environment
-from tokenmill.config.names import BARE, KEYS, full_name, unknown
+from tokenmill.config.names import BARE, KEYS, SPELLING, full_name, unknown
 from tokenmill.config.origin import Given, Origin
 from tokenmill.config.yamlfile import read_yaml
 from tokenmill.errors import ConfigError
@@ -93,7 +93,7 @@ def _flags(flags: Mapping[str, Any], spelling: str) -> list[Given]:
     found: dict[str, Given] = {}
     for name, value in flags.items():
         full = full_name(name)
-        place = spelling.format(name.replace("_", "-") if spelling.startswith("--") else name)
+        place = _spelled(name, spelling)
         if full is None:
             raise unknown(name, place, [*BARE, *KEYS] if "." in name else list(BARE))
         if value is None or value == ():
@@ -106,6 +106,13 @@ def _flags(flags: Mapping[str, Any], spelling: str) -> list[Given]:
         _refuse_twice(found.get(full), Given(full, value, Origin("flag", place)))
         found[full] = Given(full, value, Origin("flag", place))
     return list(found.values())
+
+
+def _spelled(name: str, spelling: str) -> str:
+    """How the user wrote it: `execution.num_proc` was `--num-proc`, `output.format` was `--format`."""
+    if "." in name:
+        name = SPELLING.get(name, name.partition(".")[2])
+    return spelling.format(name.replace("_", "-") if spelling.startswith("--") else name)
 
 
 def _refuse_twice(first: Given | None, second: Given) -> None:

@@ -9,7 +9,7 @@ from tokenmill.console import lines
 from tokenmill.hardware.batch import batch_size
 from tokenmill.hardware.machine import measure
 from tokenmill.pipeline.sample import sample_documents
-from tokenmill.tokenizer.parity import check_parity
+from tokenmill.tokenizer.parity import SAMPLE_BYTES, check_parity
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -17,24 +17,29 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.job import Job
 
 WARM_UP_DOCUMENTS = 64
+# Hugging Face is about a hundred times slower than native, so a comparison on this share of the input adds
+# well under the time of the job itself; a small job still compares this much.
+SHARE = 256
+SMALL_SAMPLE = 1 << 16
 
 
 def made_ready(preparation: Preparation) -> Preparation:
     """The same job with the engine that may be trusted with it; says how it will run."""
     job = preparation.job
     sample = sample_documents(preparation.inputs, job.config.source)
-    job = checked(job, sample, preparation.threads)
+    job = checked(job, sample, preparation.threads, sum(file.size for file in preparation.inputs))
     warm_up(job, sample, preparation.threads)
     tell(job, sample, preparation)
     return replace(preparation, job=job)
 
 
-def checked(job: Job, sample: list[str], threads: int) -> Job:
+def checked(job: Job, sample: list[str], threads: int, input_bytes: int) -> Job:
     """Native stays native if it agrees with Hugging Face on the sample; otherwise the job goes on without."""
     settings = job.config.tokenizer
     if not settings.parity_check or not sample or not isinstance(job.encoder, Tokenizer):
         return job
-    verdict = check_parity(job.encoder, sample, special=settings.special, threads=threads)
+    most = max(SMALL_SAMPLE, min(SAMPLE_BYTES, input_bytes // SHARE))
+    verdict = check_parity(job.encoder, sample, special=settings.special, threads=threads, most=most)
     return replace(job, encoder=verdict.tokenizer) if verdict.difference else job
 
 

@@ -41,8 +41,9 @@ def check_parity(
     special: Special = "text",
     add_special_tokens: bool = False,
     threads: int | None = None,
+    most: int = SAMPLE_BYTES,
 ) -> Verdict:
-    """Compare on a sample, log the result, and give back the tokenizer to go on with."""
+    """Compare on `most` characters, log the result, and give back the tokenizer to go on with."""
     if tokenizer.strategy.name != "native":
         return Verdict(tokenizer, skipped=f"the {tokenizer.strategy.name} strategy is the reference itself")
     try:
@@ -51,7 +52,7 @@ def check_parity(
         return Verdict(tokenizer, skipped=str(error))
     except TokenizerError as error:
         return Verdict(tokenizer, skipped=f"Hugging Face cannot load it: {error}")
-    sample = take_sample(documents)
+    sample = take_sample(documents, most)
     ours, theirs = (
         engine.encode_batch(sample, special=special, add_special_tokens=add_special_tokens, threads=threads)
         for engine in (tokenizer, reference)
@@ -61,14 +62,14 @@ def check_parity(
     return Verdict(tokenizer if difference is None else reference, len(sample), difference)
 
 
-def take_sample(documents: Iterable[str]) -> list[str]:
+def take_sample(documents: Iterable[str], most: int = SAMPLE_BYTES) -> list[str]:
     """The first documents up to the limits; a very long one only up to its first 65,536 characters."""
     sample: list[str] = []
     size = 0
     for document in documents:
         sample.append(document[:LONGEST])
         size += len(sample[-1])
-        if size >= SAMPLE_BYTES or len(sample) >= SAMPLE_DOCUMENTS:
+        if size >= most or len(sample) >= SAMPLE_DOCUMENTS:
             break
     return sample
 
