@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from small_tokenizers import write_bpe, write_word_piece
 from tokenmill.cli.doctor import command
 from tokenmill.hardware.cpu import Cores
 from tokenmill.hardware.disk import DiskSpeed
@@ -161,3 +162,29 @@ def test_words_for_people(tmp_path):
     assert "problem  tokenizer" in told.stdout
     assert "fix: check the path" in told.stdout
     assert told.stdout.rstrip().endswith(("problem", "problems"))
+
+
+def test_a_good_tokenizer_on_the_users_own_data(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "the document"}\n' * 30)
+    tokenizer = str(write_bpe(tmp_path / "bpe"))
+    report = examine(tokenizer, (str(tmp_path / "a.jsonl"),), str(tmp_path / "out"), environ={}, machine=GOOD)
+    found = by_name(report)
+    assert report.exit_code == 0
+    assert "native" in found["tokenizer"].found
+    assert found["parity"].found == "same ids on 30 of your documents"
+
+
+def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
+    """Slow tokenizer, parallelism off, full disk, missing extra: each is named, and the exit code tells."""
+    transformers = pytest.importorskip("transformers")
+    transformers.ByT5Tokenizer().save_pretrained(tmp_path / "byt5")
+    monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 0)
+    environ = {"TOKENIZERS_PARALLELISM": "false"}
+    report = examine(str(tmp_path / "byt5"), (), str(tmp_path / "out"), environ=environ, machine=GOOD)
+    problems = {check.name for check in report.checks if check.status == "problem"}
+    assert problems == {"tokenizer", "free space", "environment"}
+    assert "tokenmill train" in by_name(report)["tokenizer"].fix
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    missing = examine(str(write_word_piece(tmp_path / "wp")), (), str(tmp_path), environ={}, machine=GOOD)
+    assert by_name(missing)["extras"].fix == "pip install 'tokenmill[hf]'"
+    assert missing.exit_code == 1
