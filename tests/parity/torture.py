@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 """Texts that break tokenizers: every scalar value, and everything that a hand-written scanner can get wrong."""
 
 import random

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.tokenizer.hf_json import walk
@@ -22,6 +23,13 @@ _PLAIN = {
 }
 # Patterns that mean the same in Oniguruma and in the core's engine; any other goes to HF itself.
 _SAME_EVERYWHERE = {r"\s+", " {2,}", " +", r"\n+", r"\r\n"}
+# Oniguruma counts the two joiners as no word characters and, outside a class, six Latin-1 numbers as such.
+_WORDS = {
+    r"\w": r"[[\w\x{B2}\x{B3}\x{B9}\x{BC}\x{BD}\x{BE}]--[\x{200C}\x{200D}]]",
+    r"\W": r"[^[\w\x{B2}\x{B3}\x{B9}\x{BC}\x{BD}\x{BE}]--[\x{200C}\x{200D}]]",
+}
+_WORDS_IN_CLASS = {r"\w": r"[\w--[\x{200C}\x{200D}]]", r"\W": r"[^\w--[\x{200C}\x{200D}]]"}
+_PARTS = re.compile(r"\\.|\[\^?|\]|[^\\\[\]]+|\\", re.DOTALL)
 _BEHAVIORS = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}
 
 
@@ -88,10 +96,23 @@ def _split(step: Json) -> ScanStep:
         raise UnsupportedError(f"a Split with the behavior {behavior!r}")
     invert = bool(step.get("invert", False))
     if isinstance(pattern.get("Regex"), str):
-        return "split", pattern["Regex"], behavior, invert
+        return "split", in_core_words(pattern["Regex"]), behavior, invert
     if isinstance(pattern.get("String"), str):
         return "literal", pattern["String"], behavior, invert
     raise UnsupportedError("a Split without a pattern")
+
+
+def in_core_words(pattern: str) -> str:
+    r"""An Oniguruma pattern with its `\w` spelled so that the core's engine matches the same characters."""
+    if "[[:" in pattern:
+        raise UnsupportedError("a Split pattern with POSIX brackets")
+    depth, out = 0, []
+    for part in _PARTS.findall(pattern):
+        if part in {r"\b", r"\B"}:
+            raise UnsupportedError(f"a Split pattern with the word boundary {part}")
+        depth += 1 if part[0] == "[" else -1 if part == "]" and depth else 0
+        out.append((_WORDS_IN_CLASS if depth else _WORDS).get(part, part))
+    return "".join(out)
 
 
 def template_of(post_processor: Json | None) -> tuple[list[int], list[int]]:
