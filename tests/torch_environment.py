@@ -99,3 +99,12 @@ def run_ranks(python, arguments, size, timeout=120):
         for process in processes:
             process.kill()
     return [(process.returncode, *texts) for process, texts in zip(processes, ended, strict=True)]
+
+
+if __name__ == "__main__":
+    # In place of torchrun: `python tests/torch_environment.py 2 script.py --its arguments`.
+    for code, out, err in run_ranks(sys.executable, sys.argv[2:], int(sys.argv[1]), timeout=240):
+        sys.stdout.write(out)
+        sys.stderr.write(err)
+        if code:
+            sys.exit(1)

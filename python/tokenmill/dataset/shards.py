@@ -89,9 +89,9 @@ class Shards:
     def expect(self, starts: Iterable[int], length: int) -> None:
         """Ask the system for these stretches at once, and for nothing around them.
 
-        On a page fault the kernel reads what surrounds the page, up to megabytes, and shuffled rows would each
-        pay for that. Measured where it reads 8 MB ahead, on 1 GB of holes not in the cache:
-        24 rows/s by plain faults, 33,000 so; no difference once everything is in the cache.
+        On a page fault the kernel reads what surrounds the page, up to megabytes, and shuffled rows would
+        each pay for that. Measured where it reads 8 MB ahead, on 1 GB of holes not in the cache: 24 rows/s by
+        plain faults, 33,000 so; no difference once everything is in the cache.
         """
         if not hasattr(mmap, "MADV_WILLNEED"):
             return
