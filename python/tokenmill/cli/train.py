@@ -38,7 +38,14 @@ _SIZES = {
 }
 
 
-class Size(click.ParamType[int]):
+if TYPE_CHECKING:
+    _Integer = click.ParamType[int]
+else:
+    # Only newer releases of click let it be subscripted.
+    _Integer = click.ParamType
+
+
+class Size(_Integer):
     """`4GB`, `512MiB` or a number of bytes."""
 
     name = "size"
