@@ -20,25 +20,25 @@ def measured(machine: Machine) -> dict[str, tuple[Any, Origin]]:
     free = f"{memory.available / GB:.1f} GB {memory.reason}"
     return {
         "execution.threads": (machine.cores.usable, Origin("automatic", machine.cores.reason)),
+        "execution.keep_in_memory": (
+            memory.mode == "in-memory",
+            Origin("automatic", f"{memory.mode} mode, {free}"),
+        ),
         "execution.memory_budget": (
             machine.memory_budget,
-            Origin("automatic", f"an eighth of {free}, 512 MiB at most"),
+            Origin("automatic", f"an eighth of {free}, {machine.memory_budget_cap >> 20} MiB at most"),
         ),
     }
 
 
 def decided_later(machine: Machine) -> dict[str, Origin]:
     """What only a job can decide, since it depends on the tokenizer or on the documents."""
-    memory = machine.memory
     return {
         "execution.num_proc": Origin(
             "automatic", f"none for native and fast, {machine.slow_processes} for a slow tokenizer"
         ),
         "execution.batch_size": Origin("automatic", "from the average document size when a job starts"),
-        "execution.writer_batch_size": Origin("automatic", "five batches"),
-        "execution.keep_in_memory": Origin(
-            "automatic", f"{memory.mode} mode, {memory.available / GB:.1f} GB {memory.reason}"
-        ),
+        "execution.writer_batch_size": Origin("automatic", "each block as it comes"),
     }
 
 

@@ -24,11 +24,6 @@ def batch_size(average_document_bytes: float | None, budget: int, workers: int =
     return int(max(FEWEST, min(MOST, fit)))
 
 
-def writer_batch_size(batch: int) -> int:
-    """Documents written at once: five batches, so that writes are few and large."""
-    return batch * 5
-
-
 def in_batches(
     documents: Sequence[str], work: Callable[[Sequence[str]], R], size: int
 ) -> Iterator[tuple[int, R]]:

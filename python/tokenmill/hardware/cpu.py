@@ -13,8 +13,9 @@ from tokenmill.hardware import cgroup, world
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What the core has code for, in the order in which it prefers them.
-KNOWN_FEATURES = ("avx512bw", "avx2", "bmi2", "sse4_2", "neon", "asimd")
+# What the vector code of the core is made of, as Linux names it: lzcnt is "abm" there, NEON "asimd".
+KNOWN_FEATURES = ("avx2", "bmi1", "bmi2", "abm", "neon", "asimd")
+VECTOR_SETS = ({"avx2", "bmi1", "bmi2", "abm"}, {"neon"}, {"asimd"})
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def cores(limits: cgroup.Limits | None = None, environ: Mapping[str, str] = os.e
 
 
 def features(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """The vector instructions that this CPU has and the core has code for: `("avx2", "bmi2", "sse4_2")`."""
+    """What this CPU has and the vector code of the core uses: `("avx2", "bmi1", "bmi2", "abm")`."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -61,6 +62,11 @@ def features(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
             have = set(value.split())
             return tuple(feature for feature in KNOWN_FEATURES if feature in have)
     return ()
+
+
+def has_vectors(found: tuple[str, ...]) -> bool:
+    """Whether one whole set is there: the core uses all of it or none."""
+    return any(needed <= set(found) for needed in VECTOR_SETS)
 
 
 def _affinity(host: int) -> int:

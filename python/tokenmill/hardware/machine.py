@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.hardware import cgroup
 from tokenmill.hardware.cpu import Cores, cores
-from tokenmill.hardware.memory import Memory, memory, memory_budget
+from tokenmill.hardware.memory import MOST_IN_FLIGHT, Memory, memory, memory_budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,11 @@ class Machine:
     def memory_budget(self) -> int:
         """Bytes of text and tokens in flight."""
         return memory_budget(self.memory.available, self.cores.ranks)
+
+    @property
+    def memory_budget_cap(self) -> int:
+        """What the budget may not pass, however much is free."""
+        return MOST_IN_FLIGHT[self.memory.mode]
 
 
 def measure(

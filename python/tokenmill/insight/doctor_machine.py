@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.console import words
-from tokenmill.hardware.cpu import features
+from tokenmill.hardware.cpu import features, has_vectors
 from tokenmill.insight.doctor import Check
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def memory(machine: Machine) -> Check:
 def cpu_features(found: tuple[str, ...] | None = None) -> Check:
     """The vector instructions that the core will use."""
     found = features() if found is None else found
-    vector = {"avx2", "neon", "asimd"} & set(found)
+    vector = has_vectors(found)
     return Check(
         name="cpu features",
         status="ok" if vector else "warning",

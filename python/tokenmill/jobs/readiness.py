@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.console import lines
+from tokenmill.executors.local import LocalExecutor
 from tokenmill.hardware.batch import batch_size
 from tokenmill.hardware.machine import measure
 from tokenmill.pipeline.sample import sample_documents
@@ -29,8 +30,13 @@ def made_ready(preparation: Preparation) -> Preparation:
     sample = sample_documents(preparation.inputs, job.config.source)
     job = checked(job, sample, preparation.threads, sum(file.size for file in preparation.inputs))
     warm_up(job, sample, preparation.threads)
-    tell(job, sample, preparation)
-    return replace(preparation, job=job)
+    executor = preparation.executor
+    if isinstance(executor, LocalExecutor) and executor.batch_size is None:
+        average = sum(len(text.encode()) for text in sample) / len(sample) if sample else None
+        size = batch_size(average, preparation.memory_budget, preparation.threads)
+        executor = replace(executor, batch_size=size)
+    tell(job, preparation, getattr(executor, "batch_size", None))
+    return replace(preparation, job=job, executor=executor)
 
 
 def checked(job: Job, sample: list[str], threads: int, input_bytes: int) -> Job:
@@ -53,15 +59,13 @@ def warm_up(job: Job, sample: list[str], threads: int) -> None:
         lines.warmed_up()
 
 
-def tell(job: Job, sample: list[str], preparation: Preparation) -> None:
+def tell(job: Job, preparation: Preparation, size: int | None) -> None:
     """The lines that users look for before the first document is done."""
     execution, packing = job.config.execution, job.config.packing
     strategy = getattr(job.encoder, "strategy", None)
     name = strategy.name if strategy is not None else "native"
-    average = sum(len(text.encode()) for text in sample) / len(sample) if sample else None
     machine = measure()
     processes = execution.num_proc or machine.slow_processes
-    size = execution.batch_size or batch_size(average, preparation.memory_budget, preparation.threads)
     lines.performance_configuration(name, size, threads=preparation.threads, num_proc=processes)
     lines.memory_mode(machine.memory)
     lines.packing(packing.mode, packing.context_length, packing.overlap)

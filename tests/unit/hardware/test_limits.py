@@ -11,7 +11,7 @@ import pytest
 from tokenmill.config.resolve import resolve
 from tokenmill.hardware import cgroup
 from tokenmill.hardware.cgroup import limits
-from tokenmill.hardware.cpu import cores, features
+from tokenmill.hardware.cpu import cores, features, has_vectors
 from tokenmill.hardware.machine import measure
 from tokenmill.hardware.memory import GB, memory
 from tokenmill.hardware.world import local_world_size
@@ -145,5 +145,8 @@ def test_settings_follow_a_reduced_affinity():
 
 def test_features(tmp_path):
     info = tmp_path / "cpuinfo"
-    info.write_text("processor\t: 0\nflags\t\t: fpu sse4_2 avx2 bmi2\n", encoding="utf-8")
-    assert features(info) == ("avx2", "bmi2", "sse4_2")
+    info.write_text("processor\t: 0\nflags\t\t: fpu sse4_2 avx2 bmi2 abm\n", encoding="utf-8")
+    assert features(info) == ("avx2", "bmi2", "abm")
+    assert not has_vectors(features(info))
+    assert has_vectors(("avx2", "bmi1", "bmi2", "abm"))
+    assert has_vectors(("asimd",))

@@ -130,7 +130,7 @@ def test_leftovers_of_dead_runs(tmp_path):
         (doctor_machine.open_files(-1), "ok"),
         (doctor_machine.shared(1000), "warning"),
         (doctor_machine.cpu_features(()), "warning"),
-        (doctor_machine.cpu_features(("avx2",)), "ok"),
+        (doctor_machine.cpu_features(("avx2", "bmi1", "bmi2", "abm")), "ok"),
     ],
 )
 def test_limits_of_the_machine(check, status):
