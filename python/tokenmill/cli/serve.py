@@ -1,0 +1,65 @@
+"""`tokenmill serve`: the playground and the runs in a browser."""
+
+from __future__ import annotations
+
+import socket
+
+import click
+
+from tokenmill.errors import ConfigError, MissingExtraError
+
+EXAMPLES = """\b
+Examples:
+  tokenmill serve
+  tokenmill serve runs tokenizers --port 8800
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("directories", nargs=-1)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; loopback unless told otherwise.",
+)
+@click.option(
+    "--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free port."
+)
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+def command(directories: tuple[str, ...], host: str, port: int, open_browser: bool) -> None:
+    """Serve a local page over DIRECTORIES (default: this one): a playground, and the runs with their data."""
+    from tokenmill.web.app import LOOPBACK, create_app
+
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError.of("uvicorn", "web", "tokenmill serve") from error
+
+    app = create_app(directories or (".",), hosts=LOOPBACK if host in LOOPBACK else None)
+    listener = _listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listener.getsockname()[1]}/"
+    click.echo(f"Tokenmill is at {url} (Ctrl-C stops it)")
+    if host not in LOOPBACK:
+        click.echo(f"warning: {host} can be reached from other machines; the page has no password", err=True)
+    if open_browser:
+        click.launch(url)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+    server.run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bind before anything is promised, so that a port in use is said in one line."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port} ({error.strerror}); choose another --port, or 0 for a free one"
+        ) from error
+    listener.listen(128)
+    return listener

@@ -1,0 +1,137 @@
+"""Looks into a run's directory: its state, one document, one row, where a token occurs."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.dataset.manifest import MANIFEST, load_manifest
+from tokenmill.dataset.reader import open_dataset
+from tokenmill.errors import DatasetError, TokenmillError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenmill import Dataset, Tokenizer
+
+MOST_TOKENS_SHOWN = 20_000
+MOST_TOKENS_SEARCHED = 200_000_000
+MOST_HITS = 20
+ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do to look at them
+
+
+def progress_of(root: Path) -> dict[str, Any]:
+    """Where a job is: what its progress file says, or what the directory itself tells."""
+    try:
+        progress: dict[str, Any] = json.loads((root / "progress.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        progress = {"state": "waiting"}
+    if (root / MANIFEST).exists() and progress["state"] in ("waiting", "done"):
+        progress["state"] = "done"
+    return progress
+
+
+def describe_run(root: Path, name: str) -> dict[str, Any]:
+    """One line of the list of runs; a damaged one says so instead of hiding the others."""
+    row: dict[str, Any] = {"id": name, "name": name, "documents": None, "tokens": None, "format": None}
+    progress = progress_of(root)
+    row["state"] = progress["state"]
+    if progress["state"] != "done":
+        return row | {key: progress.get(key) for key in ("documents", "tokens")}
+    if not (root / MANIFEST).exists():
+        return row | {"format": "tokenizer"}
+    try:
+        manifest = load_manifest(root)
+    except TokenmillError as error:
+        return row | {"state": f"damaged: {error}"}
+    return row | {"documents": manifest.documents, "tokens": manifest.tokens, "format": manifest.format}
+
+
+def document_at(root: Path, index: int) -> dict[str, Any]:
+    """One document, decoded."""
+    dataset = open_dataset(root)
+    if index >= len(dataset):
+        raise DatasetError(
+            f"there is no document {index:,}; {root.name} has {len(dataset):,}, counted from 0"
+        )
+    ids = dataset[index]
+    shown = _decode(_tokenizer(dataset), ids[:MOST_TOKENS_SHOWN])
+    if len(ids) > MOST_TOKENS_SHOWN:
+        shown += f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)"
+    return {"index": index, "tokens": len(ids), "parts": [shown], "source": None}
+
+
+def row_at(root: Path, index: int) -> dict[str, Any]:
+    """One row, decoded, cut where one document ends and the next begins."""
+    dataset = open_dataset(root)
+    rows = dataset.rows(columns=("document_ids",), **_row_length(dataset))
+    if index >= len(rows):
+        raise DatasetError(f"there is no row {index:,}; {root.name} has {len(rows):,}, counted from 0")
+    row = rows.gather(np.array([index]))
+    ids, owners = row["input_ids"][0], row["document_ids"][0]
+    edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(ids)]
+    tokenizer = _tokenizer(dataset)
+    parts = [_decode(tokenizer, ids[a:b]) for a, b in pairwise(edges)]
+    return {"index": index, "tokens": len(ids), "parts": parts, "source": None}
+
+
+def find_token(root: Path, token: int) -> dict[str, Any]:
+    """The first places of a token id, searched shard by shard up to a bounded number of tokens."""
+    dataset = open_dataset(root)
+    if not 0 <= token < dataset.vocab_size:
+        raise DatasetError(f"token id {token} is not below the vocabulary's size, {dataset.vocab_size:,}")
+    tokenizer = _tokenizer(dataset)
+    hits: list[dict[str, Any]] = []
+    seen = first_document = 0
+    for shard, entry in enumerate(dataset.manifest.shards):
+        tokens = dataset.shards.tokens(shard)
+        places = np.flatnonzero(tokens == token)[: MOST_HITS - len(hits)] if entry.tokens else ()
+        for place, (document, position) in zip(places, _owners(dataset, shard, places), strict=True):
+            context = _decode(tokenizer, tokens[max(0, int(place) - 8) : int(place) + 9])
+            hits.append({"document": first_document + document, "position": position, "context": context})
+        seen += entry.tokens
+        first_document += entry.documents
+        if len(hits) >= MOST_HITS or seen > MOST_TOKENS_SEARCHED:
+            break
+    text = _decode(tokenizer, np.array([token]))
+    return {"token": token, "text": text, "hits": hits, "complete": seen >= dataset.num_tokens}
+
+
+def _owners(dataset: Dataset, shard: int, places: Any) -> list[tuple[int, int]]:
+    """`(document within the shard, position within the document)` of places in a shard's tokens."""
+    entry = dataset.manifest.shards[shard]
+    if dataset.manifest.layout == "documents":
+        starts = dataset.shards.offsets(entry)
+        found = np.searchsorted(starts, places, side="right") - 1
+        return [(int(d), int(place) - int(starts[d])) for d, place in zip(found, places, strict=True)]
+    segments = dataset.shards.segments(entry)
+    found = np.searchsorted(segments[:, 2], places, side="right") - 1
+    return [
+        (int(segments[s, 0]), int(segments[s, 1]) + int(place) - int(segments[s, 2]))
+        for s, place in zip(found, places, strict=True)
+    ]
+
+
+def _row_length(dataset: Dataset) -> dict[str, Any]:
+    if dataset.manifest.layout == "rows":
+        return {}
+    return {"context_length": max(1, min(ROW_LENGTH, dataset.num_tokens))}
+
+
+def _tokenizer(dataset: Dataset) -> Tokenizer | None:
+    from tokenmill import Tokenizer
+
+    try:
+        return Tokenizer.load(dataset.manifest.tokenizer.name)
+    except (TokenmillError, OSError):
+        return None
+
+
+def _decode(tokenizer: Tokenizer | None, ids: np.ndarray[Any, Any]) -> str:
+    """Text where the tokenizer is at hand, ids where it is not."""
+    if tokenizer is None:
+        return " ".join(map(str, ids.tolist()))
+    return tokenizer.decode_bytes(ids.tolist()).decode("utf-8", "replace")

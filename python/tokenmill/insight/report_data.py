@@ -1,0 +1,149 @@
+"""Everything a dataset's report says, as one object made from manifest, receipts and shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.dataset.manifest import load_manifest
+from tokenmill.insight.events import read_history
+from tokenmill.insight.token_census import take_census
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenmill import Tokenizer
+    from tokenmill.dataset.manifest import Manifest
+    from tokenmill.insight.events import History
+
+REPORT_VERSION = 1
+
+
+def dataset_report(root: Path) -> dict[str, Any]:
+    """`dataset_report(DIR)` -> what `report.json` holds."""
+    from tokenmill.dataset.arrays import document_lengths, token_arrays
+
+    manifest = load_manifest(root)
+    history = read_history(root)
+    tokenizer = _tokenizer(manifest)
+    census = take_census(
+        token_arrays(root, manifest), document_lengths(root, manifest), manifest.tokenizer.vocab_size
+    )
+    return {
+        "report_version": REPORT_VERSION,
+        "kind": "prepare",
+        "name": root.name,
+        "content_hash": manifest.content_hash,
+        "format": manifest.format,
+        "layout": manifest.layout,
+        "dtype": manifest.dtype,
+        "tokenizer": {name: getattr(manifest.tokenizer, name) for name in manifest.tokenizer.__slots__},
+        "documents": manifest.documents,
+        "tokens": manifest.tokens,
+        "rows": manifest.rows,
+        "disk_bytes": sum(entry.bytes for shard in manifest.shards for entry in shard.files),
+        "account": manifest.account.to_json(),
+        "sources": _sources(root, manifest),
+        "scripts": census.scripts(tokenizer) if tokenizer else [],
+        "lengths": census.lengths() | {"context_length": manifest.packing.context_length},
+        "packing": _packing(manifest),
+        "vocabulary": census.vocabulary(tokenizer),
+        "rejects": {
+            "by_reason": manifest.account.to_json()["rejected"],
+            "replaced": manifest.account.to_json()["replaced"],
+            "places": [place.to_json() for place in manifest.rejects],
+        },
+        "run": _run(history),
+        "provenance": {
+            "inputs": [{"path": e.path, "size": e.size, "identity": e.identity} for e in manifest.inputs],
+            "config": manifest.config,
+        },
+    }
+
+
+def _tokenizer(manifest: Manifest) -> Tokenizer | None:
+    """The vocabulary, for showing tokens; a report without it shows ids, for it may be on another machine."""
+    from tokenmill import Tokenizer
+    from tokenmill.errors import TokenmillError
+
+    try:
+        tokenizer = Tokenizer.load(manifest.tokenizer.name)
+    except (TokenmillError, OSError):
+        return None
+    return tokenizer if tokenizer.fingerprint == manifest.tokenizer.fingerprint else None
+
+
+def _sources(root: Path, manifest: Manifest) -> list[dict[str, Any]]:
+    """Documents, tokens and bytes per input, in plan order; receipts know their unit, the plan its input."""
+    from tokenmill.dataset.receipt import load_receipt
+    from tokenmill.pipeline.plan import load_plan
+
+    inputs = {unit.id: unit.input for unit in load_plan(root).units}
+    sums: dict[str, Counter[str]] = {}
+    for shard in manifest.shards:
+        receipt = load_receipt(root, shard.name, shard.unit)
+        if receipt is None:
+            continue
+        sums.setdefault(inputs[shard.unit], Counter()).update(
+            documents=shard.documents,
+            tokens=receipt.account.tokens_encoded,
+            text_bytes=receipt.account.text_bytes,
+        )
+    return [
+        {
+            "path": path,
+            **counts,
+            "bytes_per_token": counts["text_bytes"] / counts["tokens"] if counts["tokens"] else 0.0,
+        }
+        for path, counts in sums.items()
+    ]
+
+
+def _packing(manifest: Manifest) -> dict[str, Any]:
+    tokens = manifest.account
+    stored = tokens.tokens_stored
+    return {
+        "mode": manifest.packing.mode,
+        "context_length": manifest.packing.context_length,
+        "overlap": manifest.packing.overlap,
+        "written": tokens.tokens_written,
+        "repeated": tokens.tokens_repeated,
+        "padding": tokens.tokens_padding,
+        "dropped": tokens.to_json()["tokens"]["dropped"],
+        "fill_percent": 100 * (stored - tokens.tokens_padding) / stored if stored else 100.0,
+    }
+
+
+def _run(history: History) -> dict[str, Any]:
+    last = history.starts[-1] if history.starts else {}
+    slow = history.stragglers()
+    return {
+        "runs": len(history.starts),
+        "restarts": history.restarts,
+        "command": last.get("command"),
+        "versions": last.get("versions", {}),
+        "machine": last.get("machine", {}),
+        "budget": last.get("budget", {}),
+        "seconds": sum(event.get("seconds", 0.0) for event in history.finishes),
+        "throughput": history.throughput(),
+        "units": [
+            {
+                "unit": unit["unit"],
+                "source": unit.get("source"),
+                "start": unit["seconds_in"] - unit["seconds"],
+                "seconds": unit["seconds"],
+                "tokens": unit["tokens"],
+                "straggler": unit["unit"] in slow,
+            }
+            for unit in history.units
+        ],
+        "samples": [
+            {
+                "seconds": s["seconds_in"],
+                "rss": s.get("rss"),
+                "cpu_percent": s.get("cpu_percent"),
+                "disk_bytes": s.get("disk_bytes"),
+            }
+            for s in history.samples
+        ],
+    }

@@ -1,0 +1,172 @@
+// The playground: one to four tokenizers on one text, side by side.
+
+import { element, get, post } from "/static/api.js";
+import { state } from "/static/state.js";
+import { TokenView, commonStretches, tokenText } from "/static/tokens.js";
+
+const $ = (id) => document.getElementById(id);
+const TYPING_PAUSE = 150; // milliseconds
+const LARGEST_TEXT = 4 << 20;
+
+let views = [];
+let inFlight = null;
+let timer = 0;
+let onChange = () => {};
+
+export async function start(changed) {
+  onChange = changed;
+  const { tokenizers } = await get("/api/tokenizers");
+  $("known-tokenizers").replaceChildren(...tokenizers.map(({ name, label }) => element("option", { value: name, label })));
+  if (!state.tokenizers.length && tokenizers.length) state.tokenizers = [tokenizers[0].name];
+  $("text").addEventListener("input", () => { state.text = $("text").value; later(); });
+  for (const [id, flag] of [["whitespace", "whitespace"], ["layer-pieces", "pieces"], ["layer-normalized", "normalized"], ["parse-special", "special"]]) {
+    $(id).addEventListener("change", () => { state[flag] = $(id).checked; refresh(); });
+  }
+  $("add").addEventListener("click", () => { state.tokenizers.push(""); drawPickers(); $("pickers").lastElementChild.querySelector("input").focus(); });
+  restore();
+}
+
+export function restore() {
+  $("text").value = state.text;
+  $("whitespace").checked = state.whitespace;
+  $("layer-pieces").checked = state.pieces;
+  $("layer-normalized").checked = state.normalized;
+  $("parse-special").checked = state.special;
+  drawPickers();
+  refresh();
+}
+
+function drawPickers() {
+  if (!state.tokenizers.length) state.tokenizers = [""];
+  $("pickers").replaceChildren(...state.tokenizers.map(picker));
+  $("add").disabled = state.tokenizers.length >= 4;
+}
+
+function picker(name, index) {
+  const input = element("input", { type: "text", value: name, placeholder: "a path, a run, or a name from the list" });
+  input.setAttribute("list", "known-tokenizers");
+  input.setAttribute("aria-label", `Tokenizer ${index + 1}`);
+  input.addEventListener("change", () => { state.tokenizers[index] = input.value.trim(); refresh(); });
+  const remove = element("button", { type: "button", textContent: "Remove" });
+  remove.setAttribute("aria-label", `Remove tokenizer ${index + 1}`);
+  remove.disabled = state.tokenizers.length === 1;
+  remove.addEventListener("click", () => { state.tokenizers.splice(index, 1); drawPickers(); refresh(); });
+  return element("div", { className: "picker" }, input, remove);
+}
+
+function later() {
+  clearTimeout(timer);
+  timer = setTimeout(refresh, TYPING_PAUSE);
+}
+
+async function refresh() {
+  onChange();
+  inFlight?.abort();
+  inFlight = new AbortController();
+  const names = state.tokenizers.filter(Boolean);
+  const text = state.text;
+  if (text.length > LARGEST_TEXT) return say(`The text has ${text.length.toLocaleString()} characters; the playground takes up to ${LARGEST_TEXT.toLocaleString()}.`);
+  try {
+    const special = state.special ? "parse" : "text";
+    const results = await Promise.all(names.map((tokenizer) => post("/api/tokenize", { tokenizer, text, special }, inFlight.signal)));
+    say("");
+    draw(results, text);
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message);
+  }
+}
+
+function say(message) {
+  $("message").textContent = message;
+}
+
+function draw(results, text) {
+  $("detail").hidden = true;
+  const comparable = results.every((result) => result.normalized === null);
+  const compared = comparable && results.length > 1;
+  views = results.map((result) => new TokenView(result, {
+    text, whitespace: state.whitespace, pieces: state.pieces, compared,
+    stretches: results.length && comparable ? commonStretches(results) : result.ends,
+  }));
+  $("panels").replaceChildren(...views.map(panel));
+}
+
+function panel(view) {
+  const { result } = view;
+  const node = element("article", { className: "panel" }, element("h3", { textContent: result.tokenizer }), figures(result));
+  if (state.normalized) node.append(element("div", { className: "layer", textContent: result.normalized ?? "The text is not changed before it is cut." }));
+  node.append(view.node, copyButtons(view));
+  view.node.addEventListener("mouseover", (event) => hover(view, event.target.closest(".token")));
+  view.node.addEventListener("focusin", (event) => choose(view, event.target.closest(".token")));
+  view.node.addEventListener("click", (event) => choose(view, event.target.closest(".token")));
+  return node;
+}
+
+function figures(result) {
+  const list = [
+    ["tokens", result.tokens], ["bytes", result.bytes], ["characters", result.characters],
+    ["bytes per token", result.tokens ? (result.bytes / result.tokens).toFixed(3) : "–"],
+    ["vocabulary", result.vocab_size], ["engine", result.strategy],
+  ];
+  const node = element("p", { className: "figures" });
+  for (const [name, value] of list) node.append(element("span", {}, `${name} `, element("b", { textContent: value.toLocaleString() })));
+  const verdict = element("span", { className: result.round_trip ? "" : "bad", textContent: result.round_trip ? "round trip: exact" : "round trip: differs" });
+  node.append(verdict);
+  return node;
+}
+
+function copyButtons(view) {
+  const { ids, ends } = view.result;
+  const texts = () => ids.map((_, index) => tokenText(view.bytes.subarray(view.starts[index], ends[index])).text);
+  const ways = {
+    "Copy ids": () => ids.join(" "),
+    "Copy JSON": () => JSON.stringify({ tokenizer: view.result.tokenizer, text: state.text, ids, tokens: texts() }),
+    "Copy Python": () => `import tokenmill\n\ntok = tokenmill.Tokenizer.load(${JSON.stringify(view.result.source)})\nassert tok.encode(${JSON.stringify(state.text)}, special="${state.special ? "parse" : "text"}") == [${ids.join(", ")}]\n`,
+  };
+  const node = element("div", { className: "buttons" });
+  for (const [label, make] of Object.entries(ways)) {
+    const button = element("button", { type: "button", textContent: label });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(make());
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = label; }, 1200);
+    });
+    node.append(button);
+  }
+  return node;
+}
+
+function hover(view, token) {
+  if (!token) return;
+  const index = Number(token.dataset.index);
+  for (const other of views) if (other !== view) other.twins(view.starts[index], view.result.ends[index]);
+  token.title ||= token.getAttribute("aria-label");
+}
+
+async function choose(view, token) {
+  if (!token) return;
+  const index = Number(token.dataset.index);
+  hover(view, token);
+  const bytes = view.bytes.subarray(view.starts[index], view.result.ends[index]);
+  const hex = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join(" ");
+  const { text, whole } = tokenText(bytes);
+  const facts = [["token", whole ? JSON.stringify(text) : `${text} (splits a character)`], ["id", view.result.ids[index]], ["bytes", hex || "none"], ["at byte", `${view.starts[index]} to ${view.result.ends[index]}`], ["tokenizer", view.result.tokenizer]];
+  const list = element("dl");
+  for (const [name, value] of facts) list.append(element("dt", { textContent: name }), element("dd", { textContent: String(value) }));
+  const steps = element("div");
+  $("detail").replaceChildren(list, steps);
+  $("detail").hidden = false;
+  try {
+    const history = await post("/api/merges", { tokenizer: view.result.tokenizer, id: view.result.ids[index] });
+    drawHistory(list, steps, history);
+  } catch (error) {
+    steps.textContent = error.message;
+  }
+}
+
+function drawHistory(list, steps, history) {
+  list.append(element("dt", { textContent: "rank" }), element("dd", { textContent: history.rank === null ? "none: not made by a merge" : history.rank.toLocaleString() }));
+  if (history.steps.length < 2) return;
+  const items = history.steps.map((step) => element("li", { textContent: step.map((part) => part.text).join(" + ") }));
+  steps.append(element("p", { textContent: "How it is merged, step by step:" }), element("ol", {}, ...items));
+}

@@ -1,0 +1,92 @@
+// Runs: what is running and what is done, live; their reports and their data.
+
+import { element, get } from "/static/api.js";
+
+const $ = (id) => document.getElementById(id);
+let source = null;
+
+export async function start() {
+  source?.close();
+  $("run-view").replaceChildren();
+  const { runs } = await get("/api/runs");
+  if (!runs.length) {
+    $("run-list").replaceChildren(element("p", { textContent: "No run in the served directories yet. Start one with: tokenmill prepare INPUT --tokenizer T --output DIR" }));
+    return;
+  }
+  const head = element("tr");
+  for (const name of ["run", "state", "documents", "tokens", "format"]) head.append(element("th", { textContent: name, scope: "col" }));
+  const body = element("tbody", {}, ...runs.map(runRow));
+  $("run-list").replaceChildren(element("div", { className: "wide", tabIndex: 0 }, element("table", {}, element("thead", {}, head), body)));
+}
+
+function runRow(run) {
+  const open = element("button", { type: "button", textContent: run.name });
+  open.addEventListener("click", () => show(run));
+  const cell = (value) => element("td", { className: typeof value === "number" ? "number" : "", textContent: value?.toLocaleString() ?? "–" });
+  return element("tr", {}, element("td", {}, open), cell(run.state), cell(run.documents), cell(run.tokens), cell(run.format));
+}
+
+function show(run) {
+  source?.close();
+  const title = element("h3", { textContent: run.name });
+  $("run-view").replaceChildren(title);
+  if (run.state === "done") showData(run);
+  else follow(run);
+}
+
+function follow(run) {
+  const bar = element("progress", { max: 1, value: 0 });
+  bar.setAttribute("aria-label", `Progress of ${run.name}`);
+  const line = element("p", { id: "live" });
+  $("run-view").append(bar, line);
+  source = new EventSource(`/api/runs/${encodeURIComponent(run.id)}/events`);
+  source.onmessage = (event) => {
+    const data = JSON.parse(event.data);
+    if (data.bytes_total) bar.value = data.bytes / data.bytes_total;
+    line.textContent = `${data.state}: ${data.units_done ?? 0} of ${data.units_total ?? "?"} units, ${(data.documents ?? 0).toLocaleString()} documents, ${(data.tokens ?? 0).toLocaleString()} tokens${data.error ? `; ${data.error}` : ""}`;
+    if (data.state === "running" || data.state === "waiting") return;
+    source.close();
+    bar.value = data.state === "done" ? 1 : bar.value;
+    if (data.state === "done") showData(run);
+  };
+  source.onerror = () => { line.textContent ||= "The server does not answer."; };
+}
+
+function showData(run) {
+  const base = `/api/runs/${encodeURIComponent(run.id)}`;
+  const report = element("a", { href: `/runs/${encodeURIComponent(run.id)}/report`, textContent: "Open the report" });
+  const form = element("form", { className: "controls" });
+  const kind = element("select", { name: "kind" }, ...["documents", "rows"].map((name) => element("option", { value: name, textContent: name })));
+  kind.setAttribute("aria-label", "What to browse");
+  const number = element("input", { type: "text", inputMode: "numeric", value: "0", name: "number" });
+  number.setAttribute("aria-label", "Number");
+  const token = element("input", { type: "text", inputMode: "numeric", name: "token", placeholder: "token id" });
+  token.setAttribute("aria-label", "Search by token id");
+  const go = element("button", { textContent: "Show" });
+  const find = element("button", { type: "button", textContent: "Find the token" });
+  const out = element("div");
+  form.append(kind, number, go, token, find);
+  $("run-view").append(element("p", {}, report), form, out);
+  const load = () => get(`${base}/${kind.value}/${Number(number.value)}`).then((item) => drawItem(out, item), (error) => { out.textContent = error.message; });
+  form.addEventListener("submit", (event) => { event.preventDefault(); load(); });
+  find.addEventListener("click", () => get(`${base}/search?token=${encodeURIComponent(token.value)}`).then((found) => drawFound(out, found, (document) => { kind.value = "documents"; number.value = document; load(); }), (error) => { out.textContent = error.message; }));
+  load();
+}
+
+function drawItem(out, item) {
+  const text = element("div", { className: "document", tabIndex: 0 });
+  item.parts.forEach((part, index) => text.append(element("span", { className: index ? "boundary" : "", textContent: part })));
+  const facts = `${item.tokens.toLocaleString()} tokens${item.source ? `, from ${item.source}` : ""}`;
+  out.replaceChildren(element("p", { textContent: facts }), text);
+}
+
+function drawFound(out, found, open) {
+  const list = element("ul");
+  for (const hit of found.hits) {
+    const button = element("button", { type: "button", textContent: `document ${hit.document}, token ${hit.position}` });
+    button.addEventListener("click", () => open(String(hit.document)));
+    list.append(element("li", {}, button, ` ${hit.context}`));
+  }
+  const words = found.hits.length ? `First ${found.hits.length} places of token ${found.token} (${JSON.stringify(found.text)})` : `Token ${found.token} (${JSON.stringify(found.text)}) does not occur${found.complete ? "" : " in what was searched"}.`;
+  out.replaceChildren(element("p", { textContent: words }), list);
+}
