@@ -228,6 +228,8 @@ class Codec:
         """How many ids each document has."""
     def offsets(self, text: str, special: str) -> tuple[list[int], list[int], list[int]]:
         """Ids, and for each the first and one past the last character."""
+    def piece_ends(self, text: str, special: str) -> list[int]:
+        """The end of every piece, in bytes of the normalized text."""
     def decode(self, ids: Any) -> bytes:
         """The bytes that the ids stand for, one after the other."""
     def token_bytes(self, id: int) -> bytes | None:

@@ -196,6 +196,12 @@ impl Codec {
         })
     }
 
+    /// The end of every piece, in bytes of the normalized text.
+    fn piece_ends(&self, py: Python<'_>, text: &str, special: &str) -> PyResult<Vec<usize>> {
+        let special = special_from(special)?;
+        detached(py, |_| self.inner.piece_ends(text, special))
+    }
+
     /// The bytes that the ids stand for, one after the other.
     fn decode<'py>(
         &self,

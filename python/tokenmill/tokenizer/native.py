@@ -67,6 +67,10 @@ class NativeBackend:
             places = [(0, 0)] * len(before) + places + [(len(text), len(text))] * len(after)
         return ids, places
 
+    def piece_ends(self, text: str, special: Special) -> list[int]:
+        """Where pieces end, in bytes of the normalized text."""
+        return self.codec.piece_ends(text, special)
+
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         """The bytes of the ids."""
         if skip_special:

@@ -210,6 +210,11 @@ class Tokenizer:
         """Ids and the characters that each covers: `"hi all"` -> `([5303, 477], [(0, 2), (2, 6)])`."""
         return self._backend.offsets(text, special, template=add_special_tokens)
 
+    def piece_ends(self, text: str, *, special: Special = "parse") -> list[int] | None:
+        """Where pieces end, in bytes of the normalized text; None where the engine does not tell."""
+        ends = getattr(self._backend, "piece_ends", None)
+        return None if ends is None else ends(text, special)
+
     # Ids to text
 
     def decode(

@@ -7,6 +7,7 @@ mod batch;
 mod cuts;
 mod normalize;
 mod offsets;
+mod pieces;
 mod pool;
 
 use std::borrow::Cow;

@@ -1,0 +1,55 @@
+//! The pieces that a text is cut into, for people who look at a tokenizer's layers.
+
+use super::{normalize, Codec, Place, Special, Splitter};
+use crate::Result;
+
+impl Codec {
+    /// The end of every piece, in bytes of the normalized text; an added token is a piece of its own.
+    pub fn piece_ends(&self, text: &str, special: Special) -> Result<Vec<usize>> {
+        let mut parts = Vec::new();
+        match &self.raw {
+            Some(matcher) => matcher.split(text, special, &mut parts)?,
+            None => return self.ends_of(text, 0, 0),
+        }
+        let (mut ends, mut at) = (Vec::new(), 0);
+        for part in &parts {
+            if part.id.is_some() {
+                ends.push(at + part.end - part.start);
+            } else {
+                ends.extend(self.ends_of(&text[part.start..part.end], part.start, at)?);
+            }
+            at = ends.last().copied().unwrap_or(at);
+        }
+        Ok(ends)
+    }
+
+    fn ends_of(&self, text: &str, start: usize, shift: usize) -> Result<Vec<usize>> {
+        let place = Place {
+            at: start,
+            continued: false,
+        };
+        let normal = normalize::normalize(&self.normalizer, text)?;
+        let normal = self.prefixed(self.in_spaces(&normal), place);
+        let mut ends = Vec::new();
+        match &self.splitter {
+            Splitter::Scan(scanner) => {
+                let mut batch = [0; 256];
+                let mut spans = scanner.spans(&normal);
+                loop {
+                    let count = spans.fill(&mut batch)?;
+                    if count == 0 {
+                        break;
+                    }
+                    ends.extend(batch[..count].iter().map(|&end| shift + end as usize));
+                }
+            }
+            Splitter::Words => {
+                let starts = memchr::memchr_iter(b' ', normal.as_bytes()).filter(|&at| at > 0);
+                ends.extend(starts.map(|at| shift + at));
+                ends.push(shift + normal.len());
+            }
+            Splitter::Whole => ends.push(shift + normal.len()),
+        }
+        Ok(ends)
+    }
+}
