@@ -98,7 +98,14 @@ class CsvReader:
     """Reads delimited rows; a text is made of literal strings and of fields by their numbers."""
 
     def __new__(
-        cls, text: list[str | int], columns: list[int], *, delimiter: int, width: int, limit: int, replace: bool
+        cls,
+        text: list[str | int],
+        columns: list[int],
+        *,
+        delimiter: int,
+        width: int,
+        limit: int,
+        replace: bool,
     ) -> CsvReader: ...
     def read(self, block: Any, /, *, last: bool) -> tuple[Records, int]:
         """Reads the whole rows of a block; also the bytes that they took."""

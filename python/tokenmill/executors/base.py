@@ -7,8 +7,9 @@ change the bytes that come out.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,13 +31,25 @@ class Watch:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
+class Done(NamedTuple):
+    """A task that ended: its result, and the seconds that it took where it ran."""
+
+    task: Task
+    result: Any
+    seconds: float
+
+
+def timed(work: Work, job: Job, task: Task, control: Control) -> Done:
+    """Do the work and take its time; what every executor sends to wherever its work is done."""
+    started = time.monotonic()
+    return Done(task, work(job, task, control), time.monotonic() - started)
+
+
 class Executor(Protocol):
     """Runs `work` on every task."""
 
-    def run(
-        self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch
-    ) -> Iterator[tuple[Task, Any]]:
-        """Each task with its result as it ends; `count` is how many there are.
+    def run(self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+        """Each task as it ends; `count` is how many there are.
 
         The first error ends the run: tasks under way are stopped and the error is raised. When `watch.stop`
         is set, tasks end at their next block and `InterruptedJobError` is raised.

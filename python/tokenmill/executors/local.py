@@ -8,12 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InterruptedJobError
+from tokenmill.executors.base import timed
 from tokenmill.pipeline.control import DEFAULT_BLOCK_BYTES, Control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenmill.executors.base import Watch, Work
+    from tokenmill.executors.base import Done, Watch, Work
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.unit import Task
 
@@ -34,10 +35,8 @@ class LocalExecutor:
     writer_batch_size: int | None = None
     keep_in_memory: bool = False
 
-    def run(
-        self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch
-    ) -> Iterator[tuple[Task, Any]]:
-        """Each task with its result as it ends."""
+    def run(self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+        """Each task as it ends."""
         workers = max(1, min(self.threads, count))
         control = self._control(workers, watch)
         waiting = iter(tasks)
@@ -46,13 +45,14 @@ class LocalExecutor:
             try:
                 while True:
                     for task in islice(waiting, workers - len(running)):
-                        running[pool.submit(work, job, task, control)] = task
+                        running[pool.submit(timed, work, job, task, control)] = task
                     if not running:
                         return
                     # A short wait lets the main thread run its signal handlers.
                     done, _ = wait(running, timeout=_WAKE_SECONDS, return_when=FIRST_COMPLETED)
                     for future in done:
-                        yield running.pop(future), future.result()
+                        del running[future]
+                        yield future.result()
                     control.check()
             except BaseException:
                 watch.stop.set()

@@ -23,12 +23,13 @@ from tokenmill.errors import (
     RejectLimitError,
     TokenmillError,
 )
+from tokenmill.executors.base import timed
 from tokenmill.pipeline.control import Control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenmill.executors.base import Watch, Work
+    from tokenmill.executors.base import Done, Watch, Work
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.unit import Task
 
@@ -60,10 +61,8 @@ class RayExecutor:
     batch_size: int | None = None
     writer_batch_size: int | None = None
 
-    def run(
-        self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch
-    ) -> Iterator[tuple[Task, Any]]:
-        """Each task with its result as it ends; units set aside are named by an error at the end."""
+    def run(self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+        """Each task as it ends; units set aside are named by an error at the end."""
         ray = connect(self.address)
         return _Run(ray, self, work, job, watch).all(tasks, count)
 
@@ -100,7 +99,7 @@ class _Run:
     running: dict[Any, _Attempt] = field(default_factory=dict)
     aside: list[tuple[Task, BaseException]] = field(default_factory=list)
 
-    def all(self, tasks: Iterable[Task], count: int) -> Iterator[tuple[Task, Any]]:
+    def all(self, tasks: Iterable[Task], count: int) -> Iterator[Done]:
         """Submit as many as the cluster has room for, collect as they end."""
         source = iter(tasks)
         key, reference = self._share_job()
@@ -111,9 +110,9 @@ class _Run:
                 self._fill(source, remote, key, reference)
                 if not self.running and not self.waiting:
                     break
-                for attempt, result in self._collect():
+                for ended in self._collect():
                     done += 1
-                    yield attempt.task, result
+                    yield ended
                 if self.watch.stop.is_set():
                     raise InterruptedJobError(
                         "the job was stopped; the same command goes on where it stopped"
@@ -154,21 +153,21 @@ class _Run:
         task = next(source, None)
         return None if task is None else _Attempt(task)
 
-    def _collect(self) -> list[tuple[_Attempt, Any]]:
+    def _collect(self) -> list[Done]:
         if not self.running:
             time.sleep(_POLL_SECONDS)
             return []
         ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=_POLL_SECONDS)
-        found = []
+        found: list[Done] = []
         for handle in ready:
             attempt = self.running.pop(handle)
             try:
-                result, counts = self.ray.get(handle)
+                ended, counts = self.ray.get(handle)
             except Exception as error:  # noqa: BLE001 - whatever a cluster can say is sorted below
                 self._failed(attempt, error)
             else:
                 self.watch.report(**counts)
-                found.append((attempt, result))
+                found.append(ended)
         return found
 
     def _failed(self, attempt: _Attempt, error: BaseException) -> None:
@@ -240,7 +239,7 @@ def _run_task(
     batch_size, writer_batch_size = settings
     control = Control(threads=1, batch_size=batch_size, writer_batch_size=writer_batch_size, report=report)
     try:
-        return work(_JOBS[key], task, control), counts
+        return timed(work, _JOBS[key], task, control), counts
     except TokenmillError as error:
         raise type(error)(f"on host {socket.gethostname()} (process {os.getpid()}): {error}") from error
     except OSError as error:

@@ -5,30 +5,35 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tokenmill.dataset.items import read_items
 from tokenmill.dataset.manifest import load_manifest
+from tokenmill.dataset.receipt import load_receipt
 from tokenmill.insight.events import read_history
 from tokenmill.insight.token_census import take_census
+from tokenmill.pipeline.plan import load_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tokenmill import Tokenizer
     from tokenmill.dataset.manifest import Manifest
     from tokenmill.insight.events import History
+    from tokenmill.pipeline.plan import Plan, Unit
 
 REPORT_VERSION = 1
 
 
 def dataset_report(root: Path) -> dict[str, Any]:
     """`dataset_report(DIR)` -> what `report.json` holds."""
-    from tokenmill.dataset.arrays import document_lengths, token_arrays
-
     manifest = load_manifest(root)
     history = read_history(root)
     tokenizer = _tokenizer(manifest)
-    census = take_census(
-        token_arrays(root, manifest), document_lengths(root, manifest), manifest.tokenizer.vocab_size
-    )
+    census = take_census(_arrays(root, manifest), manifest.tokenizer.vocab_size)
+    if manifest.packing.pad_id is not None:
+        census.counts[manifest.packing.pad_id] -= manifest.account.tokens_padding
     return {
         "report_version": REPORT_VERSION,
         "kind": "prepare",
@@ -61,6 +66,20 @@ def dataset_report(root: Path) -> dict[str, Any]:
     }
 
 
+def _arrays(root: Path, manifest: Manifest) -> Iterator[tuple[Any, Any]]:
+    """Token ids and document lengths, some at a time; a document in rows is as long as its stretches."""
+    none = np.empty(0, dtype=np.int64)
+    for shard in manifest.shards:
+        lengths = np.zeros(shard.documents, dtype=np.int64)
+        for items in read_items(root, manifest, shard):
+            if items.segments is not None:
+                ends = (items.segments[:, 1] + items.segments[:, 3]).astype(np.int64)
+                np.maximum.at(lengths, items.segments[:, 0].astype(np.int64), ends)
+            yield items.ids, np.diff(items.offsets) if manifest.layout == "documents" else none
+        if manifest.layout == "rows" and manifest.format == "tokenmill":
+            yield none, lengths
+
+
 def _tokenizer(manifest: Manifest) -> Tokenizer | None:
     """The vocabulary, for showing tokens; a report without it shows ids, for it may be on another machine."""
     from tokenmill import Tokenizer
@@ -75,16 +94,14 @@ def _tokenizer(manifest: Manifest) -> Tokenizer | None:
 
 def _sources(root: Path, manifest: Manifest) -> list[dict[str, Any]]:
     """Documents, tokens and bytes per input, in plan order; receipts know their unit, the plan its input."""
-    from tokenmill.dataset.receipt import load_receipt
-    from tokenmill.pipeline.plan import load_plan
-
-    inputs = {unit.id: unit.input for unit in load_plan(root).units}
+    plan = load_plan(root)
+    names = {unit.id: _source_name(plan, unit) for unit in plan.units} if plan else {}
     sums: dict[str, Counter[str]] = {}
     for shard in manifest.shards:
         receipt = load_receipt(root, shard.name, shard.unit)
         if receipt is None:
             continue
-        sums.setdefault(inputs[shard.unit], Counter()).update(
+        sums.setdefault(names.get(shard.unit, "converted"), Counter()).update(
             documents=shard.documents,
             tokens=receipt.account.tokens_encoded,
             text_bytes=receipt.account.text_bytes,
@@ -97,6 +114,14 @@ def _sources(root: Path, manifest: Manifest) -> list[dict[str, Any]]:
         }
         for path, counts in sums.items()
     ]
+
+
+def _source_name(plan: Plan, unit: Unit) -> str:
+    """The input's path; a unit of several small files is named by the first."""
+    paths = list(dict.fromkeys(plan.inputs[part.input].url for part in unit.parts))
+    if len(paths) == 1:
+        return paths[0]
+    return f"{len(paths)} small files from {paths[0]} on"
 
 
 def _packing(manifest: Manifest) -> dict[str, Any]:

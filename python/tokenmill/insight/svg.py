@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 40
@@ -60,7 +60,7 @@ class Axis:
 def line(
     x: Axis,
     y: Axis,
-    series: dict[str, Sequence[tuple[float, float]]],
+    series: Mapping[str, Sequence[tuple[float, float]]],
     marks: Sequence[tuple[float, str]] = (),
 ) -> str:
     """Lines over a common pair of axes; `marks` are labelled vertical lines (a restart, a context length)."""

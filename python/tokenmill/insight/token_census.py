@@ -83,24 +83,21 @@ class Census:
 
 
 def take_census(
-    tokens: Iterable[np.ndarray[Any, Any]], lengths: Iterable[np.ndarray[Any, Any]], vocab_size: int
+    parts: Iterable[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]], vocab_size: int
 ) -> Census:
-    """Count ids and lengths; both come as arrays of any size, so nothing larger than a chunk is in memory."""
+    """Count ids and lengths, which come as pairs of arrays, some at a time."""
     counts = np.zeros(vocab_size, dtype=np.int64)
-    for array in tokens:
-        for start in range(0, len(array), CHUNK):
-            part = np.bincount(array[start : start + CHUNK], minlength=vocab_size)
-            counts[: len(part)] += part[: len(counts)]
     classes = np.zeros(64, dtype=np.int64)
     longest = length_sum = 0
-    for array in lengths:
-        if not len(array):
-            continue
-        # The class of n is its bit length: 0, 1, 2-3, 4-7, … so that one class is one step of a log axis.
-        bits = np.frexp(array.astype(np.float64))[1]
-        classes += np.bincount(bits, minlength=64)[:64]
-        longest = max(longest, int(array.max()))
-        length_sum += int(array.sum(dtype=np.int64))
+    for tokens, lengths in parts:
+        for start in range(0, len(tokens), CHUNK):
+            counts += np.bincount(tokens[start : start + CHUNK], minlength=vocab_size)[:vocab_size]
+        if len(lengths):
+            # The class of n is its bit length: 0, 1, 2-3, 4-7, … so that a class is a step of a log axis.
+            bits = np.frexp(lengths.astype(np.float64))[1]
+            classes += np.bincount(bits, minlength=64)[:64]
+            longest = max(longest, int(lengths.max()))
+            length_sum += int(lengths.sum(dtype=np.int64))
     return Census(counts, classes, longest, length_sum)
 
 

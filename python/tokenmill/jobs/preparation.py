@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -147,10 +146,9 @@ class _Run:
             tasks = self._tasks(todo)
             self._recorder.phase("tokenizing")
             watch = Watch(self._count, self._stop)
-            started = time.monotonic()
-            for task, receipt in self._preparation.executor.run(run_unit, self._job, tasks, len(todo), watch):
-                made[task.unit.ordinal] = receipt
-                self._record(task, receipt, time.monotonic() - started)
+            for done in self._preparation.executor.run(run_unit, self._job, tasks, len(todo), watch):
+                made[done.task.unit.ordinal] = done.result
+                self._record(*done)
         return made
 
     def _tasks(self, todo: list[Unit]) -> Iterator[Task]:

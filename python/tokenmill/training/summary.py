@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenmill.training.options import TrainOptions
 
 
-def summarise(  # noqa: PLR0917 - one argument a stage
+def summarise(
     options: TrainOptions,
     corpus: Corpus,
     counted: Counted,
