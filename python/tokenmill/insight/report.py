@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.dataset.durable import publish_bytes
-from tokenmill.errors import DatasetError
+from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.insight.page import page, paragraph, section, table
 from tokenmill.insight.report_data import dataset_report
 from tokenmill.insight.report_page import dataset_page
@@ -15,6 +16,7 @@ from tokenmill.insight.report_page import dataset_page
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+logger = logging.getLogger("tokenmill.report")
 REPORT_JSON, REPORT_HTML = "report.json", "report.html"
 
 
@@ -31,6 +33,14 @@ def write_report(directory: str | Path) -> Path:
     publish_bytes(root / REPORT_JSON, json.dumps(data, indent=1, ensure_ascii=False).encode())
     publish_bytes(root / REPORT_HTML, html.encode())
     return root / REPORT_HTML
+
+
+def report_if_possible(directory: Path) -> None:
+    """Write the report of a job that has ended well; a full disk or a foreign format must not undo that."""
+    try:
+        write_report(directory)
+    except (OSError, TokenmillError) as error:
+        logger.warning("no report was written: %s", error)
 
 
 def collect(root: Path) -> dict[str, Any]:

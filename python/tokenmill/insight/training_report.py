@@ -75,10 +75,7 @@ def training_page(data: dict[str, Any]) -> str:
             bars(list(vocabulary["scripts"]), list(vocabulary["scripts"].values()), "tokens"),
             table(("script", "tokens"), list(vocabulary["scripts"].items())),
         ),
-        section(
-            "Longest tokens",
-            table(("token", "id"), [(repr(t["token"]), t["id"]) for t in vocabulary["longest"]]),
-        ),
+        section("Longest tokens", table(("token", "id"), longest)),
         section("Provenance", *_provenance(data)),
     ]
     return page(f"Training of {data['name']}", parts)

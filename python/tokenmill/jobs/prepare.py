@@ -13,6 +13,7 @@ from tokenmill.console import lines, logs
 from tokenmill.dataset.reader import open_dataset
 from tokenmill.errors import ConfigError
 from tokenmill.executors.local import LocalExecutor
+from tokenmill.insight.report import report_if_possible
 from tokenmill.jobs.launch import alone
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
@@ -188,6 +189,8 @@ def _led(preparation: Preparation, clock: _Clock) -> Dataset:
     # The comparison and the warm-up are not what a user times.
     clock.restart()
     ready.lead()
+    if preparation.job.config.output.report:
+        report_if_possible(preparation.job.root)
     return open_dataset(preparation.job.root)
 
 

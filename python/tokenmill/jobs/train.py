@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.console.progress import Progress
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.hardware.machine import measure
+from tokenmill.insight.report import report_if_possible
 from tokenmill.training.checkpoint import Checkpoint
 from tokenmill.training.counting import Counted, Counting, count_all
 from tokenmill.training.counts_file import add_saved, save_counts
@@ -148,6 +149,8 @@ def run(request: TrainRequest) -> Trained:
     if request.output is not None:
         save_all(tokenizer, request.output, request.save_as, {**summary, "job": job})
         checkpoint.remove()
+        if "hf" in request.save_as:
+            report_if_possible(request.output)
     return Trained(tokenizer, summary)
 
 
