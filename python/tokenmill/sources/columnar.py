@@ -56,7 +56,8 @@ def parquet_blocks(request: Request) -> Iterator[Block]:
         names = parquet.schema_arrow.names
         columns = [name for name in roots if name in names]
         row = 0
-        for group in range(part.start, part.stop):
+        stop = part.stop if part.kind == "groups" else parquet.metadata.num_row_groups
+        for group in range(part.start, stop):
             step = _rows_per_batch(parquet.metadata.row_group(group), roots, request.block_bytes)
             batches = parquet.iter_batches(
                 step, row_groups=[group], columns=columns or None, use_threads=False
@@ -101,7 +102,7 @@ def arrow_blocks(request: Request) -> Iterator[Block]:
     file, part = request.file, request.part
     with _reading(file) as source:
         reader, seekable = _open_arrow(source)
-        batches = iter(reader)
+        batches = reader
         if seekable:
             stop = part.stop if part.kind == "batches" else reader.num_record_batches
             batches = (reader.get_batch(at) for at in range(part.start, stop))

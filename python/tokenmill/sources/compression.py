@@ -18,35 +18,55 @@ if TYPE_CHECKING:
 
 # Below this many decoded bytes a high ratio proves nothing: a file of blank lines is no bomb.
 _FREE_BYTES = 64 << 20
+_STEP_BYTES = 256 << 10
 
 
 class DecodedStream:
-    """Reads decoded bytes and knows how far into the compressed file it is."""
+    """Reads decoded bytes and knows how far into the compressed file it is.
+
+    A decoder that meets a fault drops what it decoded in the same call. So the file is decoded once
+    more up to there and then byte by byte: what comes before a fault is the same whatever the
+    block size, and nothing of it is lost.
+    """
 
     def __init__(self, raw: BinaryIO, file: InputFile, max_expansion: int) -> None:
         self._raw = raw
         self._file = file
         self._limit = max_expansion
         self._decoded = 0
-        self._stream: Any
-        if file.compression == "xz":
-            self._stream = lzma.LZMAFile(raw)  # noqa: SIM115 - closed by `close`
-        else:
-            self._stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), file.compression)
+        self._step = _STEP_BYTES
+        self._stream: Any = self._decoder()
+        self._first: Any = None
+
+    def _decoder(self) -> Any:
+        if self._file.compression == "xz":
+            return lzma.LZMAFile(self._raw)
+        return pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), self._file.compression)
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of `buffer`; 0 means the end."""
         try:
-            count = cast("int", self._stream.readinto(buffer))
-        except EOFError as error:
-            raise self._fault("truncated", str(error)) from error
-        except (OSError, lzma.LZMAError, pa.ArrowException) as error:
-            kind = "truncated" if "runcated" in str(error) else "damaged"
-            raise self._fault(kind, str(error)) from error
+            count = cast("int", self._stream.readinto(buffer[: self._step]))
+        except (EOFError, OSError, lzma.LZMAError, pa.ArrowException) as error:
+            if self._step > 1:
+                self._start_over()
+                return self.readinto(buffer)
+            truncated = isinstance(error, EOFError) or "runcated" in str(error)
+            raise self._fault("truncated" if truncated else "damaged", str(error)) from error
         self._decoded += count
         if self._decoded > _FREE_BYTES and self._decoded > self._limit * max(self._raw.tell(), 1):
             raise self._fault("bomb", f"{self._decoded} bytes came out of the first {self._raw.tell()}")
         return count
+
+    def _start_over(self) -> None:
+        """Decode up to where the last good call ended, then go on byte by byte."""
+        self._first = self._stream  # kept: a decoder that is collected closes the file under it
+        self._raw.seek(0)
+        self._stream = self._decoder()
+        self._step = 1
+        left = self._decoded
+        while left and (data := self._stream.read(min(left, _STEP_BYTES))):
+            left -= len(data)
 
     def close(self) -> None:
         """Close the decoder and the file."""
@@ -55,12 +75,8 @@ class DecodedStream:
         self._raw.close()
 
     def _fault(self, reason: str, detail: str) -> FileFaultError:
-        place = f"{self._file.url}:{self._raw.tell()}"
-        return FileFaultError(
-            reason,
-            place,
-            f"{detail} ({self._file.compression}, {self._file.size} bytes on disk, {self._decoded} decoded)",
-        )
+        sizes = f"{self._file.compression}, {self._file.size} bytes on disk, {self._decoded} decoded"
+        return FileFaultError(reason, f"{self._file.url}:{self._raw.tell()}", f"{detail} ({sizes})")
 
 
 class PlainStream:

@@ -33,7 +33,12 @@ def identify(
     """Look at the first bytes and settle what the file is; the user's `format` comes before both."""
     named = Named("arrow", None) if saved else by_name(url)
     file = InputFile(url, size, identity, named.format or "", split=split)
-    head = _raw_head(file)
+    try:
+        head = _raw_head(file)
+    except FileFaultError:
+        if config.on_error == "fail":
+            raise
+        return replace(file, format=named.format or "jsonl", compression=named.compression)
     wrong = None if saved and binary_format_of(head) == "arrow" else disagreement(url, named, head)
     if wrong and config.on_error == "fail":
         raise FileFaultError("wrong_extension", url, wrong)

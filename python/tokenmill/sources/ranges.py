@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from tokenmill.sources import columnar, memory
+from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.model import Range
 from tokenmill.sources.windows import overlaps_itself
 
@@ -20,12 +21,14 @@ def ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     between row groups, Arrow files between record batches. What cannot be entered in the middle is
     one range.
     """
-    if file.format == "parquet":
-        return _grouped("groups", columnar.group_sizes(file), unit_bytes)
-    if file.format == "arrow" and file.compression is None:
-        count = columnar.batch_count(file)
-        if count is not None:
+    try:
+        if file.format == "parquet":
+            return _grouped("groups", columnar.group_sizes(file), unit_bytes)
+        if file.format == "arrow" and (count := columnar.batch_count(file)) is not None:
             return _grouped("batches", [file.size // max(count, 1)] * count, unit_bytes)
+    except FileFaultError:
+        # Reading it meets the same fault, and there the policy decides.
+        return [Range("file", 0, file.size, file.size)]
     if file.format == memory.FORMAT and (rows := memory.row_count(file)) is not None:
         return _equal("rows", rows, file.size, unit_bytes)
     if _cuttable(file) and file.size > unit_bytes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.sources import columnar, memory
 from tokenmill.sources.columns import is_text
+from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.fields import choose
 from tokenmill.sources.heads import DELIMITERS, csv_header, line_records, value_records
 from tokenmill.sources.identify import decoded_head
@@ -26,17 +27,26 @@ def settle(config: SourceConfig, files: Sequence[InputFile]) -> tuple[SourceConf
         f"Text files: {line}" for line in sorted({_txt_words(file) for file in files if file.format == "txt"})
     ]
     chosen += [note for file in files for note in file.notes]
-    first = next(
-        (file for file in files if file.format != "txt" and (file.size or file.format == memory.FORMAT)), None
-    )
-    if first is None or config.text_field or config.template:
+    if config.text_field or config.template:
         return config, chosen
-    strings, everything = _columns(first, config)
-    field, template = choose(strings, everything, first.url)
-    chosen.append(
-        f"Text: field {field!r} (found in {first.url})" if field else f"Text: template {template!r}"
-    )
-    return config.model_copy(update={"text_field": field, "template": template}), chosen
+    for first in (file for file in files if file.format != "txt" and not _empty(file)):
+        try:
+            strings, everything = _columns(first, config)
+        except FileFaultError:
+            if config.on_error == "fail":
+                raise
+            continue
+        return _chosen(config, chosen, choose(strings, everything, first.url), first.url)
+    return config, chosen
+
+
+def _chosen(
+    config: SourceConfig, lines: list[str], choice: tuple[str | None, str | None], url: str
+) -> tuple[SourceConfig, list[str]]:
+    field, template = choice
+    words = f"field {field!r}" if field else f"template {template!r}"
+    update = {"text_field": field, "template": template}
+    return config.model_copy(update=update), [*lines, f"Text: {words} (found in {url})"]
 
 
 def _empty(file: InputFile) -> bool:

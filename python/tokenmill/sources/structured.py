@@ -135,7 +135,10 @@ def _blocks(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
         target = request.block_bytes
         while not (buffer.ended and not buffer.fill):
             buffer.read(target)
-            records, used = parser(memoryview(buffer.data)[: buffer.fill], last=buffer.ended)
+            last = buffer.ended and not buffer.fault
+            records, used = parser(memoryview(buffer.data)[: buffer.fill], last=last)
+            if buffer.fault and not used:
+                raise buffer.fault
             if not (used or buffer.ended or parser.fault()):
                 target = _larger(buffer, request)
                 continue
@@ -147,6 +150,8 @@ def _blocks(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
                 raise FileFaultError(reason, places.of(rows, buffer.offset + used), fault)
             buffer.drop(used)
             target = max(request.block_bytes, buffer.fill + 1)
+        if buffer.fault:
+            raise buffer.fault
 
 
 def _larger(buffer: Buffer, request: Request) -> int:

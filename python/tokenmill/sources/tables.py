@@ -135,12 +135,12 @@ def column_at(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.Ar
     return column
 
 
-def _buffers(texts: pa.LargeStringArray) -> tuple[Any, NDArray[np.int64]]:
+def _buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     _, offsets, data = texts.buffers()
     if offsets is None or offsets.size == 0:
-        return b"", np.zeros(1, np.int64)
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    return data if data is not None else b"", ends
+    return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends
 
 
 def _invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:
@@ -150,12 +150,12 @@ def _invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:
 
 def _bytes_of(texts: pa.LargeStringArray, row: int) -> bytes:
     data, ends = _buffers(texts)
-    return bytes(memoryview(data)[max(ends[row], 0) : ends[row + 1]])
+    return data[max(ends[row], 0) : ends[row + 1]].tobytes()
 
 
 def _sample(texts: pa.LargeStringArray, row: int) -> str:
     data, ends = _buffers(texts)
-    return bytes(memoryview(data)[ends[row] : min(ends[row + 1], ends[row] + 60)]).decode("utf-8", "replace")
+    return data[ends[row] : min(ends[row + 1], ends[row] + 60)].tobytes().decode("utf-8", "replace")
 
 
 def _repair(texts: pa.LargeStringArray, rows: list[int]) -> tuple[pa.LargeStringArray, int]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tokenmill.sources.faults import FileFaultError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -55,16 +57,24 @@ class Buffer:
         self.data = bytearray(capacity)
         self.fill = 0
         self.ended = False
+        self.fault: FileFaultError | None = None
 
     def read(self, upto: int) -> None:
-        """Read until `upto` bytes are there or the stream ends."""
+        """Read until `upto` bytes are there or the stream ends.
+
+        A fault is kept for later: the whole records before it are good.
+        """
         if upto > len(self.data):
             self._move(0, upto)
-        with memoryview(self.data) as view:
-            while self.fill < upto and not self.ended:
-                count = self.stream.readinto(view[self.fill : upto])
-                self.fill += count
-                self.ended = count == 0
+        try:
+            with memoryview(self.data) as view:
+                while self.fill < upto and not self.ended:
+                    count = self.stream.readinto(view[self.fill : upto])
+                    self.fill += count
+                    self.ended = count == 0
+        except FileFaultError as fault:
+            self.fault = fault
+            self.ended = True
 
     def drop(self, count: int) -> None:
         """Forget the first `count` bytes, and the room that a long record took."""
@@ -108,6 +118,8 @@ def windows(stream: Stream, cut: Cut) -> Iterator[Window]:
     while stop is None or buffer.offset < stop:
         buffer.read(target)
         end = _end_of_records(buffer, stop, delimiter)
+        if end == 0 and buffer.fault:
+            raise buffer.fault
         if end == 0 and buffer.ended:
             end = buffer.fill
         if end:
@@ -132,6 +144,8 @@ def _find_start(buffer: Buffer, cut: Cut) -> bool:
             buffer.drop(len(BOM))
         return True
     _skip_record(buffer, cut.delimiter)
+    if buffer.fault and not buffer.fill:
+        raise buffer.fault
     return not (buffer.ended and not buffer.fill)
 
 

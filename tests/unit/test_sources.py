@@ -1,0 +1,182 @@
+"""Every format and compression gives the same documents, whatever the cut."""
+
+import json
+import os
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
+from reading import read_all
+from tokenmill.config.schema import SourceConfig
+from tokenmill.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.sources import attached, discover, ranges, read_blocks, settle
+from tokenmill.sources.where import Predicate
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "tsv", "parquet", "arrow", "feather", "arrows"])
+@pytest.mark.parametrize(("unit_bytes", "block_bytes"), [(1 << 30, 1 << 20), (3000, 500)])
+def test_every_format_gives_the_same_documents(tmp_path, kind, unit_bytes, block_bytes):
+    path = write_format(tmp_path, kind)
+    found = read_all(path, unit_bytes=unit_bytes, block_bytes=block_bytes, id_field="id")
+    assert found.texts == TEXTS
+    assert found.ids == [str(number) for number in range(200)]
+    assert found.rows == list(range(200))
+    cuttable = kind in {"jsonl", "parquet", "arrow", "feather"}
+    assert (found.parts > 1) == (cuttable and unit_bytes == 3000)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "arrow"])
+def test_columns_are_delivered_for_a_predicate(tmp_path, kind):
+    path = write_format(tmp_path, kind)
+    predicate = Predicate('lang == "ko" and id < 5')
+    config = SourceConfig(inputs=(str(path),), text_field="text")
+    (file,) = discover(config)
+    kept = [
+        text
+        for part in ranges(file, 4000)
+        for block in read_blocks(file, part, config, columns=predicate.columns)
+        for text, keep in zip(block.texts.to_pylist(), predicate.mask(block.columns, len(block)), strict=True)
+        if keep
+    ]
+    assert kept == [TEXTS[1], TEXTS[3]]
+
+
+@pytest.mark.parametrize("suffix", sorted(COMPRESS))
+@pytest.mark.parametrize("members", [1, 3])
+def test_compressed_files_of_any_number_of_members(tmp_path, suffix, members):
+    data = jsonl()
+    cuts = [len(data) * at // members for at in range(members + 1)]
+    parts = [COMPRESS[suffix](data[start:stop]) for start, stop in pairwise(cuts)]
+    path = tmp_path / f"data.jsonl{suffix}"
+    path.write_bytes(b"".join(parts))
+    found = read_all(path, unit_bytes=100, block_bytes=777)
+    assert found.texts == TEXTS
+    assert found.parts == 1
+
+
+def test_discovery_is_sorted_and_once(tmp_path):
+    for name in ("b.jsonl", "sub/a.jsonl", "c.txt", ".hidden.jsonl", "notes.pdf", "sub/.git/x.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('{"text": "a"}\n')
+    names = [
+        os.path.relpath(file.url, tmp_path)
+        for file in discover(SourceConfig(inputs=(str(tmp_path), str(tmp_path / "*.jsonl"))))
+    ]
+    assert names == ["b.jsonl", "c.txt", "sub/a.jsonl"]
+    deep = discover(SourceConfig(inputs=(str(tmp_path / "**/*.jsonl"),)))
+    assert [os.path.relpath(file.url, tmp_path) for file in deep] == ["b.jsonl", "sub/a.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "*.nothing", ".", "memory://none/*.jsonl"])
+def test_nothing_found_is_an_error(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputNotFoundError):
+        discover(SourceConfig(inputs=(name,)))
+
+
+def test_text_modes(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\n\nthree")
+    assert read_all(path).texts == ["one\r\ntwo\n\nthree"]
+    assert read_all(path, txt_mode="line").texts == ["one", "two", "", "three"]
+    assert read_all(path, document_separator="\n\n").texts == ["one\r\ntwo", "three"]
+    path.write_text("one<|endoftext|>two\n<|endoftext|>")
+    assert read_all(path).texts == ["one", "two\n"]
+    (tmp_path / "empty.txt").write_bytes(b"")
+    assert read_all(tmp_path / "empty.txt").texts == []
+
+
+def test_a_template_over_fields(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"title": "T", "body": {"text": "B"}, "x": "{"}\n')
+    assert read_all(path, template="{title}\n\n{{{body.text}}}").texts == ["T\n\n{B}"]
+    pq.write_table(pa.table({"title": ["T", None], "body": ["B", "C"]}), tmp_path / "a.parquet")
+    found = read_all(tmp_path / "a.parquet", template="# {title}\n{body}", on_error="skip")
+    assert found.texts == ["# T\nB"]
+    assert found.refused == {"missing_field": 1}
+
+
+@pytest.mark.parametrize("template", ["none", "{}", "{a!r}", "{a:5}", "{a", "{a..b}"])
+def test_a_bad_template_is_refused(template, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "T"}\n')
+    with pytest.raises(ConfigError):
+        read_all(path, template=template)
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "template"),
+    [
+        ({"id": "1", "text": "a"}, "text", None),
+        ({"content": "a", "url": "b"}, "content", None),
+        ({"n": 1, "weird": "a"}, "weird", None),
+        ({"prompt": "a", "response": "b"}, None, "{prompt}\n\n{response}"),
+        ({"instruction": "a", "input": "", "output": "b"}, None, "{instruction}\n\n{output}"),
+    ],
+)
+def test_the_text_field_is_found(tmp_path, record, field, template):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    config = SourceConfig(inputs=(str(path),))
+    settled, lines = settle(config, discover(config))
+    assert (settled.text_field, settled.template) == (field, template)
+    assert any("Text:" in line for line in lines)
+
+
+def test_an_unclear_text_field_lists_the_fields(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"foo": "a", "bar": "b", "n": 1}\n')
+    with pytest.raises(InputError, match=r"foo, bar, n.*foo, bar hold strings"):
+        read_all(path)
+
+
+def test_a_saved_data_set_keeps_its_splits(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    parts = datasets.DatasetDict(
+        train=datasets.Dataset.from_list(RECORDS[:150]), test=datasets.Dataset.from_list(RECORDS[150:])
+    )
+    parts.save_to_disk(tmp_path / "saved", num_shards={"train": 3, "test": 1})
+    files = discover(SourceConfig(inputs=(str(tmp_path / "saved"),)))
+    assert [file.split for file in files] == ["test", "train", "train", "train"]
+    assert read_all(tmp_path / "saved", split="train").texts == TEXTS[:150]
+    parts["train"].save_to_disk(tmp_path / "one")
+    assert read_all(tmp_path / "one").texts == TEXTS[:150]
+    with pytest.raises(InputNotFoundError, match=r"no split 'dev'.*test, train"):
+        read_all(tmp_path / "saved", split="dev")
+
+
+def test_data_in_memory(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    table = pa.Table.from_pylist(RECORDS)
+    whole = datasets.Dataset.from_list(RECORDS)
+    for data in (
+        table,
+        table.to_batches()[0],
+        pa.array(TEXTS),
+        TEXTS,
+        RECORDS,
+        (record for record in RECORDS),
+        {"text": TEXTS},
+        whole,
+    ):
+        with attached(data) as files:
+            found = read_all(files=files, unit_bytes=3000, block_bytes=500)
+        assert found.texts == TEXTS
+        assert found.rows == list(range(200))
+    picked = whole.select(range(10, 20))
+    with attached(datasets.DatasetDict(train=picked, test=whole)) as files:
+        assert {file.split for file in files} == {"train", "test"}
+        assert read_all(files=[files[0]], unit_bytes=300).texts == TEXTS[10:20]
+    with pytest.raises(InputError, match="lives in the memory"):
+        read_all(files=files)
+    with attached(TEXTS) as first, attached(list(TEXTS)) as second:
+        assert first == second
+
+
+def test_one_json_record_in_a_file(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"meta": {"x": [1]}, "text": "a"}, indent=2))
+    assert read_all(tmp_path / "a.json", text_field="text").texts == ["a"]
