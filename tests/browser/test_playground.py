@@ -15,8 +15,8 @@ TEXT = "the mill turns 방앗간 磨坊 🙂"
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("tokenizers")
     texts = ["the mill turns the grain", "방앗간이 돈다", "磨坊在转"] * 20
-    tokenmill.train(texts, 300).save(root / "small")
-    tokenmill.train(texts, 340, pattern="cl100k", special_tokens=["<|endoftext|>"]).save(root / "large")
+    tokenmill.train(iter(texts), 300).save(root / "small")
+    tokenmill.train(iter(texts), 340, pattern="cl100k", special_tokens=["<|endoftext|>"]).save(root / "large")
     return root
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """HF tokenizers built as the model families build them, on small vocabularies that are trained here."""
 
 import json

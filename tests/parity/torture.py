@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Texts that break tokenizers: every scalar value, and everything that a hand-written scanner can get wrong."""
 
 import random

@@ -8,7 +8,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import tiktoken
-from tokenizers import Tokenizer as HF  # noqa: N814
+from tokenizers import Tokenizer as HF
 from tokenizers import decoders, models, pre_tokenizers
 
 from tokenmill import Tokenizer
