@@ -68,7 +68,7 @@ def test_two_tokenizers_show_where_they_differ(page, server):
     choose(page, 0, "small")
     page.click("#add")
     choose(page, 1, "large")
-    type_text(page, "the mill turns")
+    type_text(page, "the mill turns the grain 방앗간이 돈다")
     page.wait_for_function(
         "() => document.querySelectorAll('.panel .token').length > 2 && document.querySelectorAll('.panel').length === 2"
     )
@@ -152,10 +152,10 @@ def test_a_megabyte_stays_responsive(page, server):
 
 def test_a_broken_tokenizer_is_a_sentence_not_a_crash(page, server, folder):
     page.expected_errors = True
-    (folder / "broken").mkdir(exist_ok=True)
-    (folder / "broken" / "tokenizer.json").write_text("{")
+    (folder / "zz-broken").mkdir(exist_ok=True)
+    (folder / "zz-broken" / "tokenizer.json").write_text("{")
     open_page(page, server)
-    choose(page, 0, "broken")
+    choose(page, 0, "zz-broken")
     type_text(page, "x")
     page.wait_for_function("() => document.getElementById('message').textContent.includes('broken')")
     choose(page, 0, "small")

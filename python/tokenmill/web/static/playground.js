@@ -2,7 +2,7 @@
 
 import { element, get, post } from "/static/api.js";
 import { state } from "/static/state.js";
-import { TokenView, commonStretches, tokenText } from "/static/tokens.js";
+import { TokenView, commonStretches, tokenText, visible } from "/static/tokens.js";
 
 const $ = (id) => document.getElementById(id);
 const TYPING_PAUSE = 150; // milliseconds
@@ -167,6 +167,6 @@ async function choose(view, token) {
 function drawHistory(list, steps, history) {
   list.append(element("dt", { textContent: "rank" }), element("dd", { textContent: history.rank === null ? "none: not made by a merge" : history.rank.toLocaleString() }));
   if (history.steps.length < 2) return;
-  const items = history.steps.map((step) => element("li", { textContent: step.map((part) => part.text).join(" + ") }));
+  const items = history.steps.map((step) => element("li", { textContent: step.map((part) => visible(part.text, true)).join(" + ") }));
   steps.append(element("p", { textContent: "How it is merged, step by step:" }), element("ol", {}, ...items));
 }

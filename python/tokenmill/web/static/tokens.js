@@ -5,7 +5,7 @@ import { element } from "/static/api.js";
 const BLOCK = 400; // tokens; about a screen and a half
 const strict = new TextDecoder("utf-8", { fatal: true });
 
-function visible(text, showWhitespace) {
+export function visible(text, showWhitespace) {
   if (!showWhitespace) return text;
   return text.replaceAll(" ", "·").replaceAll("\t", "→").replaceAll("\r", "␍").replaceAll("\n", "⏎\n");
 }

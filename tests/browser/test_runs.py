@@ -1,0 +1,109 @@
+"""Runs in the browser: live progress to the end, documents, rows, search, and the report itself."""
+
+import threading
+
+import pytest
+
+import tokenmill
+from live_page import Server, serious_faults, write_progress
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    texts = [f"document {n}: the mill turns {n * 7} times 방앗간" for n in range(200)]
+    (root / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
+    tokenmill.train(iter(texts), 320, special_tokens=["<|endoftext|>"]).save(root / "tok")
+    tokenmill.prepare(
+        inputs=[str(root / "texts.txt")],
+        txt_mode="line",
+        tokenizer=str(root / "tok"),
+        output=str(root / "done"),
+        show_progress=False,
+    )
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    server = Server(folder)
+    yield server
+    server.stop()
+
+
+def open_run(page, server, name):
+    page.goto(server.url + "#runs")
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_browse_documents_rows_and_search(page, server, folder):
+    open_run(page, server, "done")
+    page.wait_for_selector(".document")
+    assert page.locator(".document").inner_text().startswith("document 0: the mill turns 0 times")
+    page.get_by_label("Number").fill("12")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_function("() => document.querySelector('.document').innerText.startsWith('document 12:')")
+    page.get_by_label("What to browse").select_option("rows")
+    page.get_by_label("Number").fill("0")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_selector(".boundary")
+    assert page.locator(".document .boundary").count() > 3
+    token = tokenmill.Tokenizer.load(folder / "tok").encode(" mill")[-1]
+    page.get_by_label("Search by token id").fill(str(token))
+    page.get_by_role("button", name="Find the token").click()
+    page.wait_for_selector("#run-view ul li")
+    assert "document 0" in page.locator("#run-view ul li").first.inner_text()
+    assert serious_faults(page) == []
+
+
+def test_a_number_beyond_the_end_is_said(page, server):
+    page.expected_errors = True
+    open_run(page, server, "done")
+    page.wait_for_selector(".document")
+    page.get_by_label("Number").fill("99999")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_function(
+        "() => document.getElementById('run-view').innerText.includes('there is no document 99,999')"
+    )
+    assert "has 200" in page.locator("#run-view").inner_text()
+
+
+def test_live_progress_is_followed_to_the_end(page, server, folder):
+    job = folder / "live"
+    write_progress(
+        job, state="running", bytes=10, bytes_total=100, units_done=1, units_total=10, documents=5, tokens=50
+    )
+    open_run(page, server, "live")
+    page.wait_for_function("() => document.getElementById('live')?.innerText.includes('1 of 10 units')")
+    options = {
+        "inputs": [str(folder / "texts.txt")],
+        "txt_mode": "line",
+        "tokenizer": str(folder / "tok"),
+        "output": str(job),
+        "show_progress": False,
+    }
+    worker = threading.Thread(target=lambda: tokenmill.prepare(**options))
+    worker.start()
+    page.wait_for_selector(".document", timeout=30_000)
+    worker.join()
+    assert page.locator("progress").evaluate("bar => bar.value") == 1
+    assert "done" in page.locator("#live").inner_text()
+
+
+@pytest.mark.parametrize("look", ["phone", "dark", "print"])
+def test_the_report_reads_well(page, server, look):
+    if look == "phone":
+        page.set_viewport_size({"width": 375, "height": 700})
+    page.emulate_media(
+        color_scheme="dark" if look == "dark" else "light", media="print" if look == "print" else "screen"
+    )
+    open_run(page, server, "done")
+    page.get_by_role("link", name="Open the report").click()
+    page.wait_for_selector("h1")
+    assert page.locator("section").count() >= 8
+    assert page.locator("section svg").count() >= 5
+    overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 0, "the page scrolls sideways"
+    assert serious_faults(page) == []
