@@ -54,7 +54,9 @@ fn compare(name: &str, plain: &Scanner, fast: &[(Path, Scanner)], text: &str) {
 fn tuples_across_a_block_edge() {
     let length = if cfg!(debug_assertions) { 3 } else { 5 };
     for name in FAMILIES {
-        let (plain, fast) = scanners(name);
+        let (plain, mut fast) = scanners(name);
+        // The paths share the algebra and differ only in their lanes: here the fastest is enough.
+        fast.retain(|(path, _)| *path == Path::detect());
         let mut text = String::new();
         for_each_tuple(&alphabet(name), length, &mut |tuple| {
             text.clear();

@@ -93,13 +93,24 @@ pub mod avx2 {
     #[derive(Clone, Copy)]
     pub struct Avx2(__m256i, __m256i);
 
+    /// Hides where a mask came from. LLVM takes a mask for a vector of bits, and moved it back to
+    /// vector registers bit by bit to combine it with another: 5x slower than the scalar `|`.
+    #[inline(always)]
+    fn opaque(mut mask: u32) -> u32 {
+        // SAFETY: no instruction at all; the register keeps its value.
+        unsafe {
+            std::arch::asm!("/* {0:e} */", inout(reg) mask, options(pure, nomem, nostack, preserves_flags));
+        }
+        mask
+    }
+
     impl Avx2 {
         #[inline(always)]
         fn mask(self, test: impl Fn(__m256i) -> __m256i) -> u64 {
             // SAFETY: a value of this type exists only where AVX2 does.
             unsafe {
-                let low = _mm256_movemask_epi8(test(self.0)) as u32;
-                let high = _mm256_movemask_epi8(test(self.1)) as u32;
+                let low = opaque(_mm256_movemask_epi8(test(self.0)) as u32);
+                let high = opaque(_mm256_movemask_epi8(test(self.1)) as u32);
                 u64::from(low) | u64::from(high) << 32
             }
         }

@@ -19,6 +19,7 @@ mod lanes;
 mod o200k;
 mod path;
 mod patterns;
+mod pieces;
 mod regex;
 mod runs;
 mod spans;

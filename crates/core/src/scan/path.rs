@@ -1,7 +1,8 @@
 //! Which instructions the windows are scanned with, chosen once when a scanner is made.
 
 use super::lanes::Portable;
-use super::window::{scan, Family, Starts};
+use super::pieces::Pieces;
+use super::window::Family;
 
 /// A way to find the pieces of a family. All give the same pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,7 @@ impl Path {
                     && std::is_x86_feature_detected!("bmi1")
                     && std::is_x86_feature_detected!("bmi2")
                     && std::is_x86_feature_detected!("lzcnt")
+                    && std::is_x86_feature_detected!("popcnt")
             }
             #[cfg(target_arch = "aarch64")]
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
@@ -51,39 +53,49 @@ impl Path {
         }
     }
 
-    /// Scans one window; see [`scan`]. The plain path has none, and gives 0.
-    pub(super) fn window<F: Family>(
+    /// Writes the next ends of a family's pieces and gives their number.
+    pub(super) fn fill<F: Family>(
         self,
         family: F,
+        pieces: &mut Pieces,
         text: &[u8],
-        base: usize,
-        starts: &mut Starts,
+        ends: &mut [u32],
     ) -> usize {
         match self {
-            Self::Plain => 0,
+            Self::Plain => pieces.fill_plain(family, text, ends),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a scanner has this path only where `is_here` found its instructions.
-            Self::Avx2 => unsafe { scan_avx2(family, text, base, starts) },
+            Self::Avx2 => unsafe { fill_avx2(family, pieces, text, ends) },
             #[cfg(target_arch = "aarch64")]
             // SAFETY: a scanner has this path only where `is_here` found its instructions.
-            Self::Neon => unsafe { scan_neon(family, text, base, starts) },
-            _ => scan::<F, Portable>(family, text, base, starts),
+            Self::Neon => unsafe { fill_neon(family, pieces, text, ends) },
+            _ => pieces.fill::<F, Portable>(family, text, ends),
         }
     }
 }
 
 /// # Safety
-/// The CPU must have AVX2, BMI and LZCNT.
+/// The CPU must have AVX2, BMI, LZCNT and POPCNT.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-unsafe fn scan_avx2<F: Family>(family: F, text: &[u8], base: usize, starts: &mut Starts) -> usize {
-    scan::<F, super::lanes::avx2::Avx2>(family, text, base, starts)
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn fill_avx2<F: Family>(
+    family: F,
+    pieces: &mut Pieces,
+    text: &[u8],
+    ends: &mut [u32],
+) -> usize {
+    pieces.fill::<F, super::lanes::avx2::Avx2>(family, text, ends)
 }
 
 /// # Safety
 /// The CPU must have NEON.
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "neon")]
-unsafe fn scan_neon<F: Family>(family: F, text: &[u8], base: usize, starts: &mut Starts) -> usize {
-    scan::<F, super::lanes::neon::Neon>(family, text, base, starts)
+unsafe fn fill_neon<F: Family>(
+    family: F,
+    pieces: &mut Pieces,
+    text: &[u8],
+    ends: &mut [u32],
+) -> usize {
+    pieces.fill::<F, super::lanes::neon::Neon>(family, text, ends)
 }
