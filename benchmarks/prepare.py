@@ -4,8 +4,8 @@
 
 Each system runs as a process of its own, start-up included: wall seconds, CPU seconds of it and its children,
 peak memory, and bytes on the disk. GPT-2's vocabulary, two workers, an end-of-text token after each
-document where the system adds one. Runs are interleaved, the best of `--repeat` counts. Ids are compared before anything is
-printed. `tokenmill-bare` leaves out the comparison with Hugging Face on a sample that comes before a job.
+document where the system adds one. Runs are interleaved, the best of `--repeat` counts. Ids are compared
+before anything is printed. `tokenmill-bare` leaves out the comparison with Hugging Face on a sample that comes before a job.
 """
 
 import argparse

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -63,12 +64,19 @@ def attempt(corpus, output, seconds):
     return os.WIFSIGNALED(status)
 
 
+def differs(output, expected):
+    """Whether two datasets differ in any content; says where on stderr."""
+    if tree_hash(output) == tree_hash(expected):
+        return False
+    subprocess.run(["diff", "-rq", str(expected), str(output)], stdout=sys.stderr, check=False)
+    return True
+
+
 def main(kills, corpus, place):
     expected_root = place / "whole"
     started = time.monotonic()
     job(corpus, expected_root)
     whole = time.monotonic() - started
-    expected = tree_hash(expected_root)
     chosen = random.Random(20260102)
     killed = finished = wrong = 0
     output = place / "killed"
@@ -78,10 +86,10 @@ def main(kills, corpus, place):
         if (output / "manifest.json").exists():
             # A published manifest must be whole, whatever was killed since.
             finished += 1
-            wrong += tree_hash(output) != expected
+            wrong += differs(output, expected_root)
             shutil.rmtree(output)
     job(corpus, output)
-    wrong += tree_hash(output) != expected
+    wrong += differs(output, expected_root)
     problems = [c.name for c in verify_dataset(output, tokenizer=Slow()) if c.state == "problem"]
     leftovers = [p.name for p in output.rglob(".tmp-*")]
     print(

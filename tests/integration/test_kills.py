@@ -22,12 +22,12 @@ def kill_loop(kills, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]) | {"said": done.stderr}
 
 
 def check(result, kills):
     assert result["killed"] == kills
-    assert result["wrong"] == 0
+    assert result["wrong"] == 0, result["said"]
     assert result["problems"] == []
     assert result["leftovers"] == []
 

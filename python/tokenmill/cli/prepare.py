@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,6 +50,8 @@ def command(
     from tokenmill.config.resolve import resolve
     from tokenmill.jobs.prepare import execute, set_up
 
+    # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     flags = given_settings(values)
     if inputs:
         flags["source.inputs"] = inputs

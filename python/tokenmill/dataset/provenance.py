@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.dataset.arrays import arrow_of, mask_of
 from tokenmill.dataset.tables import Appender
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Origins:
         """Those of the documents that a mask keeps."""
         if kept.all():
             return self
-        ids = self.ids.filter(pa.array(kept)) if self.ids is not None else None
+        ids = self.ids.filter(mask_of(kept)) if self.ids is not None else None
         return Origins(self.part, self.rows[kept], ids)
 
     def slice(self, start: int, count: int) -> Origins:
@@ -61,10 +62,10 @@ class ProvenanceWriter:
         """Append documents and their numbers of tokens."""
         count = len(lengths)
         arrays = [
-            pa.array(np.full(count, origins.part, dtype=np.int32)),
-            pa.array(origins.rows),
+            arrow_of(np.full(count, origins.part, dtype=np.int32)),
+            arrow_of(origins.rows),
             origins.ids if origins.ids is not None else pa.nulls(count, pa.large_string()),
-            pa.array(lengths),
+            arrow_of(lengths),
         ]
         self._held.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
         self._rows += count

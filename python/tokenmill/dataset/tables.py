@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tokenmill.dataset.arrays import arrow_of
 from tokenmill.dataset.durable import digest, publish_json
 from tokenmill.dataset.shard import Regroup
 
@@ -72,10 +73,10 @@ class TableWriter:
     def _record_batch(self, arrays: Columns, offsets: NDArray[np.int64]) -> pa.RecordBatch:
         made = []
         for field in self._schema:
-            values = pa.array(arrays[field.name], type=field.type.value_type)
+            values = arrow_of(arrays[field.name])
             if self._shape.context_length is None:
                 made.append(
-                    pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=field.type)
+                    pa.ListArray.from_arrays(arrow_of(offsets.astype(np.int32)), values, type=field.type)
                 )
             else:
                 made.append(pa.FixedSizeListArray.from_arrays(values, type=field.type))

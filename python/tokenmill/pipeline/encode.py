@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from tokenmill.dataset.account import Account
+from tokenmill.dataset.arrays import mask_of
 from tokenmill.dataset.provenance import Origins
 from tokenmill.packing.packer import frame_documents, select_documents
 from tokenmill.pipeline.filters import text_buffers, token_filters
@@ -99,7 +99,7 @@ def _kept(
         reasons["duplicate"] += int(again.sum())
     account.documents_dropped.update(+reasons)
     origins = Origins(part, block.rows, block.ids).take(mask)
-    texts = block.texts if mask.all() else block.texts.filter(pa.array(mask))
+    texts = block.texts if mask.all() else block.texts.filter(mask_of(mask))
     return texts, origins, candidates
 
 

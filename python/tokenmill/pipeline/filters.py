@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tokenmill.dataset.arrays import arrow_of
 from tokenmill.sources.where import Predicate
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def blank(texts: pa.LargeStringArray) -> Mask:
     first[~out] = data[offsets[:-1][~out]]
     maybe = np.flatnonzero(~out & _SPACE_LEADS[first])
     if len(maybe):
-        trimmed = pc.utf8_ltrim_whitespace(texts.take(pa.array(maybe)))
+        trimmed = pc.utf8_ltrim_whitespace(texts.take(arrow_of(maybe)))
         out[maybe] = np.asarray(pc.binary_length(trimmed)) == 0
     return out
 

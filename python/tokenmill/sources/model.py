@@ -72,7 +72,7 @@ def _no_rows() -> NDArray[np.int64]:
 
 
 def _no_texts() -> pa.LargeStringArray:
-    return pa.array([], pa.large_string())
+    return pa.nulls(0, pa.large_string())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import fsspec
-
 from tokenmill.errors import InputError, InputNotFoundError, MissingExtraError
 from tokenmill.sources.faults import ChangedInputError, FileFaultError
 
@@ -40,6 +38,9 @@ def remote_identity(info: dict[str, Any]) -> str:
 
 def filesystem(url: str) -> tuple[Any, str]:
     """The fsspec filesystem of a URL and the path in it."""
+    # Imported here: it brings asyncio along, and most inputs are local files.
+    import fsspec
+
     try:
         return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
     except ImportError as error:
