@@ -102,6 +102,6 @@ def sample(data: tuple[str, ...]) -> list[str]:
     try:
         files = discover(SourceConfig(inputs=data))
         source, _ = settle(SourceConfig(inputs=data), files)
-        return sample_documents(files, source)
+        return sample_documents(files, source).texts
     except TokenmillError:
         return []

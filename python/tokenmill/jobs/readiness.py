@@ -10,6 +10,7 @@ from tokenmill.executors.local import LocalExecutor
 from tokenmill.hardware.batch import batch_size
 from tokenmill.hardware.machine import measure
 from tokenmill.pipeline.sample import sample_documents
+from tokenmill.tokenizer import hf_pool
 from tokenmill.tokenizer.parity import SAMPLE_BYTES, check_parity
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -28,33 +29,35 @@ def made_ready(preparation: Preparation) -> Preparation:
     """The same job with the engine that may be trusted with it; says how it will run."""
     job = preparation.job
     sample = sample_documents(preparation.inputs, job.config.source)
-    job = checked(job, sample, preparation.threads, sum(file.size for file in preparation.inputs))
-    warm_up(job, sample, preparation.threads)
+    with hf_pool.sized(preparation.threads):
+        job = checked(job, sample.texts, preparation)
+        warm_up(job, sample.texts, preparation.threads)
     executor = preparation.executor
     if isinstance(executor, LocalExecutor) and executor.batch_size is None:
-        average = sum(len(text.encode()) for text in sample) / len(sample) if sample else None
-        size = batch_size(average, preparation.memory_budget, preparation.threads)
+        size = batch_size(sample.average_bytes, preparation.memory_budget, preparation.threads)
         executor = replace(executor, batch_size=size)
     tell(job, preparation, getattr(executor, "batch_size", None))
     return replace(preparation, job=job, executor=executor)
 
 
-def checked(job: Job, sample: list[str], threads: int, input_bytes: int) -> Job:
+def checked(job: Job, texts: list[str], preparation: Preparation) -> Job:
     """Native stays native if it agrees with Hugging Face on the sample; otherwise the job goes on without."""
     settings = job.config.tokenizer
-    if not settings.parity_check or not sample or not isinstance(job.encoder, Tokenizer):
+    if not settings.parity_check or not texts or not isinstance(job.encoder, Tokenizer):
         return job
-    most = max(SMALL_SAMPLE, min(SAMPLE_BYTES, input_bytes // SHARE))
-    verdict = check_parity(job.encoder, sample, special=settings.special, threads=threads, most=most)
+    most = max(SMALL_SAMPLE, min(SAMPLE_BYTES, sum(file.size for file in preparation.inputs) // SHARE))
+    verdict = check_parity(
+        job.encoder, texts, special=settings.special, threads=preparation.threads, most=most
+    )
     return replace(job, encoder=verdict.tokenizer) if verdict.difference else job
 
 
-def warm_up(job: Job, sample: list[str], threads: int) -> None:
+def warm_up(job: Job, texts: list[str], threads: int) -> None:
     """One batch that is not timed, so that caches and processes exist when the clock starts."""
-    if sample:
+    if texts:
         lines.warming_up()
         job.encoder.encode_batch(
-            sample[:WARM_UP_DOCUMENTS], special=job.config.tokenizer.special, threads=threads
+            texts[:WARM_UP_DOCUMENTS], special=job.config.tokenizer.special, threads=threads
         )
         lines.warmed_up()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
 
 from tokenmill.errors import TokenmillError
 from tokenmill.sources import ranges, read_blocks
@@ -11,40 +14,60 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tokenmill.config.schema import SourceConfig
-    from tokenmill.sources import InputFile
+    from tokenmill.sources import Block, InputFile
 
-BLOCK_BYTES = 1 << 18
 FILES = 8
+BLOCK_BYTES = 1 << 18
+# A longer document is looked at only so far, so that a sample is small whatever the corpus holds.
+LONGEST = 1 << 16
+MOST_BYTES = 4 << 20
 
 
-def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> list[str]:
+@dataclass
+class Sample:
+    """The beginnings of some documents, and how long those documents really are."""
+
+    texts: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+    @property
+    def average_bytes(self) -> float | None:
+        """The average document size, or None without documents."""
+        return self.bytes / len(self.texts) if self.texts else None
+
+    def add(self, block: Block, most: int) -> None:
+        """Take up to `most` documents of a block."""
+        texts = block.texts[:most]
+        self.bytes += pc.sum(pc.binary_length(texts)).as_py() or 0
+        self.texts += pc.utf8_slice_codeunits(texts, 0, LONGEST).to_pylist()
+
+
+def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> Sample:
     """Up to `most` documents, some from each of up to eight files spread over the list.
 
     A record that cannot be read is left out here: the job itself meets it again and tells of it.
     """
-    step = max(1, len(files) // FILES)
-    chosen = files[::step][:FILES]
+    chosen = files[:: max(1, len(files) // FILES)][:FILES]
     lenient = source.model_copy(update={"on_error": "skip"})
     share = max(1, most // max(1, len(chosen)))
-    found: list[str] = []
+    sample = Sample()
     for file in chosen:
         try:
-            found += _first(file, lenient, share)
+            _take(sample, file, lenient, share)
         except (TokenmillError, OSError):
             continue
-    return found
+    return sample
 
 
-def _first(file: InputFile, source: SourceConfig, most: int) -> list[str]:
-    documents: list[str] = []
-    for text in _texts(file, source):
-        documents.append(text)
-        if len(documents) >= most:
-            break
-    return documents
+def _take(sample: Sample, file: InputFile, source: SourceConfig, most: int) -> None:
+    wanted, read = len(sample.texts) + most, 0
+    for block in _blocks(file, source):
+        sample.add(block, wanted - len(sample.texts))
+        read += block.bytes_read
+        if len(sample.texts) >= wanted or read >= MOST_BYTES:
+            return
 
 
-def _texts(file: InputFile, source: SourceConfig) -> Iterator[str]:
+def _blocks(file: InputFile, source: SourceConfig) -> Iterator[Block]:
     for part in ranges(file, BLOCK_BYTES):
-        for block in read_blocks(file, part, source, block_bytes=BLOCK_BYTES):
-            yield from (text.as_py() for text in block.texts)
+        yield from read_blocks(file, part, source, block_bytes=BLOCK_BYTES)
