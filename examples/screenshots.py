@@ -26,7 +26,11 @@ def main(folder):
         root = Path(work)
         quickstart(root)
         tokenmill.train([str(SAMPLE)], 6000, pattern="o200k").save(root / "larger")
-        server = subprocess.Popen([sys.executable, "-m", "tokenmill", "serve", work, "--port", "0"], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tokenmill", "serve", work, "--port", "0"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
             url = next(word for word in server.stdout.readline().split() if word.startswith("http://"))
             take(url, images)

@@ -1,0 +1,108 @@
+"""`tokenmill plan`: tokens, disk, time and FLOPs before a byte is written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from tokenmill.errors import ConfigError
+
+EXAMPLES = """\b
+Examples:
+  tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer
+  tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8
+  tokenmill plan corpus --tokenizer my-tokenizer --model examples/gpt2-xl.json --budget-tokens 300e9
+"""
+UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
+
+
+def bytes_of(text: str) -> int:
+    """`bytes_of("825GB")` -> 825_000_000_000."""
+    number = text.strip().rstrip("BKMGTIbkmgti ")
+    unit = text.strip()[len(number) :].strip().upper()
+    try:
+        return int(float(number) * UNITS[unit])
+    except (ValueError, KeyError):
+        raise ConfigError(f"{text!r} is not a size; write it as 825GB, 1.5TB or 64MiB") from None
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("--tokenizer", required=True, help="A directory, a file or a hub id.")
+@click.option("--text-field", help="The column that holds the text.  [default: detected]")
+@click.option("--model", help="A model's JSON file, for training FLOPs.")
+@click.option("--budget-tokens", type=float, help="Tokens to train on, e.g. 300e9.")
+@click.option("--assume-size", help="Pretend the corpus had this much text, e.g. 825GB.")
+@click.option(
+    "--machines", type=click.IntRange(1), default=1, show_default=True, help="Machines like this one."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which sample to take.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    inputs: tuple[str, ...],
+    tokenizer: str,
+    text_field: str | None,
+    model: str | None,
+    budget_tokens: float | None,
+    assume_size: str | None,
+    machines: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Sample INPUTS, and say what preparing them would come to: documents, tokens, disk, time, memory."""
+    from tokenmill.jobs.estimate import estimate
+
+    result = estimate(
+        inputs,
+        tokenizer,
+        assume_size=None if assume_size is None else bytes_of(assume_size),
+        machines=machines,
+        model=model,
+        budget_tokens=None if budget_tokens is None else int(budget_tokens),
+        seed=seed,
+        text_field=text_field,
+    )
+    click.echo(json.dumps(result, indent=2) if as_json else render(result))
+
+
+def render(result: dict[str, Any]) -> str:
+    """The estimate for a terminal."""
+    from tokenmill.console.words import duration, number, size
+
+    margin = f"± {result['margin_percent']:.1f} %"
+    sample = result["sample"]
+    lines = [
+        f"sample           {size(sample['text_bytes'])} in {sample['blocks']} blocks",
+        f"inputs           {result['inputs']['files']} file(s), {size(result['inputs']['bytes_on_disk'])}",
+        f"documents        {result['documents']:,}",
+        f"text             {size(result['text_bytes'])}",
+        f"tokens           {result['tokens']:,}  {margin}",
+        f"bytes per token  {result['bytes_per_token']:.3f}",
+        *(f"disk, {name:<10} {size(value)}" for name, value in result["disk_bytes"].items()),
+        f"time here        {duration(result['seconds_here'])}  ({size(result['bytes_per_second_here'])}/s)",
+    ]
+    if result["machines"] > 1:
+        spread = duration(result["seconds_on_machines"])
+        lines.append(f"time on {result['machines']:<8} {spread}  (machines like this one)")
+    lines.append(f"memory           {size(result['memory_budget'])} budget, whatever the corpus size")
+    if "epochs" in result:
+        lines.append(f"epochs           {result['epochs']:.3f} for {number(result['budget_tokens'])} tokens")
+    if "training" in result:
+        training = result["training"]
+        lines.append(f"training         {training['flops']:.4g} FLOPs, {training['parameters']:,} parameters")
+        if not training["vocabulary_matches"]:
+            lines.append("warning          the model's vocabulary is smaller than the tokenizer's")
+    return "\n".join(lines)

@@ -1,0 +1,188 @@
+"""`tokenmill plan`: what a job will come to, from a sample that is really prepared here."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tokenmill.config.schema import SourceConfig
+from tokenmill.dataset.formats import choose_dtype
+from tokenmill.hardware.machine import measure
+from tokenmill.insight.account import account
+from tokenmill.insight.model_shape import load_shape
+from tokenmill.insight.sampling import SAMPLE_BYTES, take_sample
+from tokenmill.jobs.prepare import prepare
+from tokenmill.pipeline.job import named_id
+from tokenmill.sources import discover, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenmill import Tokenizer
+    from tokenmill.insight.sampling import Sample
+
+FORMATS = ("tokenmill", "megatron", "npy", "arrow", "parquet")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The corpus, scaled up from the sample; `margin` is two standard errors, as a share."""
+
+    documents: float
+    text_bytes: float
+    tokens: float
+    margin: float
+
+
+def estimate(
+    inputs: Sequence[str],
+    tokenizer: str | Any,
+    *,
+    assume_size: int | None = None,
+    machines: int = 1,
+    model: str | None = None,
+    budget_tokens: int | None = None,
+    sample_bytes: int = SAMPLE_BYTES,
+    seed: int = 0,
+    **source: Any,
+) -> dict[str, Any]:
+    """What `tokenmill plan` prints, as one object; `assume_size` is bytes of text of the same kind."""
+    from tokenmill import Tokenizer
+
+    tok = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
+    config = SourceConfig(inputs=tuple(inputs), **source)
+    files = discover(config)
+    config, notes = settle(config, files)
+    started = time.monotonic()
+    sample = take_sample(files, config, size=sample_bytes, seed=seed)
+    read_seconds = time.monotonic() - started
+    counts = [_counted(tok, block) for block in sample.blocks]
+    ends = named_id(tok, "eos") is not None  # a job adds one to each document
+    scale = scale_up(sample, counts, added=int(ends))
+    if assume_size is not None:
+        factor = assume_size / max(scale.text_bytes, 1)
+        scale = Scale(scale.documents * factor, float(assume_size), scale.tokens * factor, scale.margin)
+    speed = _speed(tok, sample)
+    result = {
+        "inputs": {"files": len(files), "bytes_on_disk": sample.total_disk, "notes": notes},
+        "sample": {
+            "text_bytes": sum(size for size, _ in counts),
+            "blocks": len(counts),
+            "complete": sample.complete,
+            "read_seconds": round(read_seconds, 3),
+        },
+        "assumed_size": assume_size,
+        "documents": round(scale.documents),
+        "text_bytes": round(scale.text_bytes),
+        "tokens": round(scale.tokens),
+        "bytes_per_token": scale.text_bytes / max(scale.tokens, 1),
+        "margin_percent": 100 * scale.margin,
+        "disk_bytes": _disk(tok, sample, scale),
+        "seconds_here": scale.text_bytes / speed,
+        "machines": machines,
+        "seconds_on_machines": scale.text_bytes / speed / machines,
+        "bytes_per_second_here": speed,
+        "memory_budget": measure().memory_budget,
+    }
+    return result | _training(model, tok, scale, budget_tokens)
+
+
+def scale_up(sample: Sample, counts: list[tuple[int, int]], *, added: int = 0) -> Scale:
+    """Text per byte on disk from all that was read, tokens per text from what was encoded."""
+    disk = sum(part.disk for part in sample.seen)
+    factor = sample.total_disk / max(disk, 1)
+    text = sum(part.text for part in sample.seen) * factor
+    documents = sum(part.documents for part in sample.seen) * factor
+    sizes, tokens = (np.array(column, dtype=np.float64) for column in zip(*counts, strict=True))
+    ratio = tokens.sum() / max(sizes.sum(), 1)
+    encoded_all = sample.complete and sizes.sum() >= text
+    errors = [0.0 if encoded_all else _ratio_error(tokens, sizes)]
+    if not sample.complete:
+        errors.append(
+            _ratio_error(
+                np.array([part.text for part in sample.seen], dtype=np.float64),
+                np.array([part.disk for part in sample.seen], dtype=np.float64),
+            )
+        )
+    return Scale(documents, text, text * ratio + added * documents, 2 * math.hypot(*errors))
+
+
+def _ratio_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
+    """The relative standard error of sum(values) / sum(sizes); one block alone says nothing, so take 10 %."""
+    count = len(values)
+    if count < 2 or not values.sum():
+        return 0.1
+    ratio = values.sum() / sizes.sum()
+    residual = values - ratio * sizes
+    return float(np.sqrt((residual**2).sum() / (count * (count - 1))) / values.mean())
+
+
+def _counted(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
+    size = int(pc.sum(pc.binary_length(block)).as_py() or 0)
+    return size, int(tok.count_batch(block, special="text").sum())
+
+
+def _speed(tok: Tokenizer, sample: Sample) -> float:
+    """Bytes of text a second of a whole prepare job on this machine, measured on the sample as JSON Lines."""
+    with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
+        path = Path(folder) / "sample.parquet"
+        texts = pa.chunked_array(sample.blocks)
+        # Several row groups: a real job has at least as many units as threads.
+        pq.write_table(
+            pa.table({"text": texts}), path, row_group_size=max(1, len(texts) // 16), compression="none"
+        )
+        started = time.monotonic()
+        prepare(
+            inputs=[str(path)],
+            tokenizer=tok,
+            output=str(Path(folder) / "out"),
+            unit_bytes=max(1 << 20, path.stat().st_size // 8),
+            parity_check=False,
+            report=False,
+            show_progress=False,
+            verbose_level="ERROR",
+        )
+        seconds = time.monotonic() - started
+    size = sum(int(pc.sum(pc.binary_length(block)).as_py() or 0) for block in sample.blocks)
+    return size / max(seconds, 1e-6)
+
+
+def _disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
+    """Bytes in each format: exact arithmetic for flat files, a written sample for the compressed one."""
+    found = {}
+    for name in FORMATS:
+        width = np.dtype(choose_dtype(name, "auto", tok.vocab_size)).itemsize
+        per_document = {"tokenmill": 8, "npy": 8, "megatron": 20, "arrow": 4}.get(name, 0)
+        found[name] = round(scale.tokens * width + scale.documents * per_document)
+    batch = tok.encode_batch(sample.blocks[0], special="text")
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"input_ids": batch.to_arrow()}), sink, compression="zstd")
+    found["parquet"] = round(sink.getvalue().size / max(len(batch.ids), 1) * scale.tokens)
+    return found
+
+
+def _training(model: str | None, tok: Tokenizer, scale: Scale, budget: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if budget is not None:
+        found["epochs"] = budget / max(scale.tokens, 1)
+        found["budget_tokens"] = budget
+    if model is not None:
+        tokens = budget if budget is not None else max(1, round(scale.tokens))
+        shape = load_shape(model)
+        result = account(shape, tokens=tokens)
+        found["training"] = {
+            "tokens": tokens,
+            "parameters": result.total_parameters,
+            "flops": result.training_flops,
+            "vocabulary_matches": shape.vocab_size >= tok.vocab_size,
+        }
+    return found
