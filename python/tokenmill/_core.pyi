@@ -239,7 +239,7 @@ class Codec:
         """The end of every piece, in bytes of the normalized text."""
     def decode(self, ids: Any) -> bytes:
         """The bytes that the ids stand for, one after the other."""
-    def token_bytes(self, id: int) -> bytes | None:
+    def token_bytes(self, token_id: int) -> bytes | None:
         """The bytes of one token, or None."""
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes, or None."""

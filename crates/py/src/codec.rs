@@ -215,8 +215,8 @@ impl Codec {
     }
 
     /// The bytes of one token, or None.
-    fn token_bytes<'py>(&self, py: Python<'py>, id: u32) -> Option<Bound<'py, PyBytes>> {
-        let bytes = self.inner.bpe().vocabulary().bytes_of(id)?;
+    fn token_bytes<'py>(&self, py: Python<'py>, token_id: u32) -> Option<Bound<'py, PyBytes>> {
+        let bytes = self.inner.bpe().vocabulary().bytes_of(token_id)?;
         Some(PyBytes::new(py, bytes))
     }
 

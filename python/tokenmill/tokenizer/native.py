@@ -86,6 +86,15 @@ class NativeBackend:
         return self.codec.id_of(token)
 
 
+def family_of(pattern: str) -> str:
+    """The scanner that the core has for a tiktoken pattern: `cl100k`, …, or `chain`."""
+    tokens = [(bytes([byte]), byte) for byte in range(256)]
+    parts = {"tokens": tokens, "extra": [], "merges": [], "ranked": [], "chars": False, "byte_tokens": None}
+    parts |= {"unk": None, "fuse_unk": False, "ignore_merges": False, "added": [], "normalizer": []}
+    steps = [("pattern", pattern, "", False)]
+    return Codec(**parts, prefix="never", steps=steps, template=([], [])).family.removesuffix("-tiktoken")
+
+
 def parts_of(recipe: Recipe) -> dict[str, Any]:
     """The keyword arguments of `_core.Codec`, or `UnsupportedError` with the reason."""
     model = recipe.model

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer import patterns
 from tokenmill.tokenizer.alphabet import chars_of
+from tokenmill.tokenizer.hf_json import walk
+from tokenmill.tokenizer.native import family_of
 from tokenmill.tokenizer.splits import merges_of
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def to_json(recipe: Recipe) -> Json:
         "padding": None,
         "added_tokens": [added_json(token) for token in sorted(recipe.added, key=lambda token: token.id)],
         "normalizer": recipe.normalizer,
-        "pre_tokenizer": _without_dialect(recipe.pre_tokenizer),
+        "pre_tokenizer": _for_hf(recipe.pre_tokenizer),
         "post_processor": recipe.post_processor,
         "decoder": recipe.decoder,
         "model": _model(recipe, model),
@@ -88,10 +91,17 @@ def _model(recipe: Recipe, model: Model) -> Json:
     }
 
 
-def _without_dialect(step: Any) -> Any:
-    """Drops the note about the regex dialect, which HF does not know."""
-    if isinstance(step, dict):
-        return {key: _without_dialect(value) for key, value in step.items() if key != "dialect"}
-    if isinstance(step, list):
-        return [_without_dialect(item) for item in step]
-    return step
+def _for_hf(step: Json | None) -> Json | None:
+    """The pre-tokenizer with a known tiktoken pattern in the spelling that means the same to HF's engine.
+
+    A pattern of the user's own keeps its note about the dialect: HF ignores it and reads the pattern as
+    Oniguruma would, tokenmill reads it as tiktoken would.
+    """
+    leaves = list(walk(step))
+    if len(leaves) != 2 or leaves[0].get("dialect") != "rust":
+        return step
+    known = patterns.BY_NAME.get(family_of(leaves[0]["pattern"]["Regex"]))
+    if known is None:
+        return step
+    split = {"type": "Split", "pattern": {"Regex": known}, "behavior": "Isolated", "invert": False}
+    return {"type": "Sequence", "pretokenizers": [split, leaves[1]]}

@@ -1,0 +1,40 @@
+"""`tokenmill convert`: save a tokenizer in another format."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tokenmill convert cl100k_base.tiktoken ./cl100k --format hf
+  tokenmill convert ./tok tok.tiktoken --format tiktoken
+  tokenmill convert tokenizer.model ./llama --format hf --json"""
+)
+@click.argument("source")
+@click.argument("target", type=click.Path())
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["hf", "tiktoken", "vocab-merges", "minbpe"]),
+    default="hf",
+    show_default=True,
+)
+@click.option("--pattern", help="Split pattern, for files that have none.")
+@click.option("--check/--no-check", default=True, show_default=True, help="Load the result and compare.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(source: str, target: str, *, kind: str, pattern: str | None, check: bool, as_json: bool) -> None:
+    """Load SOURCE, whatever it is, and save it as TARGET."""
+    from tokenmill.tokenizer.convert import checked, convert
+
+    tokenizer = convert(source, target, kind, pattern=pattern)  # type: ignore[arg-type]
+    compared = checked(tokenizer, target, kind) if check else 0
+    if as_json:
+        report = {"source": source, "target": target, "format": kind, "compared": compared}
+        click.echo(json.dumps(report, ensure_ascii=False))
+        return
+    told = f"; {compared} texts encode the same" if check else ""
+    click.echo(f"{target}: {tokenizer.vocab_size:,} ids as {kind}{told}")

@@ -1,0 +1,157 @@
+"""`tokenmill inspect`: look at tokenizers, alone or on your own files, or at a dataset."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tokenmill.insight.vocabulary import Description, Measurement
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tokenmill inspect ./tok
+  tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'
+  tokenmill inspect ./tok --on corpus.jsonl --extrapolate 825GB --json
+  tokenmill inspect out"""
+)
+@click.argument("sources", nargs=-1, required=True)
+@click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
+@click.option("--text-field", help="The field or column that holds the text.")
+@click.option("--pattern", help="Split pattern, for files that have none.")
+@click.option("--extrapolate", help="Tokens, time and disk for a corpus of this size, e.g. 825GB.")
+@click.option("--most", help="Read at most this much of each corpus, e.g. 100MB.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads; automatic if left out.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Show what each tokenizer is: family, strategy, vocabulary; with --on, what it does to text.
+
+    A directory that `tokenmill prepare` wrote is shown as a dataset.
+    """
+    datasets = [source for source in sources if (Path(source) / "manifest.json").is_file()]
+    if datasets:
+        _show_datasets(datasets, as_json=as_json)
+        return
+    from tokenmill.insight import vocabulary
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    loaded = {source: Tokenizer.load(source, pattern=options["pattern"]) for source in sources}
+    facts = [vocabulary.describe(tokenizer) for tokenizer in loaded.values()]
+    most = _size(options["most"])
+    results = [
+        result
+        for corpus in corpora
+        for result in vocabulary.measure(
+            loaded,
+            corpus,
+            text_field=options["text_field"],
+            threads=options["threads"],
+            most_bytes=None if most is None else int(most),
+        )
+    ]
+    total = _size(options["extrapolate"])
+    if total is not None:
+        for result in results:
+            vocabulary.extrapolate(result, total)
+    if as_json:
+        report = {
+            "tokenizers": [vars(fact) for fact in facts],
+            "measurements": [result.figures() for result in results],
+        }
+        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+        return
+    for fact in facts:
+        _show(fact)
+    if results:
+        _table(results)
+
+
+def _size(words: str | None) -> float | None:
+    from tokenmill.insight.vocabulary import bytes_of
+
+    try:
+        return bytes_of(words) if words else None
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _show(fact: Description) -> None:
+    click.echo(f"{fact.source}")
+    click.echo(f"  family          {fact.family}")
+    click.echo(f"  strategy        {fact.strategy} ({fact.reason})")
+    click.echo(f"  vocabulary      {fact.vocab_size:,} ids, {fact.added_tokens:,} added tokens")
+    shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
+    rest = len(fact.special_tokens) - len(shown)
+    click.echo(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
+    click.echo(f"  fingerprint     {fact.fingerprint}")
+
+
+def _short(source: str) -> str:
+    """The last two parts of a path, which tell it from others: `a/b/tok.json` -> `b/tok.json`."""
+    return "/".join(Path(source).parts[-2:])
+
+
+def _table(results: list[Measurement]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    names = {result.tokenizer: _short(result.tokenizer) for result in results}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("tokenizer", overflow="fold")
+    table.add_column("corpus", overflow="fold")
+    for heading in (
+        "documents",
+        "MB",
+        "tokens",
+        "bytes/token",
+        "tokens/word",
+        "tokens/char",
+        "unused",
+        "MB/s",
+    ):
+        table.add_column(heading, justify="right")
+    for result in results:
+        figures = result.figures()
+        table.add_row(
+            names[result.tokenizer],
+            Path(result.corpus).name or result.corpus,
+            f"{result.documents:,}",
+            f"{result.bytes / 1e6:,.1f}",
+            f"{result.tokens:,}",
+            f"{figures['bytes_per_token']:.3f}",
+            f"{figures['tokens_per_word']:.3f}",
+            f"{figures['tokens_per_character']:.3f}",
+            f"{figures['unused']:,} ({figures['unused_share']:.0%})",
+            f"{figures['megabytes_per_second']:,.0f}",
+        )
+    Console(width=max(120, Console().width)).print(table)
+    for result in results:
+        if result.extrapolated:
+            _tell_extrapolated(result)
+
+
+def _tell_extrapolated(result: Measurement) -> None:
+    from tokenmill.console import words
+
+    far = result.extrapolated
+    click.echo(
+        f"{Path(result.tokenizer).name} on {words.size(far['bytes'])} like {Path(result.corpus).name}: "
+        f"{far['tokens']:.3g} tokens, {words.duration(far['seconds'])}, "
+        f"{words.size(far['disk_bytes'])} on disk"
+    )
+
+
+def _show_datasets(datasets: list[str], *, as_json: bool) -> None:
+    from tokenmill.dataset.reader import open_dataset
+
+    manifests = [json.loads((Path(path) / "manifest.json").read_text(encoding="utf-8")) for path in datasets]
+    if as_json:
+        click.echo(json.dumps({"datasets": manifests}, indent=1, ensure_ascii=False))
+        return
+    for path in datasets:
+        click.echo(f"{path}: {open_dataset(path)!r}")
