@@ -88,15 +88,16 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
     cut = Cut(part.start, stop, delimiter, request.block_bytes, config.max_record_bytes)
     places = Places(file, part.start, lines=delimiter == b"\n")
     rows = 0
-    with closing(
-        open_stream(open_raw(file), file, first_byte(part.start, delimiter), config.max_expansion)
-    ) as stream:
-        for window in windows(stream, cut):
-            if window.over_long:
-                block = _over_long(window, rows, places)
-            else:
-                origin = Origin(places, rows, window.offset, len(window.data))
-                block = as_block(request, reader.read(window.data), origin, JsonColumn)
+
+    def read(window: Window) -> Block:
+        if window.over_long:
+            return _over_long(window, rows, places)
+        origin = Origin(places, rows, window.offset, len(window.data))
+        return as_block(request, reader.read(window.data), origin, JsonColumn)
+
+    start = first_byte(part.start, delimiter)
+    with closing(open_stream(open_raw(file), file, start, config.max_expansion)) as stream:
+        for block in windows(stream, cut, read):
             rows += block.rows_read
             yield block
 

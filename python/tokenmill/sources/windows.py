@@ -7,13 +7,14 @@ record starts at 0 and after every delimiter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tokenmill.sources.faults import FileFaultError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+Item = TypeVar("Item")
 BOM = b"\xef\xbb\xbf"
 
 
@@ -26,7 +27,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Whole records at `offset` of the (decoded) file; valid until the next window is asked for.
+    """Whole records at `offset` of the (decoded) file; valid only while it is being read.
 
     With `over_long`, the bytes are only the beginning of one record that is left out.
     """
@@ -107,8 +108,12 @@ def first_byte(start: int, delimiter: bytes) -> int:
     return max(start - len(delimiter), 0)
 
 
-def windows(stream: Stream, cut: Cut) -> Iterator[Window]:
-    """The records of `cut`; `stream` begins at `first_byte(cut.start, cut.delimiter)`."""
+def windows(stream: Stream, cut: Cut, read: Callable[[Window], Item]) -> Iterator[Item]:
+    """What `read` makes of the records of `cut`; `stream` begins at `first_byte(cut.start, cut.delimiter)`.
+
+    The room of a window is given back before its result is handed on, so that a huge record is not
+    held twice.
+    """
     delimiter, stop = cut.delimiter, cut.stop
     block_bytes = max(cut.block_bytes, 2 * len(delimiter), len(BOM))
     buffer = Buffer(stream, first_byte(cut.start, delimiter), block_bytes)
@@ -123,13 +128,15 @@ def windows(stream: Stream, cut: Cut) -> Iterator[Window]:
         if end == 0 and buffer.ended:
             end = buffer.fill
         if end:
-            yield Window(memoryview(buffer.data)[:end], buffer.offset)
+            item = read(Window(memoryview(buffer.data)[:end], buffer.offset))
             buffer.drop(end)
+            yield item
         elif buffer.ended:
             return
         elif buffer.fill > cut.max_record:
-            yield Window(memoryview(buffer.data)[:200], buffer.offset, over_long=True)
+            item = read(Window(memoryview(buffer.data)[:200], buffer.offset, over_long=True))
             _skip_record(buffer, delimiter)
+            yield item
         else:
             target = min(2 * buffer.fill, cut.max_record + len(delimiter) + 1)
             continue
