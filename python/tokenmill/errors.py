@@ -65,6 +65,10 @@ class DatasetError(TokenmillError, ValueError):
     """A dataset is incomplete, damaged, or of a newer format."""
 
 
+class StoreError(TokenmillError, OSError):
+    """An object store cannot be reached, refuses, or lacks what a job needs; the same command goes on."""
+
+
 class LeaderError(TokenmillError, RuntimeError):
     """The rank that prepares failed or died; the message names the cause."""
 

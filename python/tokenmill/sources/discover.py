@@ -134,6 +134,6 @@ def _remote_infos(system: Any, path: str, config: SourceConfig) -> list[dict[str
         return [info for info in listed.values() if info["type"] == "file"]
     info = system.info(path)
     if info["type"] == "file":
-        return [info]
+        return [info | {"name": path}]
     found = system.find(path, detail=True).values()
     return [info for info in found if _wanted(str(info["name"]).rpartition("/")[2], config)]

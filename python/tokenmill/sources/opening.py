@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile
 
 
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
+_PACKAGES = {"s3": "obstore", "hf": "huggingface_hub"}
+_READ_AHEAD_BYTES = 8 << 20
+
+
 def local_identity(stat: os.stat_result) -> str:
     """Size and mtime: `"120-1700000000000000000"`."""
     return f"{stat.st_size}-{stat.st_mtime_ns}"
@@ -37,17 +42,32 @@ def remote_identity(info: dict[str, Any]) -> str:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """The fsspec filesystem of a URL and the path in it."""
+    """The fsspec filesystem of a URL and the path in it.
+
+    The large object stores go through `obstore` if it is there, so that inputs and outputs share one
+    client and one set of credentials; everything else is whatever fsspec has for it.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme in _OBJECT_STORES and (system := _object_store(scheme)) is not None:
+        return system, rest
     # Imported here: it brings asyncio along, and most inputs are local files.
     import fsspec
 
     try:
         return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
     except ImportError as error:
-        scheme = url.partition("://")[0]
-        raise MissingExtraError.of(scheme, "s3" if scheme == "s3" else "hf", f"reading {url}") from error
+        extra = "hf" if scheme == "hf" else "s3"
+        raise MissingExtraError.of(_PACKAGES.get(scheme, scheme), extra, f"reading {url}") from error
     except ValueError as error:
         raise InputError(f"{url}: {error}; use a path, or a URL that fsspec knows") from error
+
+
+def _object_store(scheme: str) -> Any:
+    try:
+        from obstore.fsspec import FsspecStore
+    except ImportError:
+        return None
+    return FsspecStore(scheme)
 
 
 def open_raw(file: InputFile) -> BinaryIO:
@@ -66,21 +86,30 @@ def open_raw(file: InputFile) -> BinaryIO:
 
 def _open_local(file: InputFile) -> BinaryIO:
     raw = Path(file.url).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    check_identity(file, local_identity(os.fstat(raw.fileno())), raw)
+    try:
+        check_identity(file, local_identity(os.fstat(raw.fileno())))
+    except ChangedInputError:
+        raw.close()
+        raise
     return cast("BinaryIO", raw)
 
 
 def _open_remote(file: InputFile) -> BinaryIO:
     system, path = filesystem(file.url)
-    raw = system.open(path, "rb", block_size=8 << 20, cache_type="readahead")
-    check_identity(file, remote_identity(system.info(path)), raw)
-    return cast("BinaryIO", raw)
+    check_identity(file, remote_identity(system.info(path)))
+    return cast("BinaryIO", system.open(path, "rb", **_buffering(system)))
 
 
-def check_identity(file: InputFile, found: str, raw: Any) -> None:
+def _buffering(system: Any) -> dict[str, Any]:
+    """How to ask for large requests: each kind of client has its own word for it."""
+    if type(system).__module__.startswith("obstore"):
+        return {"buffer_size": _READ_AHEAD_BYTES}
+    return {"block_size": _READ_AHEAD_BYTES, "cache_type": "readahead"}
+
+
+def check_identity(file: InputFile, found: str) -> None:
     """Raise if the file is not the one that was planned."""
     if found != file.identity:
-        raw.close()
         raise ChangedInputError(
             f"{file.url}: the file changed after the job was planned (size and version were {file.identity}, "
             f"are {found}). Plan again, or put the old file back"
