@@ -137,6 +137,23 @@ def test_the_leader_is_killed_while_it_prepares(tmp_path, launcher):
     assert len(really(tmp_path, launcher, random.Random(launcher), kill=True)) == 64
 
 
+def test_a_bad_record_and_a_rank_with_other_settings(tmp_path):
+    source, ranks = corpus(tmp_path), Ranks(tmp_path)
+    with source.open("a") as file:
+        file.write("{broken\n")
+    for rank in range(3):
+        ranks.launch(
+            [PREPARE, source, ranks.root, 0, 4096 if rank < 2 else 8192], LAUNCHERS["torchrun"](rank, 3)
+        )
+    leader, waiter, other = ranks.results()
+    assert leader["error"] == "InputError"
+    assert waiter["error"] == "LeaderError"
+    assert leader["message"] in waiter["message"]
+    assert "rank 0" in waiter["message"]
+    assert other["error"] in {"ConfigError", "ResumeError"}
+    assert "output.unit_bytes" in other["message"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kill", [False, True])

@@ -139,7 +139,15 @@ def test_one_calm_line_now_and_then(tmp_path, monkeypatch, caplog):
 
 
 def test_a_failure_of_this_launch_ends_even_a_late_rank(tmp_path):
-    failure = {"token": "x", "rank": 0, "launch": "", "pid": 7, "cause": "OSError: full", "exit_code": 75}
+    failure = {
+        "token": "x",
+        "rank": 0,
+        "launch": "",
+        "pid": 7,
+        "cause": "OSError: full",
+        "exit_code": 75,
+        "fields": {},
+    }
     from tokenmill.jobs.launch import this_host
 
     (tmp_path / FAILURE).write_text(json.dumps({**failure, "host": this_host(), "at": host_clock()}))

@@ -54,6 +54,7 @@ class Mixture:
         _check(sources, weights, stop)
         used = [index for index, weight in enumerate(weights) if weight]
         self.sources = [sources[index] for index in used]
+        self._numbers = np.array(used, dtype=np.int64)
         self.seed = seed
         self.stop = stop
         self._turns = period([Fraction(weights[index]) for index in used])
@@ -119,7 +120,7 @@ class Mixture:
         return Order([len(self.sources[source])], seed=seed, epoch=number)
 
     def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> dict[str, Any]:
-        """The rows at these positions in one array, and one array per column, with their `source`."""
+        """The rows at these positions, an array per column, and `source`: the number of each row's source."""
         chosen, numbers = self.locate(rows, epoch)
         parts = [owner.gather(numbers[chosen == source]) for source, owner in enumerate(self.sources)]
         batch: dict[str, Any] = {}
@@ -128,7 +129,7 @@ class Mixture:
             batch[key] = np.empty((len(rows), self.context_length), dtype=kind)
             for source, part in enumerate(parts):
                 batch[key][chosen == source] = part[key]
-        batch["source"] = chosen
+        batch["source"] = self._numbers[chosen]
         return batch
 
     def batches(

@@ -87,7 +87,7 @@ class Lease:
                 self._show(beat)
 
     def _show(self, beat: int) -> None:
-        self._publish(MARKER, {**self._signature(), "beat": beat, "fields": self.fields})
+        self._publish(MARKER, {**self._signature(), "beat": beat})
 
     def _signature(self) -> dict[str, Any]:
         return {
@@ -96,6 +96,7 @@ class Lease:
             "launch": self.launch.name,
             "host": this_host(),
             "pid": os.getpid(),
+            "fields": self.fields,
         }
 
     def fail(self, error: BaseException) -> None:

@@ -122,6 +122,7 @@ class Watch:
         failure = read_failure(self.root)
         if failure is None or not self._is_news(failure):
             return
+        self._compare(failure)
         error = LeaderError(f"{_name(failure)} failed while preparing {self.root}: {failure['cause']}")
         error.exit_code = failure.get("exit_code", error.exit_code)
         raise error
