@@ -30,7 +30,7 @@ Examples:
 )
 @click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout at the end.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
 @setting_options("tokenizer", "output", "packing", "source", "filter", "execution")
 def command(
     inputs: tuple[str, ...],
@@ -48,18 +48,23 @@ def command(
     chosen is printed. The same command again goes on where it stopped; new inputs are added.
     """
     from tokenmill.config.resolve import resolve
-    from tokenmill.jobs.prepare import execute, set_up
+    from tokenmill.jobs.prepare import execute, set_up_splits
+    from tokenmill.jobs.splits import note_splits
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     flags = given_settings(values)
     if inputs:
         flags["source.inputs"] = inputs
-    preparation = set_up(resolve(config_file, flags), fresh=fresh and not dry_run)
-    if dry_run:
-        _show_plan(preparation, as_json=as_json)
-        return
-    _show_outcome(execute(preparation), as_json=as_json)
+    resolved = resolve(config_file, flags)
+    every = set_up_splits(resolved, fresh=fresh and not dry_run)
+    for preparation in every.values():
+        if dry_run:
+            _show_plan(preparation, as_json=as_json)
+        else:
+            _show_outcome(execute(preparation), as_json=as_json)
+    if not dry_run:
+        note_splits(resolved, list(every))
 
 
 def _show_plan(preparation: Preparation, *, as_json: bool) -> None:

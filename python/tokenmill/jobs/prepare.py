@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tokenmill.config.resolve import from_options
 from tokenmill.console import lines, logs
@@ -18,38 +19,65 @@ from tokenmill.jobs.launch import alone
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
+from tokenmill.jobs.splits import by_split, note_splits, of_split
 from tokenmill.pipeline.job import make_job
-from tokenmill.sources import discover, settle
+from tokenmill.sources import attached, discover, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tokenmill.config.resolve import Resolved
     from tokenmill.dataset.reader import Dataset
+    from tokenmill.sources import InputFile
 
 logger = logging.getLogger("tokenmill.prepare")
 
 
+@overload
 def prepare(
     config: str | Path | Resolved | None = None,
     *,
+    dataset: None = None,
     tokenizer: Any = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
     **options: Any,
-) -> Dataset:
+) -> Dataset: ...
+@overload
+def prepare(
+    config: str | Path | Resolved | None = None,
+    *,
+    dataset: Any,
+    tokenizer: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+    **options: Any,
+) -> Dataset | dict[str, Dataset]: ...
+def prepare(
+    config: str | Path | Resolved | None = None,
+    *,
+    dataset: Any = None,
+    tokenizer: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+    **options: Any,
+) -> Dataset | dict[str, Dataset]:
     """Read, filter, tokenize, pack and write; resume what was begun; open what is finished.
 
     >>> prepare(inputs="corpus/*.jsonl", tokenizer="gpt2", output="out")  # doctest: +SKIP
     Dataset('out', documents=14,593, tokens=18,340,182, dtype=uint16)
 
     `config` is a YAML file or settings resolved before; `options` are the names of docs/configuration.md.
-    `tokenizer` is a name, a path or a tokenizer object; `keep` is a function of the text that says which
-    documents stay.
+    `dataset` is data in memory instead of `inputs`: a Hugging Face `Dataset` or `DatasetDict`, an Arrow
+    table, a list of texts or records. `tokenizer` is a name, a path or a tokenizer object; `keep` is a
+    function of the text that says which documents stay. Inputs with several splits give a dictionary.
     """
     resolved, tokenizer = _resolved(config, tokenizer, options)
-    preparation = set_up(resolved, tokenizer=tokenizer, keep=keep, fresh=fresh)
-    return execute(preparation).dataset
+    with attached(dataset) if dataset is not None else nullcontext() as inputs:
+        every = set_up_splits(resolved, inputs=inputs, tokenizer=tokenizer, keep=keep, fresh=fresh)
+        made = {name: execute(preparation).dataset for name, preparation in every.items()}
+        note_splits(resolved, list(made))
+    return made if len(made) > 1 else next(iter(made.values()))
 
 
 def _resolved(config: Any, tokenizer: Any, options: dict[str, Any]) -> tuple[Resolved, Any]:
@@ -62,9 +90,29 @@ def _resolved(config: Any, tokenizer: Any, options: dict[str, Any]) -> tuple[Res
     return config, tokenizer
 
 
+def set_up_splits(
+    resolved: Resolved,
+    *,
+    inputs: Sequence[InputFile] | None = None,
+    tokenizer: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+) -> dict[str, Preparation]:
+    """One preparation per split, by name; one with an empty name where the inputs have no splits."""
+    found = by_split(discover(resolved.config.source) if inputs is None else inputs)
+    every: dict[str, Preparation] = {}
+    for name, files in found.items():
+        every[name] = set_up(
+            of_split(resolved, name), inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh
+        )
+        tokenizer = every[name].job.encoder
+    return every
+
+
 def set_up(
     resolved: Resolved,
     *,
+    inputs: Sequence[InputFile] | None = None,
     tokenizer: Any = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
@@ -77,7 +125,8 @@ def set_up(
         logger.warning("%s", warning)
     if config.output.path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
-    inputs = discover(config.source)
+    if inputs is None:
+        inputs = discover(config.source)
     source, found = settle(config.source, inputs)
     config = config.model_copy(update={"source": source})
     encoder = load_tokenizer(config, tokenizer)

@@ -1,0 +1,72 @@
+"""Data that is in memory already, and splits that stay apart."""
+
+import pyarrow as pa
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+
+TEXTS = ["one", "두 번째", "three " * 50]
+
+
+def texts_of(dataset):
+    return [ByteTokenizer().decode(document) for document in dataset]
+
+
+def run(tmp_path, data, **options):
+    return tokenmill.prepare(
+        dataset=data,
+        tokenizer=ByteTokenizer(),
+        output=str(tmp_path / "out"),
+        verbose_level="ERROR",
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        TEXTS,
+        [{"text": text, "n": n} for n, text in enumerate(TEXTS)],
+        pa.table({"text": TEXTS, "n": [1, 2, 3]}),
+        {"text": TEXTS},
+        (text for text in TEXTS),
+    ],
+    ids=["list", "records", "table", "columns", "generator"],
+)
+def test_in_memory(tmp_path, data):
+    assert texts_of(run(tmp_path, data)) == TEXTS
+
+
+def test_hf_dataset_is_resumed_by_its_fingerprint(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    data = datasets.Dataset.from_dict({"text": TEXTS})
+    first = run(tmp_path, data, unit_bytes=8)
+    assert texts_of(first) == TEXTS
+    assert run(tmp_path, data, unit_bytes=8).content_hash == first.content_hash
+
+
+def test_splits_are_kept(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    data = datasets.DatasetDict(
+        train=datasets.Dataset.from_dict({"text": TEXTS}), test=datasets.Dataset.from_dict({"text": ["x"]})
+    )
+    made = run(tmp_path, data, format="arrow")
+    assert {name: len(dataset) for name, dataset in made.items()} == {"train": 3, "test": 1}
+    loaded = datasets.load_from_disk(str(tmp_path / "out"))
+    assert loaded["test"][0]["input_ids"] == [ord("x"), 256]
+    assert set(loaded) == {"train", "test"}
+
+
+def test_a_saved_directory_with_splits(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets.DatasetDict(
+        train=datasets.Dataset.from_dict({"text": TEXTS}), test=datasets.Dataset.from_dict({"text": ["x"]})
+    ).save_to_disk(str(tmp_path / "saved"))
+    options = {"tokenizer": ByteTokenizer(), "verbose_level": "ERROR"}
+    made = tokenmill.prepare(inputs=str(tmp_path / "saved"), output=str(tmp_path / "both"), **options)
+    assert texts_of(made["train"]) == TEXTS
+    one = tokenmill.prepare(
+        inputs=str(tmp_path / "saved"), output=str(tmp_path / "one"), split="test", **options
+    )
+    assert texts_of(one) == ["x"]
