@@ -84,8 +84,18 @@ def save(path, content):
 
 def batches_of(loader):
     """Epoch after epoch."""
+    if not len(loader) and not loader.state_dict()["position"]:
+        raise SystemExit("the dataset has not one batch for every rank: more text, or a smaller --batch_size")
     while True:
         yield from loader
+
+
+def make_loader(rows, options, rank, world_size):
+    """Shuffled batches of this rank as tensors; every rank gets the same number of them."""
+    feed = rows.batches(
+        options.batch_size, shuffle=True, seed=options.seed, rank=rank, world_size=world_size, drop_last=True
+    )
+    return feed.to_torch(options.num_workers, dtype=torch.int64)
 
 
 def main():
@@ -93,49 +103,40 @@ def main():
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     checkpoint_path = options.output_dir / "checkpoint.pt"
     checkpoint = torch.load(checkpoint_path, map_location="cpu") if options.mode == "continue" else None
-    described = (
-        checkpoint["model_config"] if checkpoint else json.loads(Path(options.model_config).read_text())
-    )
-    context_length = described.get("max_position_embeddings", 128)
+    text = None if checkpoint else Path(options.model_config).read_text(encoding="utf-8")
+    described = checkpoint["model_config"] if checkpoint else json.loads(text)
 
     # Before any process group: the wait for the data is no collective, and no collective times out on it.
-    rows = prepared_rows(options, context_length)
+    rows = prepared_rows(options, described.get("max_position_embeddings", 128))
     if world_size > 1:
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(options.seed)
     model = Decoder(DecoderConfig.from_json(described, rows.dataset.vocab_size)).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate)
-    loader = rows.batches(
-        options.batch_size, shuffle=True, seed=options.seed, rank=rank, world_size=world_size, drop_last=True
-    ).to_torch(options.num_workers, dtype=torch.int64)
-    step = 0
-    if checkpoint:
-        model.load_state_dict(checkpoint["model"])
-        optimizer.load_state_dict(checkpoint["optimizer"])
-        loader.load_state_dict(checkpoint["data"])
-        step = checkpoint["step"]
+    state = {
+        "model": model,
+        "optimizer": torch.optim.AdamW(model.parameters(), lr=options.learning_rate),
+        "data": make_loader(rows, options, rank, world_size),
+    }
+    for name, part in state.items() if checkpoint else ():
+        part.load_state_dict(checkpoint[name])
+    step = checkpoint["step"] if checkpoint else 0
     wrapped = DistributedDataParallel(model) if world_size > 1 else model
-    autocast = torch.autocast(device.type, dtype=torch.bfloat16) if options.bf16 else nullcontext()
-    train(wrapped, optimizer, loader, step, options, device, autocast)
+    train(wrapped, state["optimizer"], state["data"], step, options, device)
     if rank == 0:
-        content = {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "data": loader.state_dict(),
-        }
+        content = {name: part.state_dict() for name, part in state.items()}
         save(checkpoint_path, {**content, "step": step + options.max_steps, "model_config": described})
     if world_size > 1:
         distributed.destroy_process_group()
 
 
-def train(model, optimizer, loader, step, options, device, autocast):
+def train(model, optimizer, loader, step, options, device):
     """`max_steps` steps; rank 0 writes one line for each: the loss, and which rows it came from."""
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     log = (options.output_dir / "train.jsonl").open("a", encoding="utf-8") if rank == 0 else None
+    autocast = torch.autocast(device.type, dtype=torch.bfloat16) if options.bf16 else nullcontext()
     reading, began = batches_of(loader), time.monotonic()
     for number in range(step, step + options.max_steps):
-        position, epoch = loader.state_dict()["position"], loader.epoch
         batch = next(reading)
         with autocast:
             loss = step_loss(model, batch, device)
@@ -148,8 +149,12 @@ def train(model, optimizer, loader, step, options, device, autocast):
             distributed.all_reduce(mean)
             mean /= world_size
         if log:
-            line = {"step": number, "loss": round(mean.item(), 4), "epoch": epoch, "position": position}
-            log.write(json.dumps({**line, "first_ids": batch["input_ids"][:, :4].tolist()}) + "\n")
+            line = {"step": number, "loss": round(mean.item(), 4), "epoch": loader.epoch}
+            line |= {
+                "rows_read": loader.state_dict()["position"],
+                "first_ids": batch["input_ids"][:, :4].tolist(),
+            }
+            log.write(json.dumps(line) + "\n")
             if number % 10 == 0:
                 log.flush()
                 print(f"step {number}: loss {mean.item():.3f} ({time.monotonic() - began:.1f}s)", flush=True)

@@ -66,11 +66,11 @@ def test_from_raw_text_to_a_falling_loss_and_on(python, home):
     log = run(python, home, "pretrain_cont.sh", ["first.jsonl", "later.jsonl"], MORE, 2)
     continued = log[STEPS:]
     assert [line["step"] for line in continued] == list(range(STEPS, STEPS + MORE))
-    assert continued[0]["position"] == STEPS * BATCH * 2
+    assert continued[0]["rows_read"] == (STEPS + 1) * BATCH * 2
     assert [line["first_ids"] for line in continued] == due
     assert continued[0]["loss"] < losses[0] - 0.5
     assert len(tokenmill.open(home / "out" / "data").manifest.shards) > shards
 
     # A third run with one rank instead of two still starts at the next row.
     log = run(python, home, "pretrain_cont.sh", ["first.jsonl", "later.jsonl"], 2, 1)
-    assert log[-2]["position"] == (STEPS + MORE) * BATCH * 2
+    assert log[-2]["rows_read"] == (STEPS + MORE) * BATCH * 2 + BATCH
