@@ -65,8 +65,11 @@ def _debian():
     python = HOME / "bin" / "python"
     stamp = HOME / ".ready"
     if not stamp.exists() or stamp.read_text() != repr(NEEDED):
-        subprocess.run([DEBIAN, "-m", "venv", "--system-site-packages", HOME], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *NEEDED], check=True)
+        # Debian's own venv has no pip unless another package is installed; ours can install into it.
+        options = ["--system-site-packages", "--without-pip"]
+        subprocess.run([DEBIAN, "-m", "venv", *options, HOME], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+        subprocess.run([*pip, *NEEDED], check=True)
         stamp.write_text(repr(NEEDED))
     return str(python)
 
