@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.tokenizer.minbpe import load_file
 from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
+from tokenmill.tokenizer.saving import save
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
 from tokenmill.training.direct import merges_of
 from tokenmill.training.options import TrainOptions
-from tokenmill.training.pattern import byte_level, pre_tokenizer_of
+from tokenmill.training.outputs import vocabulary_lines
+from tokenmill.training.pattern import byte_level, split_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,9 +100,10 @@ class RegexTokenizer:
 
     def save(self, file_prefix: str) -> None:
         """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to look at."""
-        from tokenmill.tokenizer.saving import save
-
-        save(self._recipe(self.special_tokens), f"{file_prefix}.model", "minbpe")
+        recipe = self._recipe(self.special_tokens)
+        save(recipe, f"{file_prefix}.model", "minbpe")
+        text = "".join(f"{line}\n" for line in vocabulary_lines(recipe))
+        Path(f"{file_prefix}.vocab").write_text(text, encoding="utf-8")
 
     def load(self, model_file: str) -> None:
         """Read a `.model` file."""
@@ -147,7 +150,7 @@ class RegexTokenizer:
             format="minbpe",
             model=Model("bytes", tokens, merges=tuple(self.merges)),
             added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
-            pre_tokenizer=pre_tokenizer_of(self.pattern) if self.pattern else byte_level(use_regex=False),
+            pre_tokenizer=split_of(self.pattern) if self.pattern else byte_level(use_regex=False),
         )
 
 

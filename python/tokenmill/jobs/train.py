@@ -13,6 +13,7 @@ from tokenmill.console.progress import Progress
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.hardware.machine import measure
 from tokenmill.insight.report import report_if_possible
+from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.checkpoint import Checkpoint
 from tokenmill.training.counting import Counted, Counting, count_all
 from tokenmill.training.counts_file import add_saved, save_counts
@@ -21,11 +22,10 @@ from tokenmill.training.merging import Merged, MergeState, merge
 from tokenmill.training.options import TieBreak, TrainOptions
 from tokenmill.training.outputs import SaveFormat, save_all
 from tokenmill.training.summary import summarise
+from tokenmill.training.vocabulary import minbpe_recipe_of, recipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 logger = logging.getLogger("tokenmill.train")
 # Counting that took longer than this is kept on disk, so that a resumed run need not repeat it.
@@ -144,10 +144,11 @@ def run(request: TrainRequest) -> Trained:
     steps = checkpoint.begin(resume=request.resume)
     counted = _count(request, corpus, checkpoint, kept=steps is not None)
     merged = _merge(request, counted, checkpoint, steps)
-    tokenizer = _tokenizer(merged, request.options, str(request.output or "trained"))
+    tokenizer = Tokenizer(recipe_of(merged, request.options, str(request.output or "trained")))
     summary = summarise(request.options, corpus, counted, merged, tokenizer, time.perf_counter() - started)
     if request.output is not None:
-        save_all(tokenizer, request.output, request.save_as, {**summary, "job": job})
+        minbpe = minbpe_recipe_of(merged, request.options, str(request.output))
+        save_all(tokenizer, request.output, request.save_as, {**summary, "job": job}, minbpe)
         checkpoint.remove()
         if "hf" in request.save_as:
             report_if_possible(request.output)
@@ -243,10 +244,3 @@ class _Called(Progress):
     def advance(self, amount: int = 0, **counts: int) -> None:
         super().advance(amount, **counts)
         self._call(self.description.lower(), self.done, self.total)
-
-
-def _tokenizer(merged: Merged, options: TrainOptions, source: str) -> Tokenizer:
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-    from tokenmill.training.vocabulary import recipe_of
-
-    return Tokenizer(recipe_of(merged, options, source))

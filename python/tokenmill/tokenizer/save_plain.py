@@ -15,7 +15,7 @@ from tokenmill.tokenizer.tiktoken import pattern_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenmill.tokenizer.recipe import Model, Recipe
+    from tokenmill.tokenizer.recipe import Json, Model, Recipe
 
 
 def save_tiktoken(recipe: Recipe, path: Path) -> None:
@@ -84,12 +84,21 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
             "order, which this "
             "vocabulary does not; save it as 'hf' or 'tiktoken'"
         )
-    pattern = pattern_of(recipe.pre_tokenizer) or ""
-    lines = [HEADER, pattern, str(len(recipe.added))]
+    pattern = pattern_of(recipe.pre_tokenizer)
+    if pattern is None and recipe.pre_tokenizer is not None and not _whole_text(recipe.pre_tokenizer):
+        raise TokenizerError(
+            f"{recipe.source}: its pre-tokenizer is not one pattern, and a minbpe file holds "
+            "one; save it as 'hf'"
+        )
+    lines = [HEADER, pattern or "", str(len(recipe.added))]
     lines += [f"{token.content} {token.id}" for token in recipe.added]
     lines += [f"{left} {right}" for left, right in merges]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _whole_text(step: Json) -> bool:
+    return step.get("type") == "ByteLevel" and not step.get("use_regex", True)
 
 
 def _byte_level(recipe: Recipe, format: str) -> Model:  # noqa: A002

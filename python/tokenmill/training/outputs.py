@@ -1,27 +1,94 @@
-"""The files of a finished training: the tokenizer in the formats asked for, and where it came from."""
+"""The files of a finished training: the tokenizer in the formats asked for, and where it came from.
+
+Everything is written in a hidden folder first and moved when it is whole, `training.json` last: whoever
+sees that file sees a whole training.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.dataset.durable import publish_json
+from tokenmill.dataset.durable import publish_json, sync_directory, temporary_name
+from tokenmill.errors import InterruptedJobError
+from tokenmill.tokenizer.saving import save
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from tokenmill.tokenizer.recipe import Recipe
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
 PROVENANCE = "training.json"
-_NAMES: dict[str, str] = {"tiktoken": "tokenizer.tiktoken", "minbpe": "tokenizer.model"}
 
 
 def save_all(
-    tokenizer: Tokenizer, output: Path, formats: Iterable[SaveFormat], provenance: dict[str, Any]
+    tokenizer: Tokenizer,
+    output: Path,
+    formats: Iterable[SaveFormat],
+    provenance: dict[str, Any],
+    minbpe: Recipe,
 ) -> None:
-    """Write every format, then `training.json`: whoever sees that file sees a whole training."""
-    output.mkdir(parents=True, exist_ok=True)
-    for form in formats:
-        tokenizer.save(output / _NAMES.get(form, ""), format=form)
-    publish_json(output / PROVENANCE, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
+    """Write every format, then `training.json`; `minbpe` is the same vocabulary in minbpe's numbers."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / PROVENANCE).unlink(missing_ok=True)
+        staging = temporary_name(output / "tokenizer")
+        staging.mkdir()
+        try:
+            for form in formats:
+                _save(form, tokenizer.recipe, minbpe, staging)
+            for file in sorted(staging.iterdir()):
+                _sync(file)
+                file.replace(output / file.name)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        sync_directory(output)
+        publish_json(output / PROVENANCE, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
+    except OSError as error:
+        raise InterruptedJobError(
+            f"{output} cannot be written: {error}; free space and run it again"
+        ) from error
+
+
+def _save(form: SaveFormat, recipe: Recipe, minbpe: Recipe, folder: Path) -> None:
+    if form == "minbpe":
+        save(minbpe, folder / "tokenizer.model", form)
+        text = "".join(f"{line}\n" for line in vocabulary_lines(minbpe))
+        (folder / "tokenizer.vocab").write_text(text, encoding="utf-8")
+    else:
+        save(recipe, folder / "tokenizer.tiktoken" if form == "tiktoken" else folder, form)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def vocabulary_lines(recipe: Recipe) -> Iterator[str]:
+    """Minbpe's `.vocab`, for people: `[t][h] -> [th] 256`."""
+    model = recipe.model
+    made: dict[bytes, tuple[int, int]] = {}
+    tokens = [] if model is None else [token or b"" for token in model.tokens]
+    for left, right in (model.merges if model else None) or ():
+        made.setdefault(tokens[left] + tokens[right], (left, right))
+    for token_id, token in enumerate(tokens):
+        name = _shown(token)
+        if token in made:
+            left, right = made[token]
+            yield f"[{_shown(tokens[left])}][{_shown(tokens[right])}] -> [{name}] {token_id}"
+        else:
+            yield f"[{name}] {token_id}"
+    for added in recipe.added:
+        yield f"[{added.content}] {added.id}"
+
+
+def _shown(token: bytes) -> str:
+    text = token.decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)

@@ -19,7 +19,12 @@ def pre_tokenizer_of(pattern: str) -> Json:
     steps = _core.pattern_steps(pattern)
     if steps == _core.pattern_steps("gpt2"):
         return byte_level(use_regex=True)
-    splits = [_split(*step) for step in steps]
+    return split_of(pattern)
+
+
+def split_of(pattern: str) -> Json:
+    """The splits of a name or regex, spelled out, then ByteLevel."""
+    splits = [_split(*step) for step in _core.pattern_steps(pattern)]
     return {"type": "Sequence", "pretokenizers": [*splits, byte_level(use_regex=False)]}
 
 

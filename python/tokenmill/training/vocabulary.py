@@ -1,14 +1,11 @@
-"""Merges to a tokenizer.
-
-Ids are those of HF's trainer: special tokens first, then the bytes, then one id a merged token.
-"""
+"""Merges to a tokenizer, in the numbers of HF's trainer or of minbpe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
-from tokenmill.training.pattern import byte_level, pre_tokenizer_of
+from tokenmill.training.pattern import byte_level, pre_tokenizer_of, split_of
 
 if TYPE_CHECKING:
     from tokenmill.training.merging import Merged
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") -> Recipe:
-    """The tokenizer of a finished training."""
+    """As HF's trainer numbers: special tokens, then the bytes in its order, then the merged tokens."""
     special = options.special_tokens
     first = len(special)
     merges = tuple((left + first, right + first) for left, right in merged.merges)
@@ -28,4 +25,20 @@ def recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") ->
         added=tuple(AddedToken(content, token_id) for token_id, content in enumerate(special)),
         pre_tokenizer=pre_tokenizer_of(options.pattern),
         decoder=byte_level(use_regex=True),
+    )
+
+
+def minbpe_recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") -> Recipe:
+    """As minbpe's files number: the bytes by value, then the merged tokens, then the special tokens."""
+    renumbered = [token[0] for token in merged.tokens[:256]]
+    renumbered += range(256, len(merged.tokens))
+    tokens = tuple(bytes([byte]) for byte in range(256)) + tuple(merged.tokens[256:])
+    merges = tuple((renumbered[left], renumbered[right]) for left, right in merged.merges)
+    added = enumerate(options.special_tokens, start=len(tokens))
+    return Recipe(
+        source=source,
+        format="minbpe",
+        model=Model("bytes", tokens, merges=merges),
+        added=tuple(AddedToken(content, token_id) for token_id, content in added),
+        pre_tokenizer=split_of(options.pattern),
     )

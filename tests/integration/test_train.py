@@ -1,0 +1,277 @@
+"""`tokenmill.train` from files to files: inputs, counts, resume, and every kind of bad input."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import reference
+import tokenmill
+from tokenmill.cli import main
+from tokenmill.errors import ConfigError, InputError, InputNotFoundError, InterruptedJobError, ResumeError
+
+WORDS = "the lowest newer wider lower 한국어 문장 中文文本 don't 42 x_1 -- \n"
+TEXTS = [WORDS * (3 + i % 5) + f"tail {i % 7}" for i in range(60)]
+
+
+def expected(texts, vocab_size, tie_break="huggingface"):
+    return reference.train(reference.pieces_of(texts), vocab_size, tie_break)
+
+
+def merges(tokenizer):
+    model = tokenizer.recipe.model
+    return [(model.tokens[left], model.tokens[right]) for left, right in model.merges]
+
+
+@pytest.fixture
+def jsonl(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind", ["txt", "jsonl", "jsonl.gz", "parquet", "list", "arrow", "generator", "dataset"]
+)
+def test_every_kind_of_input_gives_the_same_merges(tmp_path, jsonl, kind):
+    inputs = {
+        "list": lambda: iter(TEXTS),
+        "arrow": lambda: pa.array(TEXTS),
+        "generator": lambda: (text for text in TEXTS),
+    }
+    if kind == "txt":
+        source = tmp_path / "in.txt"
+        source.write_text("<|doc|>".join(TEXTS), encoding="utf-8")
+        options = {"document_separator": "<|doc|>", "txt_mode": "separator"}
+        tokenizer = tokenmill.train(source, 300, **options)
+    elif kind in inputs:
+        tokenizer = tokenmill.train(inputs[kind](), 300)
+    elif kind == "dataset":
+        datasets = pytest.importorskip("datasets")
+        tokenizer = tokenmill.train(datasets.Dataset.from_dict({"text": TEXTS}), 300)
+    else:
+        path = tmp_path / f"made.{kind}"
+        if kind == "parquet":
+            pq.write_table(pa.table({"text": TEXTS}), path)
+        else:
+            path.write_bytes(gzip.compress(jsonl.read_bytes()) if kind.endswith("gz") else jsonl.read_bytes())
+        tokenizer = tokenmill.train([path], 300)
+    assert merges(tokenizer) == expected(TEXTS, 300)
+
+
+def test_counts_are_an_artefact(tmp_path, jsonl):
+    first = tokenmill.train(jsonl, 280, save_counts=tmp_path / "a.parquet", threads=2)
+    tokenmill.train(
+        jsonl, 280, save_counts=tmp_path / "b.parquet", threads=1, memory_budget=1, spill_dir=tmp_path
+    )
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    second = tokenmill.train(vocab_size=300, counts=tmp_path / "a.parquet", tie_break="lexicographic")
+    assert merges(second) == expected(TEXTS, 300, "lexicographic")
+    assert merges(first) == expected(TEXTS, 280)
+    assert pq.read_table(tmp_path / "a.parquet").column_names == ["piece", "count"]
+
+
+def test_counts_add_up_with_weights(tmp_path):
+    tokenmill.train(iter(TEXTS[:10]), 260, save_counts=tmp_path / "a.parquet")
+    tokenmill.train(iter(TEXTS[10:13]), 260, save_counts=tmp_path / "b.parquet")
+    both = tokenmill.train(vocab_size=300, counts=[f"{tmp_path}/a.parquet:2.0", tmp_path / "b.parquet"])
+    assert merges(both) == expected(TEXTS[:10] * 2 + TEXTS[10:13], 300)
+    mixed = tokenmill.train(
+        iter(TEXTS[10:13]), 300, counts=(tmp_path / "a.parquet", 2.0) and [(tmp_path / "a.parquet", 2)]
+    )
+    assert merges(mixed) == merges(both)
+
+
+def test_counts_of_another_pattern_or_special_token_are_refused(tmp_path):
+    counts = tmp_path / "a.parquet"
+    tokenmill.train(iter(TEXTS), 260, save_counts=counts)
+    with pytest.raises(ConfigError, match="counted with the pattern 'gpt2', not 'cl100k'"):
+        tokenmill.train(vocab_size=300, counts=counts, pattern="cl100k")
+    with pytest.raises(ConfigError, match="special tokens"):
+        tokenmill.train(vocab_size=300, counts=counts, special_tokens=["<|x|>"])
+    with pytest.raises(ConfigError, match="weight"):
+        tokenmill.train(vocab_size=300, counts=f"{counts}:-1")
+    counts.write_bytes(counts.read_bytes()[:100])
+    with pytest.raises(InputError, match="no complete counts file"):
+        tokenmill.train(vocab_size=300, counts=counts)
+    with pytest.raises(InputNotFoundError, match="save-counts"):
+        tokenmill.train(vocab_size=300, counts=tmp_path / "absent.parquet")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"vocab_size": 256, "special_tokens": ["a"]}, "vocab_size is 256; expected an integer from 257"),
+        ({"vocab_size": 100}, "expected an integer from 256"),
+        ({"vocab_size": 300, "special_tokens": ["a", "b", "a"]}, "'a' is listed twice"),
+        ({"vocab_size": 300, "special_tokens": [""]}, "is empty"),
+        ({"vocab_size": 300, "pattern": "(unclosed"}, "pattern"),
+        ({"vocab_size": 300, "tie_break": "random"}, "tie_break"),
+        ({"vocab_size": 300, "min_frequency": -1}, "min_frequency"),
+        ({"vocab_size": 300, "threads": 0}, "threads"),
+        ({"vocab_size": 300, "held_out": 1.5}, "held_out"),
+        ({"vocab_size": 300, "resume": True}, "resume needs an output"),
+    ],
+)
+def test_bad_settings_are_refused(options, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        tokenmill.train(iter(TEXTS), **options)
+    assert isinstance(caught.value, tokenmill.TokenmillError)
+
+
+def test_bad_inputs_are_refused(tmp_path):
+    output = tmp_path / "out"
+    with pytest.raises(InputError, match="nothing to train on"):
+        tokenmill.train([], 300, output=output)
+    with pytest.raises(InputNotFoundError, match="iter"):
+        tokenmill.train([tmp_path / "absent.txt"], 300, output=output)
+    with pytest.raises(InputError, match="text 1 is int"):
+        tokenmill.train(iter(["a", 3]), 300)
+    with pytest.raises(InputError, match="lone surrogate"):
+        tokenmill.train(iter(["a\ud800"]), 300)
+    half = tmp_path / "half.jsonl.gz"
+    whole = gzip.compress(b'{"text": "some words"}\n' * 50_000)
+    half.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="half.jsonl.gz"):
+        tokenmill.train(half, 300, output=output)
+    assert not output.exists() or not list(output.glob("*"))
+
+
+def test_a_full_disk_while_spilling_is_a_clear_error(tmp_path):
+    code = """
+import resource, sys, tokenmill
+resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+words = (f"w{i}q{i * 7919}" for i in range(20000))
+try:
+    tokenmill.train(iter([" ".join(words)]), 300, memory_budget=1, spill_dir=sys.argv[1], threads=1)
+except tokenmill.TokenmillError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert InterruptedJobError.__name__ in done.stderr
+    assert "spill_dir" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_training_goes_on(tmp_path, jsonl):
+    output = tmp_path / "out"
+    seen = []
+
+    def stop_midway(stage, done, total):
+        seen.append((stage, done, total))
+        if stage == "merging" and done >= 16:
+            raise KeyboardInterrupt
+
+    options = {"output": output, "checkpoint_every": 8}
+    with pytest.raises(KeyboardInterrupt):
+        tokenmill.train(jsonl, 300, progress=stop_midway, **options)
+    assert not (output / "tokenizer.json").exists()
+    steps = np.load(output / ".training" / "steps.npy")
+    assert len(steps) >= 16
+    with pytest.raises(ResumeError, match="options differ"):
+        tokenmill.train(jsonl, 310, resume=True, **options)
+    tokenizer = tokenmill.train(jsonl, 300, resume=True, **options)
+    assert merges(tokenizer) == expected(TEXTS, 300)
+    assert not (output / ".training").exists()
+    assert seen[0][0] == "counting"
+
+
+def test_ctrl_c_ends_a_command_with_75_and_it_resumes(tmp_path):
+    texts = [" ".join(f"w{i * 48271 % 99991:x}{j}" for i in range(3000)) for j in range(200)]
+    source = tmp_path / "in.txt"
+    source.write_text("\n".join(texts), encoding="utf-8")
+    output = tmp_path / "out"
+    command = [
+        sys.executable,
+        "-m",
+        "tokenmill",
+        "train",
+        str(source),
+        "--vocab-size",
+        "60000",
+        "-o",
+        str(output),
+    ]
+    command += ["--checkpoint-every", "50", "--quiet", "--threads", "1"]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    for _ in range(600):
+        if (output / ".training" / "steps.npy").exists() or running.poll() is not None:
+            break
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, words = running.communicate(timeout=60)
+    assert running.returncode == 75, words
+    assert "interrupted" in words
+    assert not (output / "tokenizer.json").exists()
+    steps = np.load(output / ".training" / "steps.npy")
+    done = subprocess.run(
+        [*command, "--resume"], capture_output=True, text=True, check=False, env={**os.environ}
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (output / "tokenizer.json").read_text(encoding="utf-8")
+    assert len(json.loads(lines)["model"]["merges"]) > len(steps) // 2
+
+
+def test_the_command_tells_and_saves(tmp_path, jsonl, capsys):
+    output = tmp_path / "out"
+    arguments = [
+        "train",
+        str(jsonl),
+        "--vocab-size",
+        "300",
+        "-o",
+        str(output),
+        "--special",
+        "<|end|>",
+        "--quiet",
+    ]
+    main([*arguments, "--json", "--held-out", "0.2", "--save-as", "all"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["vocab_size"] == 300
+    assert 0 < told["documents"] < len(TEXTS)
+    assert told["sample"] == "held out"
+    assert told["bytes_per_token"] > 1
+    assert told["seconds"].keys() == {"counting", "merging", "total"}
+    kept = json.loads((output / "training.json").read_text(encoding="utf-8"))
+    assert kept["job"]["inputs"][0]["url"].endswith("in.jsonl")
+    assert kept["fingerprint"] == tokenmill.Tokenizer.load(output).fingerprint
+    main(arguments)
+    assert "bytes per token" in capsys.readouterr().out
+
+
+def test_usage_errors_exit_with_two(tmp_path, jsonl, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", str(jsonl), "--vocab-size", "10", "-o", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert "vocab_size is 10" in capsys.readouterr().err
+
+
+def test_memory_budget_reads_sizes(tmp_path, jsonl, capsys):
+    main(
+        [
+            "train",
+            str(jsonl),
+            "--vocab-size",
+            "260",
+            "-o",
+            str(tmp_path / "o"),
+            "--memory-budget",
+            "2.5MiB",
+            "--quiet",
+        ]
+    )
+    assert "260 tokens" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(
+            ["train", str(jsonl), "--vocab-size", "260", "-o", str(tmp_path / "o"), "--memory-budget", "much"]
+        )
+    assert "is no size" in capsys.readouterr().err
