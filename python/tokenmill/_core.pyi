@@ -170,6 +170,7 @@ class PairMerger:
         min_piece_frequency: int,
         max_token_length: int,
         lexicographic: bool,
+        unify: bool,
     ) -> PairMerger: ...
     def advance(self, limit: int) -> bool:
         """Does up to `limit` steps; True when nothing is left to do."""

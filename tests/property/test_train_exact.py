@@ -59,7 +59,9 @@ def test_a_resumed_run_ends_alike(texts, cut):
     def merger():
         counting = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
         counting.add_texts(pa.array(texts, pa.large_string()))
-        return _core.PairMerger(counting.finish().counts, 290, 0, 1, 2**32 - 1, lexicographic=False)
+        return _core.PairMerger(
+            counting.finish().counts, 290, 0, 1, 2**32 - 1, lexicographic=False, unify=True
+        )
 
     whole, first, second = merger(), merger(), merger()
     whole.advance(1000)

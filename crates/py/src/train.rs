@@ -180,7 +180,8 @@ struct PairMerger {
 impl PairMerger {
     /// Takes the counts, which are used up.
     #[new]
-    #[pyo3(signature = (counts, tokens, min_frequency, min_piece_frequency, max_token_length, lexicographic))]
+    #[allow(clippy::too_many_arguments)] // keyword arguments on the Python side
+    #[pyo3(signature = (counts, tokens, min_frequency, min_piece_frequency, max_token_length, lexicographic, unify))]
     fn new(
         py: Python<'_>,
         counts: &PieceCounts,
@@ -189,6 +190,7 @@ impl PairMerger {
         min_piece_frequency: u64,
         max_token_length: u32,
         lexicographic: bool,
+        unify: bool,
     ) -> PyResult<Self> {
         let tie = if lexicographic {
             TieBreak::GreatestBytes
@@ -200,6 +202,7 @@ impl PairMerger {
             min_frequency,
             max_token_length,
             tie,
+            unify,
         };
         detached(py, |_| {
             let taken = lock(&counts.0).take();

@@ -51,7 +51,7 @@ class RegexTokenizer:
 
     def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """Learn `vocab_size - 256` merges from a text or several."""
-        options = TrainOptions(vocab_size, self._scan_pattern(), **self._filters())
+        options = TrainOptions(vocab_size, self._scan_pattern(), unify=False, **self._filters())
         texts = [text] if isinstance(text, str) else text
         tell = _tell if verbose else None
         merged = merges_of(iter(texts), options, threads=self._threads(), tell=tell)
@@ -128,14 +128,12 @@ class RegexTokenizer:
         return measure().cores.usable
 
     def _take(self, merged: Merged) -> None:
-        """Renumber to minbpe's ids; a second split of a known token has no id of its own there."""
-        ids = {token: token[0] for token in merged.tokens[:256]}
-        self.merges, self.vocab = {}, {i: bytes([i]) for i in range(256)}
-        for left, right in merged.merges:
-            a, b = merged.tokens[left], merged.tokens[right]
-            new = ids.setdefault(a + b, len(self.vocab))
-            self.vocab[new] = a + b
-            self.merges[ids[a], ids[b]] = new
+        """Renumber to minbpe's ids: the bytes by value, then one id a merge."""
+        ids = [token[0] for token in merged.tokens[:256]] + list(range(256, len(merged.tokens)))
+        self.merges = {
+            (ids[left], ids[right]): 256 + rank for rank, (left, right) in enumerate(merged.merges)
+        }
+        self.vocab = {i: bytes([i]) for i in range(256)} | dict(enumerate(merged.tokens[256:], start=256))
         self._engine = None
 
     def _built(self) -> Engine:

@@ -59,7 +59,8 @@ def merge(
         options.min_frequency,
         options.min_piece_frequency,
         options.longest,
-        options.tie_break == "lexicographic",
+        lexicographic=options.tie_break == "lexicographic",
+        unify=options.unify,
     )
     if steps is not None and len(steps):
         merger.replay(steps)

@@ -20,7 +20,8 @@ class TrainOptions:
     """The settings that the merges depend on; everything else changes only speed or words.
 
     `min_frequency` stops when the best pair occurs less often, as Hugging Face means it.
-    `min_piece_frequency` leaves rare pieces out before merging, which changes the result.
+    `min_piece_frequency` leaves rare pieces out before merging, which changes the result. `unify` makes the
+    same bytes one token whatever the split, as every trainer but minbpe does.
     """
 
     vocab_size: int
@@ -31,6 +32,7 @@ class TrainOptions:
     max_token_length: int | None = None
     tie_break: TieBreak = "huggingface"
     held_out: float = 0.0
+    unify: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, with what to do instead."""
@@ -72,6 +74,8 @@ def _check_special(tokens: tuple[str, ...]) -> None:
     for token in tokens:
         if not isinstance(token, str) or not token:
             raise ConfigError(f"special token {token!r} is empty or no string; give each one some text")
+        if len(token.encode("utf-8", "replace")) == 1:
+            raise ConfigError(f"special token {token!r} is a single byte, which the vocabulary has already")
         if token in seen:
             raise ConfigError(f"special token {token!r} is listed twice; list each one once")
         seen.add(token)

@@ -17,7 +17,7 @@ def recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") ->
     special = options.special_tokens
     first = len(special)
     merges = tuple((left + first, right + first) for left, right in merged.merges)
-    tokens = (*(None for _ in special), *merged.tokens)
+    tokens = (*(token.encode() for token in special), *merged.tokens)
     return Recipe(
         source=source,
         format="hf",

@@ -23,7 +23,9 @@ impl TieBreak {
                 let (a_left, a_right) = super::pairs::split(a);
                 let (b_left, b_right) = super::pairs::split(b);
                 let left = tokens.get(a_left).cmp(tokens.get(b_left));
-                left.then_with(|| tokens.get(a_right).cmp(tokens.get(b_right)))
+                let right = || tokens.get(a_right).cmp(tokens.get(b_right));
+                // Without unified tokens two pairs can spell alike; then the lowest ids go first.
+                left.then_with(right).then_with(|| b.cmp(&a))
             }
         }
     }

@@ -25,6 +25,8 @@ pub struct MergeOptions {
     pub max_token_length: u32,
     /// Between equal counts.
     pub tie: TieBreak,
+    /// Two splits of the same bytes make one token, as everywhere but in minbpe.
+    pub unify: bool,
 }
 
 /// A training run between two steps.
@@ -150,7 +152,7 @@ impl Merger {
 
     fn step(&mut self, best: Pair) {
         let (left, right) = split(best.key);
-        let (token, fresh) = self.tokens.join(left, right);
+        let (token, fresh) = self.tokens.join(left, right, self.options.unify);
         self.history.record(best, token, fresh);
         let best = self.make_room(best);
         if let Some(pair) = self.pairs.get(best.key) {

@@ -102,6 +102,7 @@ fn merges_equal_a_recount_at_every_step() {
                 min_frequency: seed % 3,
                 max_token_length: if seed % 5 == 0 { 6 } else { u32::MAX },
                 tie,
+                unify: true,
             };
             let mut merger = merger(&words, options);
             assert!(merger.advance(usize::MAX, &Stop::new()).expect("runs"));
@@ -122,6 +123,7 @@ fn a_replayed_run_ends_alike() {
         min_frequency: 0,
         max_token_length: u32::MAX,
         tie: TieBreak::LowestIds,
+        unify: true,
     };
     let stop = Stop::new();
     let mut whole = merger(&words, options);

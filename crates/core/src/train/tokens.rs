@@ -40,7 +40,7 @@ impl Tokens {
         for byte in byte_order() {
             tokens.scratch.clear();
             tokens.scratch.push(byte);
-            tokens.intern_scratch();
+            tokens.intern_scratch(false);
         }
         tokens
     }
@@ -64,22 +64,23 @@ impl Tokens {
         self.lens[id as usize]
     }
 
-    /// The id of `left + right`, and whether it is new: two splits of the same bytes are one token.
-    pub fn join(&mut self, left: u32, right: u32) -> (u32, bool) {
+    /// The id of `left + right`, and whether it is new: if `unify`, two splits of the same bytes are one
+    /// token.
+    pub fn join(&mut self, left: u32, right: u32, unify: bool) -> (u32, bool) {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         scratch.extend_from_slice(self.get(left));
         scratch.extend_from_slice(self.get(right));
         self.scratch = scratch;
-        self.intern_scratch()
+        self.intern_scratch(unify)
     }
 
-    fn intern_scratch(&mut self) -> (u32, bool) {
+    fn intern_scratch(&mut self, unify: bool) -> (u32, bool) {
         let wanted = hash::of_piece(&self.scratch, hash::head(&self.scratch));
         let mask = self.index.len() - 1;
         let mut at = (wanted >> 20) as usize & mask;
         while self.index[at] != FREE {
-            if self.get(self.index[at]) == self.scratch {
+            if unify && self.get(self.index[at]) == self.scratch {
                 return (self.index[at], false);
             }
             at = (at + 1) & mask;
@@ -126,14 +127,14 @@ mod tests {
     #[test]
     fn two_splits_of_the_same_bytes_are_one_token() {
         let mut tokens = Tokens::new(0);
-        let (aa, fresh) = tokens.join(10, 10);
+        let (aa, fresh) = tokens.join(10, 10, true);
         assert!(fresh);
-        let (left, _) = tokens.join(aa, 10);
-        let (right, fresh) = tokens.join(10, aa);
+        let (left, _) = tokens.join(aa, 10, true);
+        let (right, fresh) = tokens.join(10, aa, true);
         assert_eq!((left, fresh), (right, false));
         for id in 0..200 {
-            tokens.join(id, left);
+            tokens.join(id, left, true);
         }
-        assert_eq!(tokens.join(10, aa), (left, false));
+        assert_eq!(tokens.join(10, aa, true), (left, false));
     }
 }

@@ -1,0 +1,115 @@
+"""minbpe's classes: the published usage example as it stands, and minbpe's own algorithm as the oracle."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from tokenmill.compat.minbpe import BasicTokenizer, OptimizedRegexTokenizer, RegexTokenizer
+from tokenmill.errors import ConfigError, InputError
+
+TEXT = "aaabdaaabac 한국어 한국 the theme, the then! 123 1234\n" * 4
+
+
+def minbpe_merges(pieces, vocab_size):
+    """minbpe's loop over ids, with ties to the lowest pair in Hugging Face's order of bytes."""
+    order = {byte[0]: place for byte, place in reference.byte_ids().items()}
+    vocab = {i: bytes([i]) for i in range(256)}
+    words = [(list(piece), count) for piece, count in pieces.items()]
+    merges = {}
+    while len(vocab) < vocab_size:
+        stats = {}
+        for ids, count in words:
+            for pair in pairwise(ids):
+                stats[pair] = stats.get(pair, 0) + count
+        if not stats:
+            break
+        best = min(stats, key=lambda pair: (-stats[pair], *(order.get(i, i) for i in pair)))
+        new = len(vocab)
+        for ids, _ in words:
+            at = 0
+            while at < len(ids) - 1:
+                if (ids[at], ids[at + 1]) == best:
+                    ids[at : at + 2] = [new]
+                at += 1
+        merges[best] = new
+        vocab[new] = vocab[best[0]] + vocab[best[1]]
+    return merges, vocab
+
+
+def test_the_usage_example_runs_as_published(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = TEXT * 10
+
+    tokenizer = OptimizedRegexTokenizer(
+        max_workers=4,
+        batch_size=1000,
+        min_freq_threshold=2
+    )  # fmt: skip
+
+    tokenizer = OptimizedRegexTokenizer(
+        max_workers=8,
+        batch_size=2000,
+        min_freq_threshold=5,
+        use_batching=True
+    )  # fmt: skip
+
+    with tokenizer:
+        tokenizer.train(text, vocab_size=32000, verbose=True)
+        tokenizer.save("model")
+
+    again = OptimizedRegexTokenizer()
+    again.load("model.model")
+    assert again.encode(TEXT) == tokenizer.encode(TEXT)
+    assert again.decode(again.encode(TEXT)) == TEXT
+    assert (tmp_path / "model.vocab").read_text(encoding="utf-8").count("->") == len(tokenizer.merges)
+
+
+@given(text=st.text(st.sampled_from("aaaaab c d12'\n한"), max_size=60), extra=st.integers(0, 15))
+def test_basic_merges_are_minbpes(text, extra):
+    tokenizer = BasicTokenizer()
+    tokenizer.train(text, 256 + extra)
+    merges, vocab = minbpe_merges({text.encode(): 1} if text else {}, 256 + extra)
+    assert list(tokenizer.merges.items()) == list(merges.items())
+    assert tokenizer.vocab == vocab
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_the_whole_text_is_one_piece_for_basic():
+    tokenizer = BasicTokenizer()
+    tokenizer.train("ab ab\nab ab\n", 259)
+    assert b"ab ab" in tokenizer.vocab.values()
+
+
+def test_save_and_load_keep_pattern_and_special_tokens(tmp_path):
+    tokenizer = RegexTokenizer()
+    tokenizer.train(TEXT, 290)
+    tokenizer.register_special_tokens({"<|endoftext|>": 100257})
+    tokenizer.save(str(tmp_path / "tok"))
+    again = RegexTokenizer(pattern="x")
+    again.load(str(tmp_path / "tok.model"))
+    assert (again.pattern, again.merges, again.special_tokens) == (
+        tokenizer.pattern,
+        tokenizer.merges,
+        {"<|endoftext|>": 100257},
+    )
+    text = f"{TEXT}<|endoftext|>the"
+    assert again.encode(text, allowed_special="all") == tokenizer.encode(text, allowed_special="all")
+    assert 100257 in again.encode(text, allowed_special={"<|endoftext|>"})
+    assert 100257 not in again.encode(text, allowed_special="none")
+    assert again.decode(again.encode(text, allowed_special="all")) == text
+    with pytest.raises(InputError):
+        again.encode(text)
+
+
+def test_what_makes_no_sense_is_refused(tmp_path):
+    tokenizer = RegexTokenizer()
+    with pytest.raises(ConfigError, match="free ids"):
+        tokenizer.register_special_tokens({"<|x|>": 65})
+    with pytest.raises(ConfigError, match="allowed_special"):
+        tokenizer.encode("a", allowed_special="some")
+    (tmp_path / "bad.model").write_text("minbpe v1\n\n0\n1 99999\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="earlier"):
+        tokenizer.load(str(tmp_path / "bad.model"))
