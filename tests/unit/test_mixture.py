@@ -8,7 +8,7 @@ import pytest
 import tokenmill
 from small_datasets import numbered
 from tokenmill import Mixture
-from tokenmill.dataset.mixture import LONGEST_PERIOD, period, schedule
+from tokenmill.dataset.mixture import NEAREST_PERIOD, period, schedule
 from tokenmill.errors import ConfigError
 
 
@@ -52,9 +52,13 @@ def test_batches_resume(sources):
 
 def test_weights_without_a_small_denominator():
     turns = period([Fraction(0.123456789), Fraction(3.14159265), Fraction(1e-9)])
-    assert sum(turns) == LONGEST_PERIOD
+    assert sum(turns) == NEAREST_PERIOD
     assert min(turns) == 1
-    assert len(schedule(turns)) == LONGEST_PERIOD
+    assert len(schedule(turns)) == NEAREST_PERIOD
+
+
+def test_decimals_are_kept_exactly():
+    assert period([Fraction(0.12345), Fraction(0.5), Fraction(0.37655)]) == [2469, 10000, 7531]
 
 
 def test_a_weight_of_zero_is_no_source(sources):

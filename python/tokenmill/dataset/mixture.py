@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
     from tokenmill.dataset.rows import Rows
 
-# Weights without a common denominator up to this are taken to the nearest multiple of one part in so many.
-LONGEST_PERIOD = 1 << 16
+# Weights with a common denominator up to this, so six decimals, are kept exactly; its schedule takes 0.5 s.
+LONGEST_PERIOD = 1_000_000
+# Other weights are taken to the nearest multiple of one part in so many.
+NEAREST_PERIOD = 1 << 16
 Stop = Literal["first", "last"]
 
 
@@ -59,9 +61,11 @@ class Mixture:
         self.stop = stop
         self._turns = period([Fraction(weights[index]) for index in used])
         self._schedule = schedule(self._turns)
-        # How often each source has had its turn in the period before each place of it.
-        one_hot = self._schedule[:, None] == np.arange(len(used), dtype=np.int64)
-        self._before = (np.cumsum(one_hot, axis=0) - one_hot)[np.arange(len(one_hot)), self._schedule]
+        # Where in the period each source has its turns, and which of its turns each place is.
+        self._places = [np.flatnonzero(self._schedule == source) for source in range(len(used))]
+        self._before = np.empty_like(self._schedule)
+        for places in self._places:
+            self._before[places] = np.arange(len(places))
         self._length = self._end()
 
     @property
@@ -84,8 +88,7 @@ class Mixture:
     def _position(self, source: int, turn: int) -> int:
         """The position at which a source has its turn number `turn`, from 0."""
         periods, place = divmod(turn, self._turns[source])
-        places = np.flatnonzero(self._schedule == source)
-        return periods * len(self._schedule) + int(places[place])
+        return periods * len(self._schedule) + int(self._places[source][place])
 
     def __len__(self) -> int:
         return self._length
@@ -172,11 +175,11 @@ def period(weights: Sequence[Fraction]) -> list[int]:
 
 
 def _nearest(exact: Sequence[Fraction]) -> list[int]:
-    shares = [value * LONGEST_PERIOD for value in exact]
+    shares = [value * NEAREST_PERIOD for value in exact]
     turns = [max(1, int(share)) for share in shares]
     by_rest = sorted(range(len(shares)), key=lambda index: turns[index] - shares[index])
-    for step in range(abs(LONGEST_PERIOD - sum(turns))):
-        up = sum(turns) < LONGEST_PERIOD
+    for step in range(abs(NEAREST_PERIOD - sum(turns))):
+        up = sum(turns) < NEAREST_PERIOD
         turns[by_rest[step % len(turns)] if up else turns.index(max(turns))] += 1 if up else -1
     return turns
 
@@ -184,15 +187,19 @@ def _nearest(exact: Sequence[Fraction]) -> list[int]:
 def schedule(turns: Sequence[int]) -> NDArray[np.int64]:
     """Whose turn it is at each place of one period: `[2, 1]` -> `[0, 1, 0]`."""
     length = sum(turns)
-    begins: list[list[tuple[int, int]]] = [[] for _ in range(length)]
-    for source, count in enumerate(turns):
-        for turn in range(count):
-            begins[turn * length // count].append((-(-(turn + 1) * length // count), source))
+    numbers = [np.arange(count, dtype=np.int64) for count in turns]
+    opens = np.concatenate([n * length // count for n, count in zip(numbers, turns, strict=True)])
+    closes = np.concatenate([-(-(n + 1) * length // count) for n, count in zip(numbers, turns, strict=True)])
+    sources = np.repeat(np.arange(len(turns)), turns)
+    first = np.argsort(opens, kind="stable")
+    windows = iter(zip(opens[first].tolist(), closes[first].tolist(), sources[first].tolist(), strict=True))
     waiting: list[tuple[int, int]] = []
+    upcoming = next(windows, None)
     order = np.empty(length, dtype=np.int64)
     for place in range(length):
-        for window in begins[place]:
-            heapq.heappush(waiting, window)
+        while upcoming is not None and upcoming[0] <= place:
+            heapq.heappush(waiting, upcoming[1:])
+            upcoming = next(windows, None)
         order[place] = heapq.heappop(waiting)[1]
     return order
 
