@@ -1,7 +1,7 @@
 """Real vocabularies through every format that can hold them: the ids stay the same, here and in HF."""
 
 import pytest
-from tokenizers import Tokenizer as HF  # noqa: N814
+from tokenizers import Tokenizer as HF
 from torture import texts
 from vocabularies import case
 
@@ -51,11 +51,11 @@ def test_vocab_merges_round_trip(tmp_path):
 
 
 def test_a_format_that_cannot_hold_a_tokenizer_says_so(tmp_path):
-    for name, format in [
+    for name, kind in [
         ("cl100k_base", "vocab-merges"),
         ("cl100k_base", "minbpe"),
         ("mistral-v1", "tiktoken"),
         ("deepseek-v3", "minbpe"),
     ]:
         with pytest.raises(TokenmillError, match="save it as"):
-            case(name)[0].save(tmp_path / "x", format)
+            case(name)[0].save(tmp_path / "x", kind)

@@ -84,6 +84,9 @@ def _step(data: Json, key: str, source: str) -> Json | None:
     step = data.get(key)
     if step is not None and (not isinstance(step, dict) or not isinstance(step.get("type"), str)):
         raise TokenizerError(f"{source}: {key!r} is {step!r}; expected null or an object with a 'type'")
+    for leaf in walk(step):
+        if not isinstance(leaf.get("type"), str):
+            raise TokenizerError(f"{source}: a step of {key!r} is {leaf!r}; expected an object with a 'type'")
     return step
 
 

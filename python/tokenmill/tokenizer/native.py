@@ -97,6 +97,14 @@ def family_of(pattern: str) -> str:
 
 def parts_of(recipe: Recipe) -> dict[str, Any]:
     """The keyword arguments of `_core.Codec`, or `UnsupportedError` with the reason."""
+    try:
+        return _parts(recipe)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        # A step whose fields have the wrong types; HF then says what it thinks of the file.
+        raise UnsupportedError(f"a step that cannot be read ({error})") from error
+
+
+def _parts(recipe: Recipe) -> dict[str, Any]:
     model = recipe.model
     if model is None:
         kind = ((recipe.hf or {}).get("model") or {}).get("type", "unknown")

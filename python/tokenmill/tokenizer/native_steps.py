@@ -92,7 +92,7 @@ def _scan_step(step: Json) -> ScanStep:
 
 def _split(step: Json) -> ScanStep:
     pattern, behavior = step.get("pattern"), step.get("behavior")
-    if behavior not in _BEHAVIORS or not isinstance(pattern, dict):
+    if not isinstance(behavior, str) or behavior not in _BEHAVIORS or not isinstance(pattern, dict):
         raise UnsupportedError(f"a Split with the behavior {behavior!r}")
     invert = bool(step.get("invert", False))
     if isinstance(pattern.get("Regex"), str):
@@ -130,19 +130,28 @@ def _around(step: Json) -> tuple[list[int], list[int]]:
     if kind == "ByteLevel":
         return [], []
     if kind in {"RobertaProcessing", "BertProcessing"}:
-        return [int(step["cls"][1])], [int(step["sep"][1])]
+        return [_named_id(step, "cls")], [_named_id(step, "sep")]
     if kind != "TemplateProcessing":
         raise UnsupportedError(f"the post-processor {kind}")
     items: list[Any] = step.get("single") or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise UnsupportedError("a template that is no list of objects")
     at = [place for place, item in enumerate(items) if "Sequence" in item]
     if len(at) != 1:
         raise UnsupportedError(f"a template with {len(at)} sequences")
     return _ids(items[: at[0]], step), _ids(items[at[0] + 1 :], step)
 
 
+def _named_id(step: Json, key: str) -> int:
+    pair = step.get(key)
+    if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], int) or pair[1] < 0:
+        raise UnsupportedError(f"a {step.get('type')} whose {key!r} is {pair!r}")
+    return pair[1]
+
+
 def _ids(items: list[Any], step: Json) -> list[int]:
     named = step.get("special_tokens") or {}
     try:
         return [int(i) for item in items for i in named[item["SpecialToken"]["id"]]["ids"]]
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedError(f"a template that names an unknown special token ({error})") from error
