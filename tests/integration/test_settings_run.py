@@ -161,8 +161,15 @@ def test_transformers_objects_and_directories(home):
 def test_a_tokenizer_that_cannot_be_found_is_a_usage_error(home):
     done = run("prepare", "corpus.jsonl", "--tokenizer", "./nowhere", "--output", "out", cwd=home)
     assert done.returncode == 2
-    assert "nowhere" in done.stderr
+    assert "tokenmill: --tokenizer: tokenizer.tokenizer_name: ./nowhere: no such file" in done.stderr
     assert not (home / "out").exists()
+
+
+def test_a_tokenizer_named_in_a_file_is_told_with_its_line(home):
+    (home / "job.yaml").write_text("# mine\ntokenizer:\n  tokenizer_name: ./gone\n", encoding="utf-8")
+    done = run("prepare", "corpus.jsonl", "--config", "job.yaml", "--output", "out", cwd=home)
+    assert done.returncode == 2
+    assert "job.yaml:3: tokenizer.tokenizer_name: ./gone" in done.stderr
 
 
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")

@@ -18,17 +18,16 @@ def measured(machine: Machine) -> dict[str, tuple[Any, Origin]]:
     """`{"execution.threads": (2, Origin("automatic", "2 on this host")), ...}`."""
     memory = machine.memory
     free = f"{memory.available / GB:.1f} GB {memory.reason}"
-    return {
+    found: dict[str, tuple[Any, Origin]] = {
         "execution.threads": (machine.cores.usable, Origin("automatic", machine.cores.reason)),
-        "execution.keep_in_memory": (
-            memory.mode == "in-memory",
-            Origin("automatic", f"{memory.mode} mode, {free}"),
-        ),
         "execution.memory_budget": (
             machine.memory_budget,
             Origin("automatic", f"an eighth of {free}, {machine.memory_budget_cap >> 20} MiB at most"),
         ),
     }
+    if memory.mode == "in-memory":
+        found["execution.keep_in_memory"] = (True, Origin("automatic", f"in-memory mode, {free}"))
+    return found
 
 
 def decided_later(machine: Machine) -> dict[str, Origin]:
@@ -38,6 +37,9 @@ def decided_later(machine: Machine) -> dict[str, Origin]:
             "automatic", f"none for native and fast, {machine.slow_processes} for a slow tokenizer"
         ),
         "execution.batch_size": Origin("automatic", "from the average document size when a job starts"),
+        "execution.keep_in_memory": Origin(
+            "automatic", f"{machine.memory.mode} mode, by the disk's speed when a job starts"
+        ),
         "execution.writer_batch_size": Origin("automatic", "each block as it comes"),
     }
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from tokenmill.errors import ConfigError
 from tokenmill.hardware.machine import Machine, measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tokenmill.config.schema import JobConfig
 
@@ -45,6 +46,16 @@ class Resolved:
     def by_user(self, name: str) -> bool:
         """Whether a person set it, by whatever means."""
         return self.origins[name].kind in {"flag", "environment", "file"}
+
+    @contextmanager
+    def blamed(self, name: str, *kinds: type[Exception]) -> Iterator[None]:
+        """An error of these kinds inside is told with who gave the setting: `job.yaml:2: tokenizer....`."""
+        try:
+            yield
+        except kinds as error:
+            if not self.by_user(name) or name in str(error):
+                raise
+            raise type(error)(f"{self.origins[name]}: {name}: {error}") from error
 
     def ignored(self, strategy: str) -> list[str]:
         """Lines about settings that the chosen strategy has no use for: num_proc with a Rust engine."""

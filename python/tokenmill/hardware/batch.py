@@ -24,6 +24,11 @@ def batch_size(average_document_bytes: float | None, budget: int, workers: int =
     return int(max(FEWEST, min(MOST, fit)))
 
 
+def held_bytes(average_document_bytes: float | None, documents: int, workers: int = 1) -> int:
+    """What batches of so many documents hold in memory, all workers together."""
+    return int((average_document_bytes or USUAL_DOCUMENT) * documents * BYTES_HELD_PER_TEXT_BYTE * workers)
+
+
 def in_batches(
     documents: Sequence[str], work: Callable[[Sequence[str]], R], size: int
 ) -> Iterator[tuple[int, R]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tokenmill.config.resolve import from_options
 from tokenmill.console import lines, logs
 from tokenmill.dataset.reader import open_dataset
-from tokenmill.errors import ConfigError
+from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.insight.report import report_if_possible
 from tokenmill.jobs.launch import alone
@@ -99,7 +99,8 @@ def set_up_splits(
     fresh: bool = False,
 ) -> dict[str, Preparation]:
     """One preparation per split, by name; one with an empty name where the inputs have no splits."""
-    found = by_split(discover(resolved.config.source) if inputs is None else inputs)
+    with resolved.blamed("source.inputs", InputNotFoundError):
+        found = by_split(discover(resolved.config.source) if inputs is None else inputs)
     every: dict[str, Preparation] = {}
     for name, files in found.items():
         every[name] = set_up(
@@ -126,10 +127,12 @@ def set_up(
     if config.output.path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
     if inputs is None:
-        inputs = discover(config.source)
+        with resolved.blamed("source.inputs", InputNotFoundError):
+            inputs = discover(config.source)
     source, found = settle(config.source, inputs)
     config = config.model_copy(update={"source": source})
-    encoder = load_tokenizer(config, tokenizer)
+    with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
+        encoder = load_tokenizer(config, tokenizer)
     job = make_job(config, encoder, keep=keep)
     for line in [*found, *_choices(job)]:
         logger.info("%s", line)
