@@ -31,19 +31,22 @@ class FastBackend:
         self._added, self._source = added, source
         self._specials = [token for token in added if token.special]
         self.family = str((data.get("model") or {}).get("type", "unknown"))
-        self._parse, self._text = self._build(), self._build()
-        self._text.encode_special_tokens = True
-        self.id_limit = 1 + max(self._parse.get_vocab(with_added_tokens=True).values(), default=0)
+        # One object for each reading of special tokens; the second is made when somebody asks for it, since
+        # a large vocabulary takes a tenth of a second.
+        self._text, self._parse = self._build(as_text=True), None
+        self.id_limit = 1 + max(self._text.get_vocab(with_added_tokens=True).values(), default=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (json.loads(self._json), self._added, self._source)
 
-    def _build(self) -> Any:
+    def _build(self, *, as_text: bool) -> Any:
         try:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise MissingExtraError.of("tokenizers", "hf", f"{self._source}: this tokenizer") from error
-        return guarded(lambda: Tokenizer.from_str(self._json), self._source)
+        made = guarded(lambda: Tokenizer.from_str(self._json), self._source)
+        made.encode_special_tokens = as_text
+        return made
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text."""
@@ -93,9 +96,7 @@ class FastBackend:
         unknown = [token_id for token_id in listed if not 0 <= token_id < self.id_limit]
         if unknown:
             raise InputError(f"id {unknown[0]} is not in the vocabulary of {self._source}")
-        text: str = guarded(
-            lambda: self._parse.decode(listed, skip_special_tokens=skip_special), self._source
-        )
+        text: str = guarded(lambda: self._text.decode(listed, skip_special_tokens=skip_special), self._source)
         return text.encode()
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
@@ -104,16 +105,20 @@ class FastBackend:
 
     def token_bytes(self, token_id: int) -> bytes | None:
         """The string of one id in the vocabulary, in UTF-8."""
-        token: str | None = self._parse.id_to_token(token_id)
+        token: str | None = self._text.id_to_token(token_id)
         return None if token is None else token.encode()
 
     def id_of(self, token: bytes) -> int | None:
         """The id of a string of the vocabulary."""
-        found: int | None = self._parse.token_to_id(token.decode(errors="replace"))
+        found: int | None = self._text.token_to_id(token.decode(errors="replace"))
         return found
 
     def _engine(self, special: Special) -> Any:
-        return self._text if special == "text" else self._parse
+        if special == "text":
+            return self._text
+        if self._parse is None:
+            self._parse = self._build(as_text=False)
+        return self._parse
 
     def _checked(self, docs: list[str | bytes], special: Special) -> list[str]:
         words = [decoded(doc, place) for place, doc in enumerate(docs)]
