@@ -196,7 +196,7 @@ class ExecutionConfig(Section):
     writer_batch_size: Positive | None = None
     """Documents written at once; automatic."""
     keep_in_memory: bool | None = None
-    """Hold what is in flight in memory rather than on disk; automatic: by free memory."""
+    """Gather a shard in memory and write it in one go; automatic: by free memory and disk speed."""
     memory_budget: Size | None = None
     """Bytes of text and tokens in flight; automatic: a share of the free memory."""
     show_progress: bool = True
