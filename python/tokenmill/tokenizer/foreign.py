@@ -164,7 +164,10 @@ def _ids(found: Any) -> list[int]:
         found = found.ids
     if hasattr(found, "tolist"):
         found = found.tolist()
-    found = [*found]
+    try:
+        found = [*found]
+    except TypeError:
+        raise TokenizerError(f"the tokenizer gave {found!r}, expected a list of token ids") from None
     if found and isinstance(found[0], list | tuple):
         found = [token for row in found for token in row]
     if any(not isinstance(token, int) or isinstance(token, bool) or token < 0 for token in found):

@@ -164,6 +164,8 @@ def test_dialects_of_foreign_tokenizers():
             Foreign(wrong)
     with pytest.raises(TokenizerError, match="expected a list of token ids"):
         Foreign(lambda text: text.split()).encode_many(["a b"], "text", template=False)
+    with pytest.raises(TokenizerError, match="gave None, expected"):
+        Foreign(lambda text: None).encode_many(["a b"], "text", template=False)
     with pytest.raises(TokenizerError, match="no decode"):
         Foreign(Callable()).decode([1], skip_special=False)
 
