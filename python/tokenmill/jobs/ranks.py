@@ -73,29 +73,32 @@ def _lead(lease: Lease, lead: Callable[[], T]) -> T:
 
 
 def _wait(watch: Watch, lease: Lease, finished: Callable[[], T | None], lead: Callable[[], T]) -> T:
-    published: tuple[int, ...] | None = ()
+    published = _Published(watch.launch, watch.root)
     pause = _SHORTEST_LOOK
     while True:
-        latest = _signature(watch.root)
-        if latest != published:
-            published = latest
-            dataset = _open(watch.launch, watch.root, finished)
-            if dataset is not None:
-                return dataset
+        dataset = published.look(finished)
+        if dataset is not None:
+            return dataset
         if watch.look() is Verdict.LOOK and lease.take():
-            return _take_over(watch, lease, finished, lead)
+            return _take_over(watch, lease, published, finished, lead)
         if pause == _SHORTEST_LOOK:
             _say_waiting(watch.launch)
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_LOOK)
 
 
-def _take_over(watch: Watch, lease: Lease, finished: Callable[[], T | None], lead: Callable[[], T]) -> T:
+def _take_over(
+    watch: Watch,
+    lease: Lease,
+    published: _Published,
+    finished: Callable[[], T | None],
+    lead: Callable[[], T],
+) -> T:
     """Lead in place of the one before, or be the first to lead where ranks have no numbers."""
     with ExitStack() as given_up:
         given_up.callback(lease.release)
         # It may have published the dataset between our last look and its end.
-        dataset = _open(watch.launch, watch.root, finished)
+        dataset = published.look(finished)
         if dataset is not None:
             return dataset
         numbered = watch.launch.rank is not None
@@ -107,14 +110,27 @@ def _take_over(watch: Watch, lease: Lease, finished: Callable[[], T | None], lea
     return _lead(lease, lead)
 
 
-def _open(launch: Launch, root: Path, finished: Callable[[], T | None]) -> T | None:
-    started = time.monotonic()
-    dataset = finished()
-    if dataset is not None and launch.label:
-        logger.info("%sLoading final dataset from: %s", launch.label, root)
-        seconds = time.monotonic() - started
-        logger.info("%sLoaded from disk in %.1fs: %s samples", launch.label, seconds, f"{len(dataset):,}")
-    return dataset
+class _Published:
+    """Looks for the dataset when another manifest has been published, and no more often: planning costs."""
+
+    def __init__(self, launch: Launch, root: Path) -> None:
+        self._launch = launch
+        self._root = root
+        self._seen: tuple[int, ...] | None = ()
+
+    def look(self, finished: Callable[[], T | None]) -> T | None:
+        latest = _signature(self._root)
+        if latest == self._seen:
+            return None
+        self._seen = latest
+        started = time.monotonic()
+        dataset = finished()
+        label = self._launch.label
+        if dataset is not None and label:
+            logger.info("%sLoading final dataset from: %s", label, self._root)
+            seconds = time.monotonic() - started
+            logger.info("%sLoaded from disk in %.1fs: %s samples", label, seconds, f"{len(dataset):,}")
+        return dataset
 
 
 def _say_waiting(launch: Launch) -> None:
