@@ -76,7 +76,9 @@ def _section(loader: yaml.SafeLoader, key: yaml.Node, value: yaml.Node, path: st
         raise _stray(section, key, path)
     if isinstance(value, yaml.ScalarNode) and value.tag.endswith(":null"):
         return []
-    loader.flatten_mapping(value) if isinstance(value, yaml.MappingNode) else None
+    if isinstance(value, yaml.MappingNode):
+        # Takes `<<: *defaults` apart, so that merged keys count as the section's own.
+        loader.flatten_mapping(value)
     found = []
     for name_node, value_node in _pairs(value, f"section {section}", path):
         place = f"{path}:{name_node.start_mark.line + 1}"

@@ -112,8 +112,9 @@ def tell(job: Job, preparation: Preparation, machine: Machine, size: int | None)
     strategy = getattr(job.encoder, "strategy", None)
     name = strategy.name if strategy is not None else "native"
     processes = execution.num_proc or machine.slow_processes
+    workers, kind = (processes, "processes") if name == "slow" else (preparation.threads, "threads")
+    lines.dataset_settings(workers, size, execution.writer_batch_size)
     lines.performance_configuration(name, size, threads=preparation.threads, num_proc=processes)
     lines.memory_mode(machine.memory)
     lines.packing(packing.mode, packing.context_length, packing.overlap)
-    workers, kind = (processes, "processes") if name == "slow" else (preparation.threads, "threads")
     lines.split_start(job.config.source.split or "train", workers=workers, kind=kind)

@@ -79,3 +79,12 @@ def test_models_refuse_by_themselves():
         JobConfig.model_validate({"packing": {"context_length": 4, "overlap": 4}})
     with pytest.raises(ValueError, match="frozen"):
         JobConfig().packing.overlap = 3
+
+
+def test_anchors_and_merges_keep_their_lines(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "tokenizer: &shared\n  batch_size: 5\nexecution:\n  <<: *shared\n  threads: none\n", encoding="utf-8"
+    )
+    with pytest.raises(ConfigError, match=r"job.yaml:5: execution.threads: expected a whole number"):
+        resolve(path, environ={})
