@@ -13,6 +13,7 @@ import numpy as np
 from tokenmill.dataset.manifest import load_manifest
 from tokenmill.dataset.rows import Rows, Tail
 from tokenmill.dataset.shards import Shards
+from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from tokenmill.dataset.cache import ShardCache
     from tokenmill.dataset.manifest import Manifest
 
 # What reads the formats whose files are not ours.
@@ -35,7 +37,15 @@ _OTHER_READERS = {
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """`tokenmill.open("out")` -> a `Dataset`; raises `DatasetError` for one that is not whole."""
+    """`tokenmill.open("out")` -> a `Dataset`; raises `DatasetError` for one that is not whole.
+
+    A URL such as `s3://bucket/dataset` is opened through a cache: shards are fetched when they are read.
+    """
+    if is_remote(path):
+        from tokenmill.dataset.cache import open_cached
+
+        manifest, cache = open_cached(str(path))
+        return Dataset(cache.root, manifest, cache)
     root = Path(path)
     dataset = Dataset(root, load_manifest(root))
     dataset.shards.check_sizes()
@@ -45,19 +55,25 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
 class Dataset:
     """The documents of a finished dataset: `len(dataset)`, `dataset[i]`; `dataset.rows(...)` for training."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
         self.path = path
         self.manifest = manifest
-        self.shards = Shards(path, manifest)
+        self.shards = Shards(path, manifest, cache)
 
     # A copy in another process maps the files anew, and sees the manifest that this one saw even if the
     # dataset has grown in the meantime.
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path, self.manifest)
+        return Dataset, (self.path, self.manifest, self.shards.cache)
 
     def __repr__(self) -> str:
         size = f"documents={len(self):,}, tokens={self.num_tokens:,}"
-        return f"Dataset({str(self.path)!r}, {size}, dtype={self.dtype})"
+        return f"Dataset({self.address!r}, {size}, dtype={self.dtype})"
+
+    @property
+    def address(self) -> str:
+        """Where the dataset is: its directory, or the URL that `path` is a cache of."""
+        cache = self.shards.cache
+        return cache.store.address if cache is not None else str(self.path)
 
     @property
     def dtype(self) -> np.dtype[Any]:

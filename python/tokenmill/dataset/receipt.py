@@ -11,6 +11,7 @@ from tokenmill.dataset.durable import publish_json
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 RECEIPT_VERSION = 1
@@ -136,19 +137,24 @@ def save_receipt(root: Path, receipt: Receipt) -> None:
     publish_json(receipt_path(root, receipt.shard.name), receipt.to_json())
 
 
-def load_receipt(root: Path, shard: str, unit: str) -> Receipt | None:
-    """The receipt of a shard if it is done: present, of this unit, and every file there with its size."""
+def load_receipt(root: Path, shard: str, unit: str, sizes: Mapping[str, int] | None = None) -> Receipt | None:
+    """The receipt of a shard if it is done: present, of this unit, and every file there with its size.
+
+    `sizes` are those of the files of a remote dataset, whose shards are not below `root`.
+    """
     try:
         value = json.loads(receipt_path(root, shard).read_bytes())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     receipt = Receipt.from_json(value)
-    if receipt.shard.unit != unit or not all(_has_size(root, entry) for entry in receipt.shard.files):
+    if receipt.shard.unit != unit or not all(_has_size(root, entry, sizes) for entry in receipt.shard.files):
         return None
     return receipt
 
 
-def _has_size(root: Path, entry: FileEntry) -> bool:
+def _has_size(root: Path, entry: FileEntry, sizes: Mapping[str, int] | None) -> bool:
+    if sizes is not None:
+        return sizes.get(entry.path) == entry.bytes
     try:
         return (root / entry.path).stat().st_size == entry.bytes
     except FileNotFoundError:

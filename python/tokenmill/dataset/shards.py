@@ -9,7 +9,6 @@ import mmap
 import os
 from bisect import bisect_right
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +18,13 @@ from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from tokenmill.dataset.cache import ShardCache
     from tokenmill.dataset.manifest import Manifest
-    from tokenmill.dataset.receipt import ShardEntry
+    from tokenmill.dataset.receipt import FileEntry, ShardEntry
 
 Tokens = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,8 +32,9 @@ Tokens = np.ndarray[Any, np.dtype[Any]]
 class Shards:
     """The shards of one manifest, side by side as one long run of tokens."""
 
-    def __init__(self, root: Path, manifest: Manifest) -> None:
+    def __init__(self, root: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
         self.root = root
+        self.cache = cache
         self.manifest = manifest
         self.dtype = np.dtype(manifest.dtype).newbyteorder("<")
         self.entries = manifest.shards
@@ -74,7 +76,9 @@ class Shards:
         entry = self.entries[index].file("tokens")
         if not entry.bytes:
             return np.empty(0, dtype=self.dtype)
-        with Path(self.root, entry.path).open("rb") as file:
+        if self.cache is not None:
+            self.cache.expect(self.entries[index + 1 :], "tokens")
+        with self._path(entry).open("rb") as file:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         tokens = np.frombuffer(buffer, dtype=self.dtype)
         if self._shuffled:
@@ -85,6 +89,10 @@ class Shards:
             del self._buffers[oldest]
         self._tokens[index], self._buffers[index] = tokens, buffer
         return tokens
+
+    def _path(self, entry: FileEntry) -> Path:
+        """Where a file is, fetched first if the dataset is remote."""
+        return self.cache.path(entry) if self.cache is not None else self.root / entry.path
 
     def expect(self, starts: Iterable[int], length: int) -> None:
         """Ask the system for these stretches at once, and for nothing around them.
@@ -138,7 +146,7 @@ class Shards:
     def _index(self, entry: ShardEntry, role: str) -> NDArray[np.uint64]:
         found = self._indexes.get(entry.name)
         if found is None:
-            path = self.root / entry.file(role).path
+            path = self._path(entry.file(role))
             found = np.asarray(map_offsets(path) if role == "offsets" else map_segments(path))
             if len(self._indexes) >= self._most_mapped:
                 del self._indexes[next(iter(self._indexes))]

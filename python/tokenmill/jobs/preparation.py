@@ -78,7 +78,7 @@ class Preparation:
 
     def done(self, plan: Plan) -> dict[int, Receipt]:
         """The receipts that are there, by the unit's ordinal."""
-        return find_receipts(self.job.root, plan)
+        return find_receipts(self.job.root, plan, self.job.remote)
 
     def clear(self) -> None:
         """Remove what an earlier job left in the output directory."""
@@ -88,6 +88,8 @@ class Preparation:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+        if self.job.remote is not None:
+            self.job.remote.clear(OURS)
 
     def lead(self) -> Manifest:
         """Do every unit that has no receipt, then publish the manifest."""
@@ -95,9 +97,11 @@ class Preparation:
         root.mkdir(parents=True, exist_ok=True)
         plan = self.plan()
         save_plan(root, plan)
+        if self.job.remote is not None:
+            self.job.remote.publish_plan(root)
         for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES):
             sweep_leftovers(place)
-        receipts = find_receipts(root, plan)
+        receipts = self.done(plan)
         todo = pending(plan, receipts)
         with Recorder(
             root, bytes_total=plan.bytes, units_total=len(plan.units), units_done=len(receipts)
@@ -105,7 +109,7 @@ class Preparation:
             recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
             receipts |= _Run(self, plan, recorder, receipts).units(todo)
             recorder.phase("commit")
-            manifest = commit(root, plan, receipts)
+            manifest = commit(root, plan, receipts, self.job.remote)
         self._check_limit(manifest)
         return manifest
 

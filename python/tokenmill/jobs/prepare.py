@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tokenmill.config.resolve import from_options
 from tokenmill.console import lines, logs
 from tokenmill.dataset.reader import open_dataset
+from tokenmill.dataset.remote import Remote, cache_directory
+from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.insight.report import report_if_possible
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from tokenmill.config.resolve import Resolved
     from tokenmill.dataset.reader import Dataset
+    from tokenmill.pipeline.job import Job
     from tokenmill.sources import InputFile
 
 logger = logging.getLogger("tokenmill.prepare")
@@ -133,7 +136,7 @@ def set_up(
     config = config.model_copy(update={"source": source})
     with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
         encoder = load_tokenizer(config, tokenizer)
-    job = make_job(config, encoder, keep=keep)
+    job = _with_output(config, encoder, keep)
     for line in [*found, *_choices(job)]:
         logger.info("%s", line)
     strategy = getattr(encoder, "strategy", None)
@@ -159,6 +162,17 @@ def set_up(
             )
         preparation.clear()
     return preparation
+
+
+def _with_output(config: Any, encoder: Any, keep: Callable[[str], bool] | None) -> Job:
+    """The job; for an output in an object store with a work directory that shows what is there already."""
+    if not is_remote(config.output.path):
+        return make_job(config, encoder, keep=keep)
+    remote = Remote.at(config.output.path)
+    root = cache_directory(remote.address, "work")
+    job = replace(make_job(config, encoder, root=root, keep=keep), remote=remote)
+    remote.pull(root)
+    return job
 
 
 def load_tokenizer(config: Any, tokenizer: Any = None) -> Any:
@@ -190,7 +204,7 @@ def _choices(job: Any) -> list[str]:
         f"Packing: {packing.mode}"
         + (f", context_length {packing.context_length}" if packing.context_length else ""),
         f"Tokens around each document: {ids}",
-        f"Output: {job.config.output.format} in {job.root}",
+        f"Output: {job.config.output.format} in {job.location}",
     ]
 
 
@@ -208,7 +222,7 @@ class Outcome:
         examples = manifest.account.documents_read
         rate = examples / self.seconds if self.seconds > 0 else 0.0
         return {
-            "path": str(self.dataset.path),
+            "path": self.dataset.address,
             "documents": manifest.documents,
             "tokens": manifest.tokens,
             "rows": manifest.rows,
@@ -241,9 +255,10 @@ def _led(preparation: Preparation, clock: _Clock) -> Dataset:
     # The comparison and the warm-up are not what a user times.
     clock.restart()
     ready.lead()
-    if preparation.job.config.output.report:
-        report_if_possible(preparation.job.root)
-    return open_dataset(preparation.job.root)
+    job = preparation.job
+    if job.config.output.report and job.remote is None:
+        report_if_possible(job.root)
+    return open_dataset(job.location)
 
 
 def execute(preparation: Preparation) -> Outcome:
@@ -257,15 +272,15 @@ def execute(preparation: Preparation) -> Outcome:
             root,
             fields,
             job.config.execution,
-            finished=lambda: open_dataset(root) if preparation.finished() else None,
+            finished=lambda: open_dataset(job.location) if preparation.finished() else None,
             lead=lambda: _led(preparation, clock),
         )
     else:
-        dataset = open_dataset(root)
+        dataset = open_dataset(job.location)
     outcome = Outcome(dataset, clock.seconds(), worked)
     if worked:
         split = job.config.source.split or "train"
         lines.completion(split, dataset.manifest.account.documents_read, outcome.seconds)
     else:
-        logger.info("Nothing to do: %s is complete", root)
+        logger.info("Nothing to do: %s is complete", job.location)
     return outcome

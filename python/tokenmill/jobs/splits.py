@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.dataset.durable import publish_json
+from tokenmill.dataset.store import is_remote, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +29,19 @@ def of_split(resolved: Resolved, name: str) -> Resolved:
     config = resolved.config
     if not name or config.output.path is None:
         return resolved
-    output = config.output.model_copy(update={"path": str(Path(config.output.path) / name)})
+    output = config.output.model_copy(update={"path": below(config.output.path, name)})
     source = config.source.model_copy(update={"split": name})
     return replace(resolved, config=config.model_copy(update={"output": output, "source": source}))
+
+
+def below(address: str, name: str) -> str:
+    """`("out", "train")` -> `"out/train"`; a URL keeps its two slashes."""
+    return f"{address.rstrip('/')}/{name}" if is_remote(address) else str(Path(address) / name)
 
 
 def note_splits(resolved: Resolved, names: Sequence[str]) -> None:
     """`dataset_dict.json`, by which `datasets.load_from_disk` knows that the directory holds several."""
     config = resolved.config
     if config.output.format == "arrow" and config.output.path is not None and len(names) > 1:
-        publish_json(Path(config.output.path) / "dataset_dict.json", {"splits": list(names)})
+        data = json.dumps({"splits": list(names)}, indent=1) + "\n"
+        open_store(config.output.path).replace("dataset_dict.json", data.encode())

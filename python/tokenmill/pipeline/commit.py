@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenmill.dataset.receipt import Receipt
+    from tokenmill.dataset.remote import Remote
     from tokenmill.pipeline.plan import Plan, Unit
 
 
-def find_receipts(root: Path, plan: Plan) -> dict[int, Receipt]:
+def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[int, Receipt]:
     """The receipts of the units that are done, by ordinal."""
-    found = ((unit.ordinal, load_receipt(root, unit.name, unit.id)) for unit in plan.units)
+    sizes = remote.shard_sizes() if remote is not None else None
+    found = ((unit.ordinal, load_receipt(root, unit.name, unit.id, sizes)) for unit in plan.units)
     return {ordinal: receipt for ordinal, receipt in found if receipt is not None}
 
 
@@ -57,9 +59,11 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
     )
 
 
-def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
+def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remote | None = None) -> Manifest:
     """Publish the manifest, after what the format's own readers need."""
     manifest = build_manifest(plan, receipts)
     finish_dataset(root, manifest)
     save_manifest(root, manifest)
+    if remote is not None:
+        remote.publish_manifest(root)
     return manifest

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenmill.config.schema import JobConfig, PackingConfig
+    from tokenmill.dataset.remote import Remote
 
 
 class Encoder(Protocol):
@@ -50,6 +51,12 @@ class Job:
     dtype: str
     filters: TextFilters
     values: dict[str, Any]
+    remote: Remote | None = None
+
+    @property
+    def location(self) -> str:
+        """Where the dataset will be, as the user named it."""
+        return self.remote.address if self.remote is not None else str(self.root)
 
     @property
     def target(self) -> Target:

@@ -96,6 +96,8 @@ def _finish(job: Job, unit: Unit, builder: ShardBuilder, tally: _Tally) -> Recei
         unit.name, unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
     )
     receipt = Receipt(unit.ordinal, shard, account, tuple(tally.places), tuple(tally.records))
+    if job.remote is not None:
+        receipt = job.remote.publish(job.root, receipt)
     save_receipt(job.root, receipt)
     return receipt
 

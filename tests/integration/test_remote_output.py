@@ -1,0 +1,176 @@
+"""A dataset written to a real S3 server: the same content as a local one, resumed, shared, read back."""
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from corpus import jsonl, write_format
+from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
+from tokenmill.config.resolve import from_options
+from tokenmill.dataset.remote import Remote, cache_directory
+from tokenmill.dataset.store import ObjectStore
+from tokenmill.errors import DatasetError, ResumeError, StoreError
+from tokenmill.jobs.prepare import set_up
+
+pytestmark = pytest.mark.s3
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "in"
+    path.mkdir()
+    (path / "a.jsonl").write_bytes(jsonl())
+    write_format(path, "parquet")
+    return path
+
+
+def prepare(inputs, output, **options):
+    return tokenmill.prepare(
+        inputs=str(inputs),
+        tokenizer=ByteTokenizer(),
+        output=str(output),
+        unit_bytes=4000,
+        text_field="text",
+        threads=2,
+        show_progress=False,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"context_length": 64, "overlap": 8}, {"deduplicate": True, "format": "parquet"}]
+)
+def test_the_same_content_as_a_local_dataset(corpus, tmp_path, bucket, options):  # noqa: F811
+    local = prepare(corpus, tmp_path / "out", **options)
+    remote = prepare(corpus, f"{bucket}/out", **options)
+    assert remote.manifest.content_hash == local.manifest.content_hash
+    assert remote.manifest.account == local.manifest.account
+    assert remote.address == f"{bucket}/out"
+    store = ObjectStore(f"{bucket}/out")
+    assert len(store.sizes("receipts")) == len(local.manifest.shards) > 3
+    listed = {entry.path: entry.bytes for shard in remote.manifest.shards for entry in shard.files}
+    assert store.sizes("shards") == listed
+    work = cache_directory(f"{bucket}/out", "work")
+    assert not [path for path in (work / "shards").rglob("*") if path.is_file()]
+
+
+def test_remote_inputs_and_outputs(corpus, tmp_path, bucket):  # noqa: F811
+    store = ObjectStore(f"{bucket}/in")
+    for path in corpus.iterdir():
+        store.upload(path.name, path)
+    local = prepare(corpus, tmp_path / "out")
+    remote = prepare(f"{bucket}/in", f"{bucket}/out")
+    assert remote.manifest.content_hash == local.manifest.content_hash
+
+
+def test_reading_through_the_cache(corpus, tmp_path, bucket):  # noqa: F811
+    local = prepare(corpus, tmp_path / "out")
+    prepare(corpus, f"{bucket}/out")
+    shutil.rmtree(tmp_path / "cache")
+    remote = tokenmill.open(f"{bucket}/out")
+    assert not list((remote.path).glob("shards/*"))
+    np.testing.assert_array_equal(remote[3], local[3])
+    assert 0 < len(list(remote.path.glob("shards/*.bin"))) < len(local.manifest.shards)
+    for mine, theirs in zip(remote, local, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    rows, other = remote.rows(64), local.rows(64)
+    assert len(rows) == len(other)
+    np.testing.assert_array_equal(rows[len(rows) - 1], other[len(rows) - 1])
+    copy = pickle.loads(pickle.dumps(remote))
+    np.testing.assert_array_equal(copy[5], local[5])
+    assert bucket in repr(remote)
+
+
+def test_a_damaged_object_is_noticed(corpus, bucket, tmp_path):  # noqa: F811
+    made = prepare(corpus, f"{bucket}/out")
+    entry = made.manifest.shards[0].file("tokens")
+    ObjectStore(f"{bucket}/out").replace(entry.path, b"short")
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(DatasetError, match="has 5 bytes, the manifest promises"):
+        tokenmill.open(f"{bucket}/out")[0]
+    with pytest.raises(DatasetError, match="no finished dataset"):
+        tokenmill.open(f"{bucket}/nothing")
+
+
+def test_a_job_goes_on_from_the_receipts_in_the_store(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
+    whole = prepare(corpus, tmp_path / "out").manifest
+    published = []
+    real = Remote.publish
+
+    def publish(self, root, receipt):
+        if len(published) == 3:
+            raise StoreError("the credentials expired")
+        published.append(receipt.shard.name)
+        return real(self, root, receipt)
+
+    monkeypatch.setattr(Remote, "publish", publish)
+    with pytest.raises(StoreError, match="expired"):
+        prepare(corpus, f"{bucket}/out")
+    store = ObjectStore(f"{bucket}/out")
+    assert store.read("manifest.json") is None
+    assert len(store.sizes("receipts")) == 3
+    again = []
+    monkeypatch.setattr(
+        Remote,
+        "publish",
+        lambda self, root, receipt: again.append(receipt.shard.name) or real(self, root, receipt),
+    )
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "another machine"))
+    resumed = prepare(corpus, f"{bucket}/out")
+    assert resumed.manifest.content_hash == whole.content_hash
+    assert not set(again) & set(published)
+    assert len(again) + 3 == len(whole.shards)
+
+
+def test_two_drivers_agree_or_are_told(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
+    options = {
+        "inputs": str(corpus),
+        "output": f"{bucket}/out",
+        "unit_bytes": 4000,
+        "text_field": "text",
+        "show_progress": False,
+    }
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "one"))
+    first = set_up(from_options(None, **options), tokenizer=ByteTokenizer())
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "two"))
+    second = set_up(from_options(None, **options), tokenizer=ByteTokenizer())
+    other = set_up(from_options(None, **options, min_chars=5), tokenizer=ByteTokenizer())
+    one, two = first.lead(), second.lead()
+    assert one == two
+    with pytest.raises(ResumeError, match=r"different job|other settings"):
+        other.lead()
+    with pytest.raises(ResumeError, match="min_chars"):
+        prepare(corpus, f"{bucket}/out", min_chars=5)
+
+
+def test_a_receipt_of_other_bytes_is_a_conflict(corpus, bucket, monkeypatch):  # noqa: F811
+    made = prepare(corpus, f"{bucket}/out")
+    store = ObjectStore(f"{bucket}/out")
+    name = f"receipts/{made.manifest.shards[0].name}.json"
+    receipt = json.loads(store.read(name))
+    receipt["files"][0]["sha256"] = "0" * 64
+    store.replace(name, json.dumps(receipt).encode())
+    store.delete([receipt["files"][0]["path"], "manifest.json"])
+    with pytest.raises(StoreError, match="tells of other bytes"):
+        prepare(corpus, f"{bucket}/out")
+
+
+def test_fresh_starts_over(corpus, bucket):  # noqa: F811
+    made = prepare(corpus, f"{bucket}/out")
+    again = prepare(corpus, f"{bucket}/out", fresh=True, min_chars=100)
+    assert again.manifest.content_hash != made.manifest.content_hash
+    listed = {entry.path for shard in again.manifest.shards for entry in shard.files}
+    assert set(ObjectStore(f"{bucket}/out").sizes("shards")) == listed
+
+
+def test_new_inputs_add_units(corpus, bucket):  # noqa: F811
+    made = prepare(corpus, f"{bucket}/out")
+    (corpus / "z.jsonl").write_bytes(b'{"text": "new"}\n')
+    more = prepare(corpus, f"{bucket}/out")
+    assert more.manifest.shards[: len(made.manifest.shards)] == made.manifest.shards
+    assert len(more) == len(made) + 1
