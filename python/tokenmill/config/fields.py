@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -34,7 +35,7 @@ def parse_size(value: Any) -> Any:
     match = SIZE.fullmatch(value)
     if match is None or match[2].upper() not in UNITS:
         raise PydanticCustomError("size", "expected a size such as 512MiB or 2GB")
-    return round(float(match[1]) * UNITS[match[2].upper()])
+    return int(Decimal(match[1]) * UNITS[match[2].upper()])
 
 
 def _whole(value: Any) -> Any:
