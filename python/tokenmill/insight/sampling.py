@@ -87,7 +87,8 @@ def _choice(files: Sequence[InputFile], size: int, rng: random.Random) -> list[t
         chosen += [(file, part, 1) for file, part in picks]
     if packed:
         order = rng.sample(packed, len(packed))
-        taken, room = [], MOST_COMPRESSED
+        taken: list[InputFile] = []
+        room = MOST_COMPRESSED
         for file in order:
             if not taken or file.size <= room:
                 taken.append(file)
