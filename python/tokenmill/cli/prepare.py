@@ -59,8 +59,11 @@ def command(
     resolved = resolve(config_file, flags)
     every = set_up_splits(resolved, fresh=fresh and not dry_run)
     for preparation in every.values():
+        unit_range = preparation.job.config.execution.unit_range
         if dry_run:
             _show_plan(preparation, as_json=as_json)
+        elif unit_range is not None:
+            _show_share(preparation, unit_range, as_json=as_json)
         else:
             _show_outcome(execute(preparation), as_json=as_json)
     if not dry_run:
@@ -96,6 +99,23 @@ def _show_plan(preparation: Preparation, *, as_json: bool) -> None:
         f"{len(plan.inputs)} inputs, {words.size(plan.bytes)}, {len(units)} units, {len(done)} done; "
         "nothing was written"
     )
+
+
+def _show_share(preparation: Preparation, unit_range: str, *, as_json: bool) -> None:
+    from tokenmill.jobs.share import prepare_share
+
+    outcome = prepare_share(preparation, unit_range)
+    root = preparation.job.root
+    if as_json:
+        state = {"done": outcome.done, "units": outcome.units, "complete": outcome.manifest is not None}
+        click.echo(json.dumps(state, indent=1))
+    elif outcome.manifest is None:
+        click.echo(
+            f"{root}: {outcome.done} of {outcome.units} units done; the other shares, or "
+            f"`tokenmill commit {root}`, publish the manifest"
+        )
+    else:
+        click.echo(f"{root}: all {outcome.units} units done, {outcome.manifest.tokens:,} tokens")
 
 
 def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tokenmill.dataset.manifest import Manifest
     from tokenmill.dataset.receipt import Receipt
     from tokenmill.executors.base import Executor
+    from tokenmill.jobs.share import Share
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.plan import Plan, Unit
     from tokenmill.sources import InputFile
@@ -110,6 +111,30 @@ class Preparation:
             receipts |= _Run(self, plan, recorder, receipts).units(todo)
             recorder.phase("commit")
             manifest = commit(root, plan, receipts, self.job.remote)
+        self._check_limit(manifest)
+        return manifest
+
+    def lead_share(self, share: Share) -> Manifest | None:
+        """Do this process's share of the units; publish the manifest if it was the last one that was missing.
+
+        Many processes may do so at once: the plan is the same for all of them, a unit belongs to one, and
+        leftovers are not swept away, for they may be another's work.
+        """
+        root = self.job.root
+        root.mkdir(parents=True, exist_ok=True)
+        plan = self.plan()
+        save_plan(root, plan)
+        receipts = find_receipts(root, plan)
+        todo = [unit for unit in pending(plan, receipts) if share.has(unit.ordinal)]
+        with Recorder(
+            root, bytes_total=plan.bytes, units_total=len(plan.units), units_done=len(receipts)
+        ) as recorder:
+            recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
+            _Run(self, plan, recorder, receipts).units(todo)
+            receipts = find_receipts(root, plan)
+            if pending(plan, receipts):
+                return None
+            manifest = commit(root, plan, receipts)
         self._check_limit(manifest)
         return manifest
 

@@ -15,7 +15,7 @@ from tokenmill.dataset.reader import open_dataset
 from tokenmill.dataset.remote import Remote, cache_directory
 from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
-from tokenmill.executors.local import LocalExecutor
+from tokenmill.executors.choose import choose_executor
 from tokenmill.insight.report import report_if_possible
 from tokenmill.jobs.launch import alone
 from tokenmill.jobs.preparation import Preparation
@@ -145,14 +145,8 @@ def set_up(
         lines.tokenizer_type(strategy.name, strategy.reason, processes)
         for line in resolved.ignored(strategy.name):
             logger.warning("%s", line)
-    executor = LocalExecutor(
-        threads=execution.threads or 1,
-        memory_budget=execution.memory_budget or (256 << 20),
-        batch_size=execution.batch_size,
-        writer_batch_size=execution.writer_batch_size,
-        keep_in_memory=bool(execution.keep_in_memory),
-    )
-    preparation = Preparation(job, inputs, executor, executor.threads, executor.memory_budget)
+    threads, memory = execution.threads or 1, execution.memory_budget or (256 << 20)
+    preparation = Preparation(job, inputs, choose_executor(execution, threads, memory), threads, memory)
     if fresh:
         if not alone():
             # A rank that is late could not tell the new dataset from the one that is to go.
@@ -263,6 +257,10 @@ def _led(preparation: Preparation, clock: _Clock) -> Dataset:
 
 def execute(preparation: Preparation) -> Outcome:
     """Do the job, or wait for the rank that does it, or open what is done; and say how it went."""
+    if preparation.job.config.execution.unit_range is not None:
+        raise ConfigError(
+            "unit_range does a share of a job: use the command, or tokenmill.jobs.share.prepare_share"
+        )
     job, root = preparation.job, preparation.job.root
     fields = job.values | {"inputs": [file.url for file in preparation.inputs]}
     clock = _Clock()

@@ -1,0 +1,30 @@
+"""From the settings to an executor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.executors.local import LocalExecutor
+
+if TYPE_CHECKING:
+    from tokenmill.config.schema import ExecutionConfig
+    from tokenmill.executors.base import Executor
+
+
+def choose_executor(execution: ExecutionConfig, threads: int, memory_budget: int) -> Executor:
+    """`local` unless the settings say `ray`; a cluster is asked for only when units are run."""
+    if execution.executor == "ray":
+        from tokenmill.executors.ray import RayExecutor
+
+        return RayExecutor(
+            execution.ray_address or "auto",
+            batch_size=execution.batch_size,
+            writer_batch_size=execution.writer_batch_size,
+        )
+    return LocalExecutor(
+        threads=threads,
+        memory_budget=memory_budget,
+        batch_size=execution.batch_size,
+        writer_batch_size=execution.writer_batch_size,
+        keep_in_memory=bool(execution.keep_in_memory),
+    )

@@ -1,0 +1,76 @@
+"""A share of a plan for one of many processes on any scheduler, and the commit that ends the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.insight.report import report_if_possible
+from tokenmill.pipeline.commit import commit, find_receipts, pending
+from tokenmill.pipeline.plan import load_plan
+
+if TYPE_CHECKING:
+    from tokenmill.dataset.manifest import Manifest
+    from tokenmill.jobs.preparation import Preparation
+
+
+@dataclass(frozen=True)
+class Share:
+    """The `number`-th of `count` shares, from 0. Every n-th unit, so that a large file is spread over all."""
+
+    number: int
+    count: int
+
+    def has(self, ordinal: int) -> bool:
+        """Whether a unit belongs to this share."""
+        return ordinal % self.count == self.number
+
+    @classmethod
+    def parse(cls, text: str) -> Share:
+        """`"0/4"` -> the first of four; array jobs of most schedulers count from 0."""
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+            raise ConfigError(f"unit_range is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
+        return cls(int(number), int(count))
+
+
+@dataclass(frozen=True)
+class ShareOutcome:
+    """How far the whole plan is after this share: `manifest` is there once everything is done."""
+
+    done: int
+    units: int
+    manifest: Manifest | None
+
+
+def prepare_share(preparation: Preparation, text: str) -> ShareOutcome:
+    """Do one share of the plan; whoever does the last missing unit publishes the manifest."""
+    share = Share.parse(text)
+    root = preparation.job.root
+    manifest = preparation.lead_share(share)
+    if manifest is not None and preparation.job.config.output.report:
+        report_if_possible(root)
+    return _outcome(root, manifest)
+
+
+def commit_directory(directory: str | Path) -> ShareOutcome:
+    """Publish the manifest if every unit has its receipt; raises `DatasetError` naming what is missing."""
+    root = Path(directory)
+    plan = load_plan(root)
+    if plan is None:
+        raise DatasetError(f"{root} has no plan.json; give the output directory of a prepare job")
+    manifest = commit(root, plan, find_receipts(root, plan))
+    report_if_possible(root)
+    return _outcome(root, manifest)
+
+
+def _outcome(root: Path, manifest: Manifest | None) -> ShareOutcome:
+    plan = load_plan(root)
+    if plan is None:
+        raise DatasetError(
+            f"{root} has lost its plan.json while it was worked on; run the same command again"
+        )
+    missing = len(pending(plan, find_receipts(root, plan)))
+    return ShareOutcome(len(plan.units) - missing, len(plan.units), manifest)

@@ -1,0 +1,73 @@
+"""Independent processes on shares of one plan come to the same bytes as one process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tokenmill
+from scale_options import flags
+from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.jobs.share import Share, commit_directory
+
+
+def start(corpus, output, unit_range):
+    command = [
+        sys.executable,
+        "-m",
+        "tokenmill",
+        "prepare",
+        *flags(corpus, output),
+        "--unit-range",
+        unit_range,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_four_processes_at_once_make_the_same_bytes(corpus, reference, tmp_path):
+    processes = [start(corpus, tmp_path / "out", f"{number}/4") for number in range(4)]
+    results = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, results
+    # The last one may have seen another's receipt missing for a moment; commit is for that.
+    commit_directory(tmp_path / "out")
+    assert tokenmill.open(tmp_path / "out").content_hash == reference.content_hash
+
+
+def test_a_share_alone_publishes_nothing_and_commit_names_what_is_missing(corpus, tmp_path):
+    process = start(corpus, tmp_path / "out", "1/4")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "units done; the other shares" in out
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    with pytest.raises(DatasetError, match="units are not done yet"):
+        commit_directory(tmp_path / "out")
+
+
+def test_shares_cover_every_unit_once():
+    for count in (1, 3, 7):
+        owners = [sum(Share(number, count).has(unit) for number in range(count)) for unit in range(50)]
+        assert owners == [1] * 50
+
+
+@pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "a/b", "1/0", "1/4/2"])
+def test_a_bad_range_says_what_is_expected(text):
+    with pytest.raises(ConfigError, match="expected i/n"):
+        Share.parse(text)
+
+
+def test_commit_of_a_directory_without_a_plan(tmp_path):
+    command = [sys.executable, "-m", "tokenmill", "commit", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "has no plan.json" in done.stderr
+
+
+def test_commit_prints_json(corpus, reference, tmp_path):
+    for number in range(2):
+        process = start(corpus, tmp_path / "out", f"{number}/2")
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    command = [sys.executable, "-m", "tokenmill", "commit", str(tmp_path / "out"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["content_hash"] == reference.content_hash
