@@ -72,7 +72,12 @@ def cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    resources = {"num_cpus": 1, "object_store_memory": 100 << 20, "memory": 2 << 30}
+    resources = {
+        "node_ip_address": "127.0.0.1",
+        "num_cpus": 1,
+        "object_store_memory": 100 << 20,
+        "memory": 2 << 30,
+    }
     cluster = Cluster(initialize_head=True, head_node_args=resources | {"include_dashboard": False})
     cluster.add_node(**resources)
     cluster.wait_for_nodes()

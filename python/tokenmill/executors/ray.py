@@ -183,12 +183,12 @@ class _Run:
         else:
             attempt.faults += 1
         if attempt.failures >= UNIT_ATTEMPTS or attempt.faults >= CLUSTER_ATTEMPTS:
-            logger.error("unit %s is set aside: %s", attempt.task.unit.name, error)
+            logger.error("unit %s is set aside: %s", attempt.task.unit.name, _in_a_line(error))
             self.aside.append((attempt.task, error))
             return
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt.failures + attempt.faults - 1))
         logger.warning(
-            "unit %s failed (%s); again in %.1f s", attempt.task.unit.name, _first_line(error), pause
+            "unit %s failed (%s); again in %.1f s", attempt.task.unit.name, _in_a_line(error), pause
         )
         attempt.not_before = time.monotonic() + pause
         self.waiting.append(attempt)
@@ -202,7 +202,7 @@ class _Run:
         if not self.aside:
             return
         named = "; ".join(
-            f"unit {task.unit.name} of {task.inputs[0].url}: {_first_line(error)}"
+            f"unit {task.unit.name} of {task.inputs[0].url}: {_in_a_line(error)}"
             for task, error in self.aside
         )
         raise RejectLimitError(
@@ -211,9 +211,12 @@ class _Run:
         )
 
 
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[-1 if text.startswith("\x1b") else 0] if text else type(error).__name__
+def _in_a_line(error: BaseException) -> str:
+    """The sentence in an error: Ray puts a traceback before the one of a task, and advice after its own."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return lines[-1] if "Traceback" in str(error) or "::" in lines[0] else lines[0]
 
 
 _JOBS: dict[
