@@ -6,7 +6,7 @@
 //! out old ones, so memory never grows; as a value is a function of its key, forgetting changes no result.
 
 use super::keys::{hash_long, hash_short, long_key, short_key, LONG, SHORT};
-use super::pages::{Pages, Plain};
+use super::pages::{prefetch, Pages, Plain};
 use super::spill::{Spill, SpillPlace};
 
 const COUNT_SHIFT: u32 = 24;
@@ -185,15 +185,4 @@ impl Cache {
     pub(crate) fn has_room_for(&self, tokens: usize) -> bool {
         self.short.len() * 2 >= tokens
     }
-}
-
-#[inline(always)]
-fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint; it never faults, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch(address.cast(), std::arch::x86_64::_MM_HINT_T0);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

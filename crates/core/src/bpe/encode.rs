@@ -210,24 +210,31 @@ impl Bpe {
         }
         out.reserve(ends.len() * LANES);
         let mut at = start;
+        let mut len = out.len();
         for (index, end) in ends.iter().enumerate() {
             let end = *end as usize;
             if let Some((ids, count)) = state.cache.probe(buckets[index] as usize, keys[index]) {
-                // SAFETY: room for all lanes of all pieces left was reserved; `count` lanes are ids.
-                unsafe { push_lanes(out, ids, count) };
+                // All lanes are written and only some counted: no branch on how many ids a piece has.
+                // SAFETY: room for the lanes of all pieces from here on was reserved beyond `len`.
+                unsafe {
+                    out.as_mut_ptr()
+                        .add(len)
+                        .cast::<[u32; LANES]>()
+                        .write_unaligned(ids)
+                };
+                len += count;
             } else {
-                self.encode_other(
-                    text,
-                    at,
-                    end,
-                    if TAGGED { tags[index] } else { 0 },
-                    state,
-                    out,
-                );
+                // SAFETY: below `len` everything was written above, and `len` is within the capacity.
+                unsafe { out.set_len(len) };
+                let tag = if TAGGED { tags[index] } else { 0 };
+                self.encode_other(text, at, end, tag, state, out);
                 out.reserve((ends.len() - index) * LANES);
+                len = out.len();
             }
             at = end;
         }
+        // SAFETY: as above.
+        unsafe { out.set_len(len) };
     }
 
     /// A piece that is long, or that the short probe did not find.
@@ -252,23 +259,5 @@ impl Bpe {
             _ => self.tables.merge(piece, &mut state.scratch, out),
         }
         state.cache.insert(text, start, len, tag, &out[first..]);
-    }
-}
-
-/// Writes all lanes and counts only some: no branch on how many ids a piece has.
-///
-/// # Safety
-/// `out` has room for `LANES` more, and `count <= LANES`.
-#[inline(always)]
-unsafe fn push_lanes(out: &mut Vec<u32>, ids: [u32; LANES], count: usize) {
-    debug_assert!(count <= LANES && out.capacity() - out.len() >= LANES);
-    let len = out.len();
-    // SAFETY: the caller promises the room and the count.
-    unsafe {
-        out.as_mut_ptr()
-            .add(len)
-            .cast::<[u32; LANES]>()
-            .write_unaligned(ids);
-        out.set_len(len + count);
     }
 }

@@ -72,8 +72,8 @@ fn merge_lanes<const N: usize>(
     n: usize,
 ) -> usize {
     let mut packed = [NONE; N];
-    for at in 0..N {
-        packed[at] = pack(products[at], at);
+    for (at, (packed, product)) in packed.iter_mut().zip(products).enumerate() {
+        *packed = pack(*product, at);
     }
     let mut live: u64 = (1 << n) - 1;
     loop {
@@ -89,15 +89,27 @@ fn merge_lanes<const N: usize>(
         let next = after & after.wrapping_sub(1);
         let before = live & ((1 << at) - 1);
         symbols[at] = product;
-        packed[gone] = NONE;
-        packed[at] = NONE;
+        let mut with_next = NONE;
         if next != 0 {
             let right = symbols[next.trailing_zeros() as usize % N];
-            packed[at] = pack(pairs.get(product, right), at);
+            with_next = pack(pairs.get(product, right), at);
         }
+        let (mut left, mut with_left) = (at, with_next);
         if before != 0 {
-            let left = 63 - before.leading_zeros() as usize;
-            packed[left % N] = pack(pairs.get(symbols[left % N], product), left);
+            left = 63 - before.leading_zeros() as usize;
+            with_left = pack(pairs.get(symbols[left % N], product), left);
+        }
+        // Every lane is rewritten, so that the lanes stay in vector registers: writing one lane to
+        // memory and reading all of them back would stall on each merge.
+        for (lane, packed) in packed.iter_mut().enumerate() {
+            let lane = lane as u32;
+            let mut value = if lane == gone as u32 { NONE } else { *packed };
+            value = if lane == at as u32 { with_next } else { value };
+            *packed = if lane == left as u32 {
+                with_left
+            } else {
+                value
+            };
         }
     }
     let mut count = 0;

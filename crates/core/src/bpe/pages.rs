@@ -87,3 +87,15 @@ impl<T: Plain> Drop for Pages<T> {
 unsafe impl<T: Plain + Send> Send for Pages<T> {}
 // SAFETY: as above; shared access only reads.
 unsafe impl<T: Plain + Sync> Sync for Pages<T> {}
+
+/// Asks for a cache line ahead of its use.
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it never faults, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(address.cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

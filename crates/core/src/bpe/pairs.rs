@@ -3,6 +3,7 @@
 //! Symbols are internal numbers: the alphabet first, then products in rank order. So the product of a
 //! pair is also its priority, and "the best pair" is "the smallest product".
 
+use super::pages::prefetch;
 use super::NONE;
 
 const KEY_BITS: u32 = 21;
@@ -48,6 +49,14 @@ impl PairTable {
             return NONE;
         }
         self.find(key, hash)
+    }
+
+    /// Fetches what [`Self::get`] will read.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, left: u32, right: u32) {
+        let hash = Self::key(left, right).wrapping_mul(MULTIPLIER);
+        prefetch(&raw const self.filter[(hash >> self.filter_shift >> 6) as usize]);
+        prefetch(&raw const self.entries[(hash >> self.shift) as usize]);
     }
 
     #[inline(always)]

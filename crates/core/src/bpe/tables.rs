@@ -146,7 +146,7 @@ impl Tables {
             {
                 return self.emit(&scratch.symbols, out);
             }
-            if piece.len() > CAPACITY
+            if piece.len() > windows::SHORT_PIECE
                 && backtrack::encode(self, self.trie(), piece, &mut scratch.symbols)
             {
                 return self.emit(&scratch.symbols, out);
@@ -179,7 +179,24 @@ impl Tables {
         for (product, pair) in products.iter_mut().zip(bytes.windows(2)) {
             *product = self.byte_pairs[usize::from(pair[0]) << 8 | usize::from(pair[1])];
         }
+        self.prefetch(window, &products, bytes.len());
         merge_short::merge(&self.pairs, window, &mut products, bytes.len())
+    }
+
+    /// Fetches what the first products will be asked about: a miss waits mostly for this table.
+    #[inline(always)]
+    fn prefetch(&self, symbols: &[u32; CAPACITY], products: &[u32; CAPACITY], n: usize) {
+        for at in 0..n.saturating_sub(1) {
+            let product = products[at];
+            if product != NONE {
+                if at + 2 < n {
+                    self.pairs.prefetch(product, symbols[at + 2]);
+                }
+                if at > 0 {
+                    self.pairs.prefetch(symbols[at - 1], product);
+                }
+            }
+        }
     }
 
     fn merge_few(&self, symbols: &[u32], out: &mut Vec<u32>) {

@@ -12,10 +12,16 @@ use super::NONE;
 
 /// Tokens at the end of a window that the text after it may still change.
 const UNSURE: usize = 2;
-/// Windows with fewer tokens show too little: long tokens are found better by guessing.
+/// Windows with fewer tokens advance too slowly: in long pieces, guessing is better at long tokens.
 const FEWEST: usize = 10;
-/// Joints in a row that may fail before the attempt is given up.
-const PATIENCE: usize = 8;
+/// The least with which windows advance at all, for pieces that are not worth more.
+const FEWEST_IN_SHORT: usize = UNSURE + 1;
+/// Pieces up to this length count as short; the tables for guessing take megabytes and time to build.
+pub(crate) const SHORT_PIECE: usize = 4096;
+/// Joints that may fail before the attempt is given up, and bytes that earn one more. Failures are never
+/// forgotten: a step back can lead to the same joint again.
+const PATIENCE: usize = 4;
+const BYTES_PER_FAILURE: usize = 128;
 
 /// Appends the symbols of a piece; `false`, with nothing appended, if this is not the way for it.
 pub(crate) fn encode(
@@ -25,6 +31,12 @@ pub(crate) fn encode(
     out: &mut Vec<u32>,
 ) -> bool {
     let first = out.len();
+    let fewest = if piece.len() <= SHORT_PIECE {
+        FEWEST_IN_SHORT
+    } else {
+        FEWEST
+    };
+    let patience = PATIENCE + piece.len() / BYTES_PER_FAILURE;
     let (mut at, mut expected, mut failed) = (0, NONE, 0);
     let mut window = [0; CAPACITY];
     loop {
@@ -38,8 +50,8 @@ pub(crate) fn encode(
             out.extend_from_slice(&window[..count]);
             return true;
         }
-        failed = if joins { 0 } else { failed + 1 };
-        if failed > PATIENCE || (joins && count < FEWEST) {
+        failed += usize::from(!joins);
+        if failed > patience || (joins && count < fewest) {
             out.truncate(first);
             return false;
         }
