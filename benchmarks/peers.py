@@ -19,6 +19,8 @@ PATTERNS = {
     r"""\s*[\r\n]+|\s+(?!\S)|\s+""",
 }
 
+PUBLISHED_GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+
 
 class Tokenmill:
     """Ours, through the public Python API."""
@@ -61,11 +63,12 @@ class Fastokens:
 
     package = "fastokens"
 
-    def __init__(self, _vocabulary: str, path: Path, _threads: int):
+    def __init__(self, vocabulary: str, path: Path, _threads: int):
         import fastokens
 
-        # Known encodings by name: that is how it takes its fast scanners.
-        self.tokenizer = fastokens.Tokenizer.from_tiktoken(str(path), encoding=path.stem)
+        # It takes its fast scanners for encodings that it knows by name, and for GPT-2's published pattern.
+        known = {"pattern": PUBLISHED_GPT2} if vocabulary == "gpt2" else {"encoding": path.stem}
+        self.tokenizer = fastokens.Tokenizer.from_tiktoken(str(path), **known)
 
     def flat(self, texts):
         ids, offsets = self.tokenizer.encode_batch_flat(texts)

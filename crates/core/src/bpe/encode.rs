@@ -220,8 +220,8 @@ impl Bpe {
                     out.as_mut_ptr()
                         .add(len)
                         .cast::<[u32; LANES]>()
-                        .write_unaligned(ids)
-                };
+                        .write_unaligned(ids);
+                }
                 len += count;
             } else {
                 // SAFETY: below `len` everything was written above, and `len` is within the capacity.
