@@ -1,11 +1,13 @@
 """Near-linear on pathological input: each doubling from 64 KiB to 16 MiB may multiply time by at most 2.3.
 
-`python benchmarks/linear.py [--vocabulary cl100k] [--largest 16]` encodes ten inputs of growing size and prints the
-speed of the largest and the worst ratio between neighbours. Sizes take turns, CPU time counts, and the best of
-several runs is kept: on a busy machine a single run says little. Exits with 1 if some ratio is over the limit.
+`python benchmarks/linear.py [--vocabulary cl100k] [--largest 16]` encodes ten inputs of growing size and
+prints the speed of the largest and the worst ratio between neighbours. Sizes take turns, CPU time counts,
+and the best of several runs is kept: on a busy machine a single run says little. Exits with 1 if some ratio
+is over the limit.
 """
 
 import argparse
+import itertools
 import random
 import sys
 import time
@@ -85,7 +87,7 @@ def main():
     print("| input | MB per CPU-second | worst ratio of a doubling |\n|---|---|---|")
     worst = 0.0
     for name, times in measure(tokenizer, sizes).items():
-        ratio = max(after / before for before, after in zip(times, times[1:], strict=False))
+        ratio = max(after / before for before, after in itertools.pairwise(times))
         worst = max(worst, ratio)
         print(f"| {name} | {sizes[-1] / 1e6 / times[-1]:.0f} | {ratio:.2f} |")
     if worst > LIMIT:

@@ -1,7 +1,7 @@
 """Bounded memory: unique random words must not make an encoder grow.
 
-`python benchmarks/memory.py [--megabytes 1000] [--vocabulary cl100k]` encodes that much text in which hardly a word
-comes twice, 8 MB at a time, and prints by how much the process grew. Exits with 1 beyond 256 MB.
+`python benchmarks/memory.py [--megabytes 1000] [--vocabulary cl100k]` encodes that much text in which hardly
+a word comes twice, 8 MB at a time, and prints by how much the process grew. Exits with 1 beyond 256 MB.
 """
 
 import argparse
