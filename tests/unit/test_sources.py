@@ -180,3 +180,16 @@ def test_data_in_memory(tmp_path):
 def test_one_json_record_in_a_file(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"meta": {"x": [1]}, "text": "a"}, indent=2))
     assert read_all(tmp_path / "a.json", text_field="text").texts == ["a"]
+
+
+def test_json_lines_under_the_name_of_json(tmp_path):
+    (tmp_path / "a.json").write_bytes(jsonl())
+    config = SourceConfig(inputs=(str(tmp_path / "a.json"),))
+    files = discover(config)
+    assert files[0].format == "jsonl"
+    assert any("holds JSON Lines" in line for line in settle(config, files)[1])
+    assert read_all(tmp_path / "a.json").texts == TEXTS
+    keyed = {"a": RECORDS[1], "b": RECORDS[2]}
+    for indent in (None, 1):
+        (tmp_path / "b.json").write_text(json.dumps(keyed, indent=indent))
+        assert read_all(tmp_path / "b.json", text_field="text").texts == TEXTS[1:3]

@@ -93,6 +93,17 @@ def text_format_of(head: bytes) -> str:
     return "jsonl"
 
 
+def is_lines_of_json(head: bytes) -> bool:
+    """Whether a file named `.json` holds JSON Lines, as many published corpora do."""
+    first, _, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
+    if not first.startswith(b"{") or not rest.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def disagreement(name: str, named: Named, head: bytes) -> str | None:
     """What is wrong with the name, in words; nothing if name and first bytes agree."""
     compression, binary = compression_of(head), binary_format_of(head)

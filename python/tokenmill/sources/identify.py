@@ -13,6 +13,7 @@ from tokenmill.sources.detect import (
     by_name,
     compression_of,
     disagreement,
+    is_lines_of_json,
     text_format_of,
 )
 from tokenmill.sources.faults import FileFaultError
@@ -44,6 +45,8 @@ def identify(
         raise FileFaultError("wrong_extension", url, wrong)
     file = replace(file, compression=compression_of(head), notes=(wrong,) if wrong else ())
     file = replace(file, format=_format(file, named, head, config, wrong=bool(wrong)))
+    if file.format == "json" and config.format != "json":
+        file = _json_or_lines(file, config)
     return _with_txt_mode(file, config) if file.format == "txt" else file
 
 
@@ -54,6 +57,13 @@ def _format(file: InputFile, named: Named, head: bytes, config: SourceConfig, *,
     if binary or (named.format and not wrong):
         return binary or str(named.format)
     return text_format_of(decoded_head(file, config.max_expansion))
+
+
+def _json_or_lines(file: InputFile, config: SourceConfig) -> InputFile:
+    if not is_lines_of_json(decoded_head(file, config.max_expansion)):
+        return file
+    note = f"{file.url} is named .json and holds JSON Lines; it is read as those"
+    return replace(file, format="jsonl", notes=(*file.notes, note))
 
 
 def _raw_head(file: InputFile) -> bytes:

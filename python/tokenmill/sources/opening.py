@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 _PACKAGES = {"s3": "obstore", "hf": "huggingface_hub"}
 _READ_AHEAD_BYTES = 8 << 20
+# What stores call the version of an object, the surest first.
+_VERSION_KEYS = (
+    "ETag",
+    "etag",
+    "e_tag",
+    "blob_id",
+    "md5Hash",
+    "crc32c",
+    "LastModified",
+    "last_modified",
+    "mtime",
+    "created",
+)
 
 
 def local_identity(stat: os.stat_result) -> str:
@@ -25,17 +38,7 @@ def local_identity(stat: os.stat_result) -> str:
 
 def remote_identity(info: dict[str, Any]) -> str:
     """Size and whatever the store has to tell versions apart: an etag, a checksum, a time."""
-    for key in (
-        "ETag",
-        "etag",
-        "e_tag",
-        "md5Hash",
-        "crc32c",
-        "LastModified",
-        "last_modified",
-        "mtime",
-        "created",
-    ):
+    for key in _VERSION_KEYS:
         if info.get(key):
             return f"{info.get('size')}-{str(info[key]).strip(chr(34))}"
     return str(info.get("size"))
