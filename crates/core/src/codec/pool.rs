@@ -1,5 +1,6 @@
 //! Encoder states between calls: building one costs milliseconds, so a codec keeps a few.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use super::added::Part;
@@ -19,16 +20,21 @@ pub(super) struct Scratch {
 pub(super) struct Pool {
     small: Mutex<Vec<Scratch>>,
     large: Mutex<Vec<Scratch>>,
+    /// Bytes of all small texts so far: many of them pay for a full cache too.
+    seen: AtomicUsize,
 }
 
 /// Texts from this size on pay for a full cache.
 const LARGE_TEXT: usize = 128 << 10;
+/// Small texts that together reach this size do so too.
+const MANY_TEXTS: usize = 1 << 20;
 /// More idle states than this are dropped, so a burst of threads does not keep its memory.
 const KEPT: usize = 4;
 
 impl Pool {
     pub fn take(&self, bpe: &Bpe, text_bytes: usize) -> Scratch {
-        let large = text_bytes >= LARGE_TEXT;
+        let seen = self.seen.fetch_add(text_bytes, Ordering::Relaxed);
+        let large = text_bytes >= LARGE_TEXT || seen >= MANY_TEXTS;
         let kept = self
             .shelf(large)
             .try_lock()

@@ -1,0 +1,116 @@
+"""The commands encode, decode, inspect and convert, as a user runs them."""
+
+import io
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import small_recipe
+from tokenmill import Tokenizer
+from tokenmill.cli import main
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "encode_texts.py"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    Tokenizer(small_recipe()).save(tmp_path / "tok", "hf")
+    return tmp_path
+
+
+def run(capsys, monkeypatch, *argv, stdin=""):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+    code = 0
+    try:
+        main([str(word) for word in argv])
+    except SystemExit as stop:
+        code = stop.code
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_encode_and_decode_are_inverse(capsys, monkeypatch, folder):
+    tok = Tokenizer.load(folder / "tok")
+    code, out, _ = run(capsys, monkeypatch, "encode", "-t", folder / "tok", stdin="hello the thing")
+    assert (code, [int(i) for i in out.split()]) == (0, tok.encode("hello the thing"))
+    code, text, _ = run(capsys, monkeypatch, "decode", "-t", folder / "tok", stdin=out)
+    assert (code, text) == (0, "hello the thing\n")
+    code, text, _ = run(capsys, monkeypatch, "decode", "-t", folder / "tok", *out.split(), "--json")
+    assert json.loads(text)["text"] == "hello the thing"
+
+
+def test_encode_lines_tokens_and_counts(capsys, monkeypatch, folder):
+    (folder / "lines.txt").write_text("hello\nthe <|end|>\n", encoding="utf-8")
+    argv = ("encode", "-t", folder / "tok", folder / "lines.txt", "--lines", "--tokens", "--json")
+    _, out, _ = run(capsys, monkeypatch, *argv)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["tokens"] for row in rows] == [["hello"], ["the", " ", "<|end|>"]]
+    _, out, _ = run(
+        capsys, monkeypatch, "encode", "-t", folder / "tok", folder / "lines.txt", "--lines", "--count"
+    )
+    assert out.split() == ["1", "3"]
+
+
+def test_errors_are_one_line_and_a_code(capsys, monkeypatch, folder):
+    code, _, err = run(capsys, monkeypatch, "encode", "-t", folder / "none", stdin="x")
+    assert code == 2
+    assert "no such file" in err
+    code, _, err = run(
+        capsys, monkeypatch, "encode", "-t", folder / "tok", "--special", "forbid", stdin="<|end|>"
+    )
+    assert code == 1
+    assert "forbid" in err
+    code, _, err = run(capsys, monkeypatch, "decode", "-t", folder / "tok", "abc")
+    assert code == 2
+    code, _, err = run(capsys, monkeypatch, "encode", "-t", folder / "tok", folder / "missing.txt")
+    assert code == 2
+    assert "missing.txt" in err
+
+
+def test_inspect_tells_and_measures(capsys, monkeypatch, folder):
+    rows = [json.dumps({"text": f"hello the thing {n}"}) for n in range(50)]
+    (folder / "corpus.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "other.txt").write_text("and another thing\n" * 20, encoding="utf-8")
+    argv = ("inspect", folder / "tok", "--on", folder / "corpus.jsonl", "--on", folder / "other.txt")
+    code, out, _ = run(capsys, monkeypatch, *argv, "--extrapolate", "825GB")
+    assert code == 0
+    assert "native" in out
+    assert "bytes/token" in out
+    assert "on disk" in out
+    _, out, _ = run(capsys, monkeypatch, *argv, "--json", "--extrapolate", "1KiB")
+    report = json.loads(out)
+    first = report["measurements"][0]
+    assert first["documents"] == 50
+    tok = Tokenizer.load(folder / "tok")
+    assert first["tokens"] == sum(tok.count(json.loads(row)["text"]) for row in rows)
+    assert first["bytes_per_token"] == pytest.approx(first["bytes"] / first["tokens"])
+    assert first["words"] == 200
+    assert first["extrapolated"]["bytes"] == 1024
+    assert report["tokenizers"][0]["special_tokens"] == tok.special_tokens
+    code, _, err = run(capsys, monkeypatch, *argv, "--extrapolate", "much")
+    assert code == 2
+    assert "no size" in err
+
+
+@pytest.mark.parametrize("kind", ["hf", "tiktoken", "vocab-merges", "minbpe"])
+def test_convert_checks_what_it_wrote(capsys, monkeypatch, folder, kind):
+    target = (
+        folder / {"hf": "out", "vocab-merges": "out", "tiktoken": "out.tiktoken", "minbpe": "out.model"}[kind]
+    )
+    code, out, err = run(capsys, monkeypatch, "convert", folder / "tok", target, "--format", kind, "--json")
+    assert code == 0, err
+    assert json.loads(out)["compared"] == 3
+    options = {"pattern": "gpt2"} if kind == "tiktoken" else {}
+    again = Tokenizer.load(target, special_tokens=Tokenizer.load(folder / "tok").special_tokens, **options)
+    assert again.encode("hello the thing <|end|>") == Tokenizer.load(folder / "tok").encode(
+        "hello the thing <|end|>"
+    )
+
+
+def test_the_example_runs(capsys, folder):
+    example = runpy.run_path(str(EXAMPLE))
+    example["main"](folder / "tok")
+    assert "the same ids" in capsys.readouterr().out
