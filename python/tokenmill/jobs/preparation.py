@@ -69,13 +69,19 @@ class Preparation:
         )
 
     def finished(self) -> Manifest | None:
-        """The manifest, if it is published and covers exactly today's plan."""
+        """The manifest, if it is published and covers exactly today's plan; raises if it is over `max_errors`.
+
+        So a rank that waited says the same as the one that prepared.
+        """
         plan = self.plan()
         if not (self.job.root / MANIFEST).exists():
             return None
         manifest = load_manifest(self.job.root)
         planned = [unit.id for unit in plan.units]
-        return manifest if [shard.unit for shard in manifest.shards] == planned else None
+        if [shard.unit for shard in manifest.shards] != planned:
+            return None
+        self._check_limit(manifest)
+        return manifest
 
     def done(self, plan: Plan) -> dict[int, Receipt]:
         """The receipts that are there, by the unit's ordinal."""
