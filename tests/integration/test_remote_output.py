@@ -9,13 +9,15 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from corpus import jsonl, write_format
+from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from tokenmill.config.resolve import from_options
 from tokenmill.dataset.remote import Remote, cache_directory
 from tokenmill.dataset.store import ObjectStore
 from tokenmill.errors import DatasetError, ResumeError, StoreError
 from tokenmill.jobs.prepare import set_up
+from tokenmill.jobs.share import commit_directory, prepare_share
+from tokenmill.jobs.verify import verify_dataset
 
 pytestmark = pytest.mark.s3
 
@@ -174,3 +176,47 @@ def test_new_inputs_add_units(corpus, bucket):  # noqa: F811
     more = prepare(corpus, f"{bucket}/out")
     assert more.manifest.shards[: len(made.manifest.shards)] == made.manifest.shards
     assert len(more) == len(made) + 1
+
+
+def test_shares_of_a_plan_on_machines_that_share_only_the_store(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
+    whole = prepare(corpus, tmp_path / "out").manifest
+    options = {
+        "inputs": str(corpus),
+        "output": f"{bucket}/out",
+        "unit_bytes": 4000,
+        "text_field": "text",
+        "show_progress": False,
+    }
+    outcomes = []
+    for share in range(4):
+        monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / f"machine {share}"))
+        preparation = set_up(from_options(None, **options), tokenizer=ByteTokenizer())
+        outcomes.append(prepare_share(preparation, f"{share}/4"))
+    assert [outcome.manifest is None for outcome in outcomes] == [True, True, True, False]
+    assert outcomes[-1].manifest.content_hash == whole.content_hash
+    ObjectStore(f"{bucket}/out").delete(["manifest.json"])
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "machine 9"))
+    assert commit_directory(f"{bucket}/out").manifest.content_hash == whole.content_hash
+    assert tokenmill.open(f"{bucket}/out").content_hash == whole.content_hash
+
+
+def test_a_remote_dataset_is_verified(corpus, tmp_path, bucket):  # noqa: F811
+    made = prepare(corpus, f"{bucket}/out")
+    checks = list(verify_dataset(f"{bucket}/out", sample=2, tokenizer=ByteTokenizer()))
+    assert {check.state for check in checks} == {"ok"}
+    entry = made.manifest.shards[1].file("tokens")
+    shutil.rmtree(tmp_path / "cache")
+    ObjectStore(f"{bucket}/out").replace(entry.path, bytes(entry.bytes))
+    assert "problem" in {check.state for check in verify_dataset(f"{bucket}/out", sample=0)}
+
+
+def test_splits_lie_side_by_side(bucket):  # noqa: F811
+    datasets = pytest.importorskip("datasets")
+    parts = datasets.DatasetDict(
+        train=datasets.Dataset.from_list(RECORDS[:20]), test=datasets.Dataset.from_list(RECORDS[20:30])
+    )
+    made = tokenmill.prepare(
+        dataset=parts, tokenizer=ByteTokenizer(), output=f"{bucket}/out", show_progress=False
+    )
+    assert sorted(made) == ["test", "train"]
+    assert made["test"].address == f"{bucket}/out/test"

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tokenmill.dataset.durable import publish_bytes
-from tokenmill.dataset.manifest import MANIFEST, load_manifest
+from tokenmill.dataset.manifest import MANIFEST, PLAN, load_manifest
+from tokenmill.dataset.receipt import RECEIPTS
 from tokenmill.dataset.remote import cache_directory
 from tokenmill.dataset.store import open_store
 from tokenmill.errors import DatasetError
@@ -80,6 +81,20 @@ def _has_size(path: Path, size: int) -> bool:
         return path.stat().st_size == size
     except FileNotFoundError:
         return False
+
+
+def local_copy(address: str) -> Path:
+    """The directory of the cache, after every file of the dataset has been brought there."""
+    manifest, cache = open_cached(address)
+    for name in [PLAN, *cache.store.sizes(RECEIPTS)]:
+        data = cache.store.read(name)
+        if data is not None:
+            publish_bytes(cache.root / name, data)
+    for index, shard in enumerate(manifest.shards):
+        cache.expect(manifest.shards[index + 1 :], "tokens")
+        for entry in shard.files:
+            cache.path(entry)
+    return cache.root
 
 
 def open_cached(address: str) -> tuple[Manifest, ShardCache]:

@@ -56,11 +56,19 @@ class Remote:
         """The URL."""
         return self.store.address
 
+    @property
+    def work(self) -> Path:
+        """The work directory of this machine for it."""
+        return cache_directory(self.address, "work")
+
     def pull(self, root: Path) -> None:
         """Make the work directory show what the store has: its plan, its receipts, its manifest."""
-        self.store.check()
         for name in (PLAN, MANIFEST):
             self._pull(root, name)
+        self.pull_receipts(root)
+
+    def pull_receipts(self, root: Path) -> None:
+        """Bring the receipts that others have created since, and forget those that are gone."""
         known = self.store.sizes(RECEIPTS)
         for name in known:
             if not (root / name).exists():

@@ -130,17 +130,19 @@ class Preparation:
         root.mkdir(parents=True, exist_ok=True)
         plan = self.plan()
         save_plan(root, plan)
-        receipts = find_receipts(root, plan)
+        if self.job.remote is not None:
+            self.job.remote.publish_plan(root)
+        receipts = self.done(plan)
         todo = [unit for unit in pending(plan, receipts) if share.has(unit.ordinal)]
         with Recorder(
             root, bytes_total=plan.bytes, units_total=len(plan.units), units_done=len(receipts)
         ) as recorder:
             recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
             _Run(self, plan, recorder, receipts).units(todo)
-            receipts = find_receipts(root, plan)
+            receipts = self.done(plan)
             if pending(plan, receipts):
                 return None
-            manifest = commit(root, plan, receipts)
+            manifest = commit(root, plan, receipts, self.job.remote)
         self._check_limit(manifest)
         return manifest
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tokenmill.config.resolve import from_options
 from tokenmill.console import lines, logs
 from tokenmill.dataset.reader import open_dataset
-from tokenmill.dataset.remote import Remote, cache_directory
+from tokenmill.dataset.remote import Remote
 from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.executors.choose import choose_executor
@@ -163,9 +163,9 @@ def _with_output(config: Any, encoder: Any, keep: Callable[[str], bool] | None) 
     if not is_remote(config.output.path):
         return make_job(config, encoder, keep=keep)
     remote = Remote.at(config.output.path)
-    root = cache_directory(remote.address, "work")
-    job = replace(make_job(config, encoder, root=root, keep=keep), remote=remote)
-    remote.pull(root)
+    job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
+    remote.store.check()
+    remote.pull(job.root)
     return job
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.dataset.remote import Remote
+from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.insight.report import report_if_possible
 from tokenmill.pipeline.commit import commit, find_receipts, pending
@@ -48,29 +50,33 @@ class ShareOutcome:
 def prepare_share(preparation: Preparation, text: str) -> ShareOutcome:
     """Do one share of the plan; whoever does the last missing unit publishes the manifest."""
     share = Share.parse(text)
-    root = preparation.job.root
+    job = preparation.job
     manifest = preparation.lead_share(share)
-    if manifest is not None and preparation.job.config.output.report:
-        report_if_possible(root)
-    return _outcome(root, manifest)
+    if manifest is not None and job.config.output.report and job.remote is None:
+        report_if_possible(job.root)
+    return _outcome(job.root, manifest, job.remote)
 
 
 def commit_directory(directory: str | Path) -> ShareOutcome:
     """Publish the manifest if every unit has its receipt; raises `DatasetError` naming what is missing."""
-    root = Path(directory)
+    remote = Remote.at(str(directory)) if is_remote(directory) else None
+    root = remote.work if remote is not None else Path(directory)
+    if remote is not None:
+        remote.pull(root)
     plan = load_plan(root)
     if plan is None:
-        raise DatasetError(f"{root} has no plan.json; give the output directory of a prepare job")
-    manifest = commit(root, plan, find_receipts(root, plan))
-    report_if_possible(root)
-    return _outcome(root, manifest)
+        raise DatasetError(f"{directory} has no plan.json; give the output directory of a prepare job")
+    manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
+    if remote is None:
+        report_if_possible(root)
+    return _outcome(root, manifest, remote)
 
 
-def _outcome(root: Path, manifest: Manifest | None) -> ShareOutcome:
+def _outcome(root: Path, manifest: Manifest | None, remote: Remote | None) -> ShareOutcome:
     plan = load_plan(root)
     if plan is None:
         raise DatasetError(
             f"{root} has lost its plan.json while it was worked on; run the same command again"
         )
-    missing = len(pending(plan, find_receipts(root, plan)))
+    missing = len(pending(plan, find_receipts(root, plan, remote)))
     return ShareOutcome(len(plan.units) - missing, len(plan.units), manifest)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.config.schema import JobConfig
+from tokenmill.dataset.cache import local_copy
 from tokenmill.dataset.checks import Check, check_dataset
 from tokenmill.dataset.duplicates import Duplicates, hashes_path
 from tokenmill.dataset.manifest import load_manifest
+from tokenmill.dataset.store import is_remote
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.pipeline.control import Control
 from tokenmill.pipeline.job import make_job
@@ -32,7 +34,7 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
 
     `sample` is how many shards are made again from their sources and compared, file by file.
     """
-    root = Path(path)
+    root = local_copy(str(path)) if is_remote(path) else Path(path)
     manifest = load_manifest(root)
     yield from check_dataset(root, manifest)
     if sample:

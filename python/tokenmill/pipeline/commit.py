@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[int, Receipt]:
     """The receipts of the units that are done, by ordinal."""
-    sizes = remote.shard_sizes() if remote is not None else None
+    sizes = None
+    if remote is not None:
+        remote.pull_receipts(root)
+        sizes = remote.shard_sizes()
     found = ((unit.ordinal, load_receipt(root, unit.name, unit.id, sizes)) for unit in plan.units)
     return {ordinal: receipt for ordinal, receipt in found if receipt is not None}
 
