@@ -61,8 +61,12 @@ class Lease:
             if error.errno not in _NO_LOCKS:
                 file.close()
                 return False
-        # The one before us may have removed the file between our open and our lock.
-        if not path.exists() or path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+        # The one before us may have removed the file between our open and our lock, or do so now.
+        try:
+            same = path.stat().st_ino == os.fstat(file.fileno()).st_ino
+        except FileNotFoundError:
+            same = False
+        if not same:
             file.close()
             return False
         self._lock = file

@@ -69,9 +69,9 @@ class Preparation:
         )
 
     def finished(self) -> Manifest | None:
-        """The manifest, if it is published and covers exactly today's plan; raises if it is over `max_errors`.
+        """The manifest, if it is published and covers exactly today's plan.
 
-        So a rank that waited says the same as the one that prepared.
+        Raises if it is over `max_errors`, so that a rank that waited says the same as the one that prepared.
         """
         plan = self.plan()
         if not (self.job.root / MANIFEST).exists():
