@@ -15,6 +15,7 @@ __all__ = [
     "PieceCounter",
     "PieceCounts",
     "Records",
+    "StringCounter",
     "__version__",
     "best_fit",
     "copy_segments",
@@ -46,6 +47,14 @@ def copy_segments(
 
 def best_fit(lengths: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The bin of every item and its place in it: best fit, longest first."""
+
+@final
+class StringCounter:
+    """Counts the occurrences of fixed strings in texts; of two that start at one place the longer counts."""
+
+    def __new__(cls, strings: list[str]) -> StringCounter: ...
+    def count(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
+        """The occurrences in all texts `data[offsets[d]:offsets[d + 1]]`, none across two texts."""
 
 def hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
     """XXH3-128 of every text `data[offsets[d]:offsets[d + 1]]`, as (low, high) in one flat array."""

@@ -187,3 +187,11 @@ def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
     done = CliRunner().invoke(command, [*arguments, "--json", "--verbose-level", "error"])
     assert json.loads(done.stdout)["documents"] > 100
+
+
+def test_special_strings_in_documents_are_text_and_counted(tmp_path):
+    lines = ["a <|endoftext|> b <|endoftext|>", "<s>", "none"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    dataset = run(tmp_path / "a.jsonl", tmp_path / "out")
+    assert dataset.manifest.account.special_strings == 3
+    assert [ByteTokenizer().decode(document) for document in dataset] == lines

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use tokenmill_core::packing;
 use tokenmill_core::Result;
 
-use crate::error::{brief, detached};
+use crate::error::{brief, detached, to_py};
 
 type Ids<'py, T> = PyReadonlyArray1<'py, T>;
 type Int64s<'py> = Bound<'py, PyArray1<i64>>;
@@ -18,6 +18,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frame_documents, module)?)?;
     module.add_function(wrap_pyfunction!(copy_segments, module)?)?;
     module.add_function(wrap_pyfunction!(best_fit, module)?)?;
+    module.add_class::<StringCounter>()?;
     module.add_function(wrap_pyfunction!(hash_texts, module)?)
 }
 
@@ -130,4 +131,29 @@ fn hash_texts<'py>(
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
     let hashes = detached(py, |stop| packing::hash_texts(data, offsets, stop))?;
     Ok(hashes.into_pyarray(py))
+}
+
+/// Counts the occurrences of fixed strings in texts.
+// Boxed: Python aligns objects to 16 bytes, and the automaton may hold wider vectors.
+#[pyclass(frozen, module = "tokenmill._core")]
+struct StringCounter(Box<packing::Strings>);
+
+#[pymethods]
+impl StringCounter {
+    #[new]
+    fn new(strings: Vec<String>) -> PyResult<Self> {
+        let made = packing::Strings::new(&strings).map_err(|error| to_py(&error))?;
+        Ok(Self(Box::new(made)))
+    }
+
+    /// The occurrences in all texts, none across two texts.
+    fn count<'py>(
+        &self,
+        py: Python<'py>,
+        data: Ids<'py, u8>,
+        offsets: Ids<'py, i64>,
+    ) -> PyResult<u64> {
+        let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
+        detached(py, |stop| self.0.count(data, offsets, stop))
+    }
 }

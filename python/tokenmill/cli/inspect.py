@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.cli.datasets import is_dataset, show_datasets, show_document
+
 if TYPE_CHECKING:
     from tokenmill.insight.vocabulary import Description, Measurement
 
@@ -18,7 +20,8 @@ Examples:
   tokenmill inspect ./tok
   tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'
   tokenmill inspect ./tok --on corpus.jsonl --extrapolate 825GB --json
-  tokenmill inspect out"""
+  tokenmill inspect out
+  tokenmill inspect out --doc 17"""
 )
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
@@ -27,15 +30,23 @@ Examples:
 @click.option("--extrapolate", help="Tokens, time and disk for a corpus of this size, e.g. 825GB.")
 @click.option("--most", help="Read at most this much of each corpus, e.g. 100MB.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads; automatic if left out.")
+@click.option("--doc", type=int, help="Of a dataset: this document, decoded, and where it came from.")
+@click.option("--tokenizer", help="Of a dataset: decode with this one, not with the one it names.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Show what each tokenizer is: family, strategy, vocabulary; with --on, what it does to text.
 
-    A directory that `tokenmill prepare` wrote is shown as a dataset.
+    A directory that `tokenmill prepare` wrote is shown as a dataset; with --doc N, one document of it.
     """
-    datasets = [source for source in sources if (Path(source) / "manifest.json").is_file()]
+    datasets = [source for source in sources if is_dataset(source)]
+    number = options.pop("doc")
+    if number is not None:
+        if len(datasets) != 1 or len(sources) != 1:
+            raise click.UsageError("--doc is for one dataset, a directory that `tokenmill prepare` wrote")
+        show_document(datasets[0], number, tokenizer=options["tokenizer"], as_json=as_json)
+        return
     if datasets:
-        _show_datasets(datasets, as_json=as_json)
+        show_datasets(datasets, as_json=as_json)
         return
     from tokenmill.insight import vocabulary
     from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -144,14 +155,3 @@ def _tell_extrapolated(result: Measurement) -> None:
         f"{far['tokens']:.3g} tokens, {words.duration(far['seconds'])}, "
         f"{words.size(far['disk_bytes'])} on disk"
     )
-
-
-def _show_datasets(datasets: list[str], *, as_json: bool) -> None:
-    from tokenmill.dataset.reader import open_dataset
-
-    manifests = [json.loads((Path(path) / "manifest.json").read_text(encoding="utf-8")) for path in datasets]
-    if as_json:
-        click.echo(json.dumps({"datasets": manifests}, indent=1, ensure_ascii=False))
-        return
-    for path in datasets:
-        click.echo(f"{path}: {open_dataset(path)!r}")

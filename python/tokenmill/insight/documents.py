@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.dataset.manifest import MANIFEST, PLAN, load_manifest
+from tokenmill.dataset.manifest import load_manifest
 from tokenmill.dataset.provenance import read_origin
 from tokenmill.dataset.reader import open_dataset
 from tokenmill.dataset.receipt import load_receipt
@@ -17,12 +17,6 @@ from tokenmill.pipeline.plan import load_plan
 if TYPE_CHECKING:
     from tokenmill.dataset.receipt import ShardEntry
     from tokenmill.pipeline.plan import Plan
-
-
-def is_dataset(path: str | Path) -> bool:
-    """Whether a directory is a dataset, finished or not: `inspect` asks this first."""
-    root = Path(path)
-    return (root / MANIFEST).is_file() or (root / PLAN).is_file()
 
 
 def describe_dataset(path: str | Path) -> dict[str, Any]:

@@ -57,6 +57,7 @@ def encode_block(
     texts, origins, candidates = _kept(job, block, part, duplicates, passed=passed, account=account)
     offsets, _ = text_buffers(block.texts)
     account.text_bytes += int(offsets[-1] - offsets[0])
+    account.special_strings += job.special_strings.count(*text_buffers(texts))
     size = control.batch_size or max(1, len(texts))
     carried: Block | None = _without_texts(block)
     for start in range(0, max(1, len(texts)), size):

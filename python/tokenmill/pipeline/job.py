@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tokenmill.dataset.formats import check_columns, choose_dtype
 from tokenmill.dataset.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.errors import ConfigError
+from tokenmill.packing.strings import StringCounter
 from tokenmill.pipeline.filters import TextFilters
 from tokenmill.pipeline.plan import Target
 
@@ -51,6 +52,8 @@ class Job:
     dtype: str
     filters: TextFilters
     values: dict[str, Any]
+    # Strings that would be special tokens and are read as plain text: they are counted, never dropped.
+    special_strings: StringCounter = field(default_factory=lambda: StringCounter(()))
     remote: Remote | None = None
 
     @property
@@ -97,7 +100,9 @@ def make_job(
     }
     if keep is not None:
         values["filter.function"] = _name_of(keep)
-    return Job(config, root, encoder, identity, packing, dtype, TextFilters.of(config.filter, keep), values)
+    filters = TextFilters.of(config.filter, keep)
+    plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
+    return Job(config, root, encoder, identity, packing, dtype, filters, values, StringCounter(plain))
 
 
 def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:

@@ -1,15 +1,17 @@
 //! Loops over flat `(ids, offsets)` that `NumPy` has no single pass for: framing documents with BOS and
-//! EOS, copying segments into rows, best-fit packing, and hashing texts.
+//! EOS, copying segments into rows, best-fit packing, hashing and searching texts.
 
 mod best_fit;
 mod copy;
 mod frame;
 mod hash;
+mod strings;
 
 pub use best_fit::best_fit;
 pub use copy::copy_segments;
 pub use frame::frame;
 pub use hash::hash_texts;
+pub use strings::Strings;
 
 use crate::{Error, Result};
 

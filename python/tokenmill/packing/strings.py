@@ -1,0 +1,34 @@
+"""How often the strings of special tokens stand in texts that are read as plain text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tokenmill import _core
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class StringCounter:
+    """`StringCounter(("<s>",))` counts `<s>`; it pickles as its strings and is built where it is used."""
+
+    strings: tuple[str, ...]
+
+    @cached_property
+    def _counter(self) -> _core.StringCounter:
+        return _core.StringCounter(list(self.strings))
+
+    def __reduce__(self) -> tuple[type[StringCounter], tuple[tuple[str, ...]]]:
+        return StringCounter, (self.strings,)
+
+    def count(self, offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> int:
+        """The occurrences in texts `data[offsets[d]:offsets[d + 1]]`."""
+        if not self.strings or len(offsets) < 2:
+            return 0
+        return self._counter.count(data, np.ascontiguousarray(offsets))

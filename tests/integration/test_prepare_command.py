@@ -1,0 +1,255 @@
+"""The command as users run it: exit codes, signals, a full disk, and every kind of bad input."""
+
+import errno
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+
+import pytest
+from click.testing import CliRunner
+from test_determinism import tree_hash, write_corpus
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.cli.convert_dataset import command as convert_command
+from tokenmill.cli.verify import command as verify_command
+from tokenmill.dataset.durable import DurableFile
+from tokenmill.errors import InputError, InterruptedJobError
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    """A real tokenizer on disk: the 256 bytes and nothing merged."""
+    from tokenmill.tokenizer.alphabet import CHAR_OF
+
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    vocabulary = {character: byte for byte, character in CHAR_OF.items()} | {"<|endoftext|>": 256}
+    special = {"id": 256, "content": "<|endoftext|>", "special": True, "single_word": False}
+    special |= {"lstrip": False, "rstrip": False, "normalized": False}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": []}
+    parts = {"version": "1.0", "added_tokens": [special], "normalizer": None, "post_processor": None}
+    path.write_text(
+        json.dumps(parts | {"pre_tokenizer": byte_level, "decoder": byte_level, "model": model}),
+        encoding="utf-8",
+    )
+    return path
+
+
+def tokenmill_command(*arguments, **options):
+    command = [sys.executable, "-m", "tokenmill", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
+
+
+def test_the_whole_way(tmp_path, tokenizer):
+    write_corpus(tmp_path / "a.jsonl", 100)
+    output = tmp_path / "out"
+    done = tokenmill_command(
+        "prepare", tmp_path / "a.jsonl", "--tokenizer", tokenizer, "--output", output, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["documents"] + summary["account"]["documents"]["dropped"].get("blank", 0) == 100
+    assert "Text: field 'text'" in done.stderr
+    assert "Completed tokenizing split 'train'" in done.stderr
+    assert "\x1b" not in done.stderr
+    again = tokenmill_command("prepare", tmp_path / "a.jsonl", "--tokenizer", tokenizer, "--output", output)
+    assert "Nothing to do" in again.stderr
+    verified = CliRunner().invoke(verify_command, [str(output), "--json"])
+    assert verified.exit_code == 0, verified.output
+    assert all(check["state"] == "ok" for check in json.loads(verified.output)["checks"])
+    converted = CliRunner().invoke(convert_command, [str(output), str(tmp_path / "npy"), "--format", "npy"])
+    assert converted.exit_code == 0, converted.output
+    (
+        output / json.loads((output / "manifest.json").read_text())["shards"][0]["files"][0]["path"]
+    ).write_bytes(b"")
+    broken = CliRunner().invoke(verify_command, [str(output)])
+    assert broken.exit_code == 1
+    assert "problem" in broken.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_stop_within_seconds_and_resume(tmp_path, tokenizer, number):
+    write_corpus(tmp_path / "a.jsonl", 40_000)
+    arguments = ["prepare", tmp_path / "a.jsonl", "--tokenizer", tokenizer, "--threads", "2"]
+    arguments += ["--unit-bytes", "200kB", "--no-parity-check", "--no-report", "--output"]
+    output = tmp_path / "out"
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tokenmill", *map(str, arguments), str(output), "--batch-size", "1"],
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list((output / "receipts").glob("*.json")):
+        time.sleep(0.02)
+    started.send_signal(number)
+    asked = time.monotonic()
+    _, said = started.communicate(timeout=30)
+    assert time.monotonic() - asked < 15
+    assert started.returncode == 75, said
+    assert b"the same command goes on" in said
+    assert not (output / "manifest.json").exists()
+    resumed = tokenmill_command(*arguments, output)
+    assert resumed.returncode == 0, resumed.stderr
+    whole = tokenmill_command(*arguments, tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    assert tree_hash(output) == tree_hash(tmp_path / "whole")
+
+
+def test_a_full_disk_is_resumable(tmp_path, monkeypatch):
+    write_corpus(tmp_path / "a.jsonl", 300)
+    options = {"inputs": str(tmp_path / "a.jsonl"), "tokenizer": ByteTokenizer(), "unit_bytes": 10_000}
+    options |= {"output": str(tmp_path / "out"), "verbose_level": "ERROR"}
+    real, left = DurableFile._write_through, [60_000]
+
+    def write(self, view):
+        left[0] -= len(view)
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(self, view)
+
+    monkeypatch.setattr(DurableFile, "_write_through", write)
+    with pytest.raises(InterruptedJobError, match="free some space") as full:
+        tokenmill.prepare(**options)
+    assert full.value.exit_code == 75
+    monkeypatch.undo()
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert list((tmp_path / "out" / "receipts").glob("*.json"))
+    dataset = tokenmill.prepare(**options)
+    assert dataset.manifest.account.documents_read == 300
+
+
+GOOD = b'{"text": "good"}\n'
+BAD = {
+    "broken_json": (b'{"text": "cut\n', "broken_json"),
+    "missing field": (b'{"body": "x"}\n', "missing_field"),
+    "not a string": (b'{"text": 7}\n', "not_a_string"),
+    "not an object": (b"[1, 2]\n", "not_an_object"),
+    "invalid UTF-8": (b'{"text": "\xff"}\n', "invalid_utf8"),
+    "a lone surrogate": (b'{"text": "\\ud800"}\n', "lone_surrogate"),
+    "an over-long record": (b'{"text": "' + b"x" * 5000 + b'"}\n', "over_long"),
+}
+
+
+def prepare(tmp_path, policy, path, **options):
+    return tokenmill.prepare(
+        inputs=str(path),
+        tokenizer=ByteTokenizer(),
+        output=str(tmp_path / f"out-{policy}"),
+        text_field="text",
+        max_record_bytes=4000,
+        on_error=policy,
+        verbose_level="ERROR",
+        **options,
+    )
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_one_bad_record_is_one_bad_record(tmp_path, kind):
+    raw, reason = BAD[kind]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD * 3 + raw + GOOD * 2)
+    with pytest.raises(InputError, match=r"a\.jsonl:4"):
+        prepare(tmp_path, "fail", path)
+    skipped = prepare(tmp_path, "skip", path).manifest
+    assert skipped.account.rejected == {reason: 1}
+    assert skipped.documents == 5
+    assert ":4" in skipped.rejects[0].place
+    replaced = prepare(tmp_path, "replace", path).manifest
+    mended = reason in {"invalid_utf8", "lone_surrogate"}
+    assert replaced.documents == 5 + mended
+    assert (replaced.account.replaced if mended else replaced.account.rejected) == {reason: 1}
+
+
+def truncated(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    data = gzip.compress(b"".join(b'{"text": "%d"}\n' % n for n in range(20_000)))
+    path.write_bytes(data[: len(data) // 2])
+    return path
+
+
+def bomb(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(GOOD * 5_000_000, 1))
+    return path
+
+
+def wrong_extension(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(GOOD * 3)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "options"), [(truncated, {}), (bomb, {"max_expansion": 50}), (wrong_extension, {})]
+)
+def test_bad_files_fail_or_are_counted(tmp_path, make, options):
+    path = make(tmp_path)
+    with pytest.raises(InputError, match=str(path.name)):
+        prepare(tmp_path, "fail", path, **options)
+    assert not (tmp_path / "out-fail" / "manifest.json").exists()
+    found = prepare(tmp_path, "skip", path, **options).manifest
+    account = found.account
+    assert account.documents_read == account.documents_written
+    assert account.rejected.total() == 1 or make is wrong_extension
+
+
+def test_a_file_that_shrinks_is_noticed(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD * 2000)
+
+    class Shrinking(ByteTokenizer):
+        def encode_batch(self, docs, **options):
+            os.truncate(path, 100)
+            return super().encode_batch(docs, **options)
+
+    with pytest.raises(InputError, match=r"a\.jsonl"):
+        tokenmill.prepare(
+            inputs=str(path),
+            tokenizer=Shrinking(),
+            output=str(tmp_path / "out"),
+            unit_bytes=4000,
+            on_error="skip",
+            threads=1,
+            verbose_level="ERROR",
+        )
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_usage_errors_have_exit_code_2(tmp_path, tokenizer):
+    (tmp_path / "a.jsonl").write_bytes(GOOD)
+    for arguments, words in (
+        (
+            ["prepare", tmp_path / "none.jsonl", "--tokenizer", tokenizer, "--output", tmp_path / "o"],
+            "no such file",
+        ),
+        (["prepare", tmp_path / "a.jsonl", "--output", tmp_path / "o"], "no tokenizer"),
+        (["prepare", tmp_path / "a.jsonl", "--tokenizer", tokenizer], "no output"),
+    ):
+        done = tokenmill_command(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_python_memory_does_not_grow_with_documents(tmp_path):
+    """No Python object per document stays behind: the peak of a job of 40,000 documents is that of its blocks."""
+    write_corpus(tmp_path / "a.jsonl", 40_000)
+    size = (tmp_path / "a.jsonl").stat().st_size
+    tracemalloc.start()
+    tokenmill.prepare(
+        inputs=str(tmp_path / "a.jsonl"),
+        tokenizer=ByteTokenizer(),
+        output=str(tmp_path / "out"),
+        memory_budget="4MiB",
+        threads=1,
+        verbose_level="ERROR",
+        report=False,
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < size, (peak, size)
