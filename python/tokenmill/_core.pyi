@@ -24,6 +24,8 @@ __all__ = [
     "ids_to_lists",
     "invalid_rows",
     "pattern_steps",
+    "scan_family",
+    "scan_pieces",
     "split_text",
 ]
 
@@ -259,3 +261,16 @@ def ids_to_lists(ids: NDArray[Any], offsets: NDArray[np.int64]) -> list[list[int
 
 def pattern_steps(pattern: str) -> list[tuple[str, str, str, bool]]:
     """A name or regex as (kind, pattern, behavior, flag) steps, in Hugging Face's names."""
+
+# --- scan --------------------------------------------------------------------------------------------
+
+def scan_pieces(
+    spec: str | Sequence[tuple[str, str, str, bool]], text: str, *, general: bool = False
+) -> list[str]:
+    """The pieces of a text by a family's name, a pattern, or Hugging Face's steps.
+
+    `scan_pieces("gpt2", "it's 5")` -> `["it", "'s", " 5"]`. With `general` the regex engine finds them.
+    """
+
+def scan_family(spec: str | Sequence[tuple[str, str, str, bool]]) -> str:
+    """The hand-written scanner that a pattern or a list of steps gets, or "chain"."""

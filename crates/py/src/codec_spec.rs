@@ -7,6 +7,8 @@ use tokenmill_core::scan::{Behavior, Dialect, ScanSpec, Scanner, Step as ScanSte
 use tokenmill_core::{Error, Result};
 
 type Token = (Vec<u8>, u32);
+/// `(kind, pattern, behavior, flag)` of a pre-tokenizer step.
+pub type StepParts = (String, String, String, bool);
 type AddedParts = (String, u32, bool, bool, bool, bool, bool);
 
 /// Keyword arguments of `_core.Codec`; `tokenmill.tokenizer.native` writes them.
@@ -27,7 +29,7 @@ pub struct Parts {
     normalizer: Vec<(String, String, String)>,
     prefix: String,
     /// `(kind, pattern, behavior, flag)`
-    steps: Vec<(String, String, String, bool)>,
+    steps: Vec<StepParts>,
     template: (Vec<u32>, Vec<u32>),
 }
 
@@ -120,12 +122,17 @@ fn splitter(parts: &Parts) -> Result<(Splitter, &'static str)> {
         [(kind, ..)] if kind == "whole" => return Ok((Splitter::Whole, "sentencepiece")),
         [(kind, ..)] if kind == "words" => return Ok((Splitter::Words, "sentencepiece")),
         [(kind, pattern, ..)] if kind == "pattern" => ScanSpec::from_pattern(pattern),
-        steps => ScanSpec::from_steps(steps.iter().map(scan_step).collect::<Result<_>>()?),
+        steps => ScanSpec::from_steps(steps_from(steps)?),
     };
     Ok((Splitter::Scan(Box::new(Scanner::new(&spec)?)), spec.name()))
 }
 
-fn scan_step(step: &(String, String, String, bool)) -> Result<ScanStep> {
+/// The core's steps for a pre-tokenizer.
+pub fn steps_from(steps: &[StepParts]) -> Result<Vec<ScanStep>> {
+    steps.iter().map(scan_step).collect()
+}
+
+fn scan_step(step: &StepParts) -> Result<ScanStep> {
     let (kind, pattern, name, flag) = step;
     Ok(match kind.as_str() {
         "split" => ScanStep::Split {

@@ -8,6 +8,7 @@ mod error;
 mod lists;
 mod packing;
 mod records;
+mod scan;
 mod train;
 
 use pyo3::prelude::*;
@@ -19,6 +20,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
     packing::register(module)?;
     records::register(module)?;
+    scan::register(module)?;
     train::register(module)?;
     Ok(())
 }

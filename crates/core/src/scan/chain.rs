@@ -130,7 +130,6 @@ impl Splitter {
         };
         match &self.finder {
             Finder::Regex(pattern) => pattern.for_each_match(text, &mut visit)?,
-            Finder::Literal(literal) if literal.is_empty() => {}
             Finder::Literal(literal) => {
                 text.match_indices(literal.as_str())
                     .for_each(|(at, m)| visit(at, at + m.len()));

@@ -18,7 +18,10 @@ pub struct Pattern {
 impl Pattern {
     /// Compiles `source`; an error names the pattern and what the engine says of it.
     pub fn new(source: &str, dialect: Dialect) -> Result<Self> {
-        let mut builder = RegexBuilder::new(source);
+        let mut builder = match dialect {
+            Dialect::Rust => RegexBuilder::new(source),
+            Dialect::Oniguruma => RegexBuilder::new(&with_oniguruma_words(source)),
+        };
         builder.backtrack_limit(BACKTRACK_LIMIT);
         if dialect == Dialect::Oniguruma {
             // In Ruby's syntax `^` and `$` are always those of a line.
@@ -41,5 +44,55 @@ impl Pattern {
             visit(found.start(), found.end());
         }
         Ok(())
+    }
+}
+
+/// Spells out `\w` and `\W` as Oniguruma reads them: superscripts and fractions are word characters
+/// to it, joiners are not. That is all it tells apart from this engine, of all scalar values.
+fn with_oniguruma_words(source: &str) -> String {
+    const WORD: &str = r"[\w²³¹¼½¾&&[^\u200c\u200d]]";
+    let (mut pattern, mut rest) = (String::with_capacity(source.len()), source);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        pattern.push_str(before);
+        let end = 1 + escape[1..].chars().next().map_or(0, char::len_utf8);
+        match &escape[..end] {
+            r"\w" => pattern.push_str(WORD),
+            r"\W" => pattern.extend(["[^", WORD, "]"]),
+            other => pattern.push_str(other),
+        }
+        rest = &escape[end..];
+    }
+    pattern + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{with_oniguruma_words, Pattern};
+    use crate::scan::Dialect;
+
+    fn matches(pattern: &str, dialect: Dialect, text: &str) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        let pattern = Pattern::new(pattern, dialect).unwrap();
+        pattern
+            .for_each_match(text, |start, end| found.push((start, end)))
+            .unwrap();
+        found
+    }
+
+    #[test]
+    fn oniguruma_words_are_spelled_out_and_nothing_else_is() {
+        assert_eq!(with_oniguruma_words(r"a\\w\s\"), r"a\\w\s\");
+        assert_eq!(matches(r"[^\w\s]", Dialect::Oniguruma, "a²!"), [(3, 4)]);
+        assert_eq!(matches(r"\W", Dialect::Oniguruma, "a²!"), [(3, 4)]);
+        assert_eq!(matches(r"\w+", Dialect::Rust, "a²"), [(0, 1)]);
+    }
+
+    #[test]
+    fn dialects_differ_in_lines_and_in_repetition() {
+        assert_eq!(matches("a$", Dialect::Oniguruma, "a\na"), [(0, 1), (2, 3)]);
+        assert_eq!(matches("a$", Dialect::Rust, "a\na"), [(2, 3)]);
+        assert_eq!(matches("1{1,3}+", Dialect::Oniguruma, "1111"), [(0, 4)]);
+        assert_eq!(matches("1{1,3}+", Dialect::Rust, "1111"), [(0, 3), (3, 4)]);
     }
 }

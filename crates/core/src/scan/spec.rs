@@ -88,7 +88,7 @@ pub enum Step {
     },
     /// Split at a literal string.
     Literal {
-        /// The string; an empty one splits nothing.
+        /// The string; an empty one matches between all characters.
         text: String,
         /// What becomes of a match.
         behavior: Behavior,

@@ -1,0 +1,53 @@
+//! Every hand-written scanner, on every path of this CPU, against its regex.
+//!
+//! The first byte chooses the family, the rest is the text. A few bytes that no UTF-8 has stand for
+//! characters that the patterns tell apart, so that short inputs reach the interesting cases.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tokenmill_core::scan::{Path, ScanSpec, Scanner};
+
+fn text_from(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for &byte in bytes {
+        match byte {
+            0xC0 => text.push('中'),
+            0xC1 => text.push('\u{301}'),
+            0xF5 => text.push('\u{3000}'),
+            0xF6 => text.push('٣'),
+            0xF7 => text.push('ǅ'),
+            0xF8 => text.push('ſ'),
+            0xF9 => text.push('⺀'),
+            0xFA => text.push('・'),
+            0xFB => text.push('😀'),
+            0xFC => text.push('\u{378}'),
+            0xFD => text.push('，'),
+            0xFE => text.push_str(&"x".repeat(61)),
+            0xFF => text.push_str(&" ".repeat(63)),
+            _ => text.push(char::from(byte)),
+        }
+    }
+    text
+}
+
+fn pieces(scanner: &Scanner, text: &str) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    scanner
+        .for_each_piece(text, |piece| pieces.push(piece.to_vec()))
+        .expect("a family's pattern has no limit to meet");
+    pieces
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, rest)) = data.split_first() else { return };
+    let names: Vec<&str> = ScanSpec::names().collect();
+    let name = names[choice as usize % names.len()];
+    let spec = ScanSpec::named(name).expect("a listed name");
+    let text = text_from(rest);
+    let oracle = Scanner::new(&ScanSpec::Chain(spec.steps())).expect("a known pattern");
+    let expected = pieces(&oracle, &text);
+    for path in [Path::Plain, Path::Portable, Path::detect()] {
+        let scanner = Scanner::with_path(&spec, path).expect("a known family");
+        assert_eq!(pieces(&scanner, &text), expected, "{name} on {path:?}: {text:?}");
+    }
+});
