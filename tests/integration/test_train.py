@@ -141,7 +141,9 @@ def test_bad_inputs_are_refused(tmp_path):
     half.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"half\.jsonl\.gz"):
         tokenmill.train(half, 300, output=output)
-    assert not output.exists() or not list(output.glob("*"))
+    watched = {"progress.json", "events.jsonl"}
+    assert {path.name for path in output.iterdir()} <= watched
+    assert json.loads((output / "progress.json").read_text(encoding="utf-8"))["state"] == "failed"
 
 
 def test_a_full_disk_while_spilling_is_a_clear_error(tmp_path):

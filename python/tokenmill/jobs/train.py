@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.console.progress import Progress
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.hardware.machine import measure
-from tokenmill.insight.report import report_if_possible
+from tokenmill.pipeline.events import Recorder
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.checkpoint import Checkpoint
 from tokenmill.training.counting import Counted, Counting, count_all
@@ -142,17 +143,30 @@ def run(request: TrainRequest) -> Trained:
     }
     checkpoint = Checkpoint(request.output, job)
     steps = checkpoint.begin(resume=request.resume)
-    counted = _count(request, corpus, checkpoint, kept=steps is not None)
-    merged = _merge(request, counted, checkpoint, steps)
-    tokenizer = Tokenizer(recipe_of(merged, request.options, str(request.output or "trained")))
-    summary = summarise(request.options, corpus, counted, merged, tokenizer, time.perf_counter() - started)
-    if request.output is not None:
-        minbpe = minbpe_recipe_of(merged, request.options, str(request.output))
-        save_all(tokenizer, request.output, request.save_as, {**summary, "job": job}, minbpe)
-        checkpoint.remove()
-        if "hf" in request.save_as:
-            report_if_possible(request.output)
+    with _watched(request, corpus) as watch:
+        counted = _count(request, corpus, checkpoint, watch, kept=steps is not None)
+        merged = _merge(request, counted, checkpoint, watch, steps)
+        tokenizer = Tokenizer(recipe_of(merged, request.options, str(request.output or "trained")))
+        seconds = time.perf_counter() - started
+        summary = summarise(request.options, corpus, counted, merged, tokenizer, seconds)
+        if request.output is not None:
+            minbpe = minbpe_recipe_of(merged, request.options, str(request.output))
+            save_all(tokenizer, request.output, request.save_as, {**summary, "job": job}, minbpe)
+            checkpoint.remove()
+    if request.output is not None and "hf" in request.save_as:
+        from tokenmill.insight.report import report_if_possible
+
+        report_if_possible(request.output)
     return Trained(tokenizer, summary)
+
+
+def _watched(request: TrainRequest, corpus: Corpus) -> Recorder | nullcontext[None]:
+    """What others may watch while the job runs; the units of a training are its merges."""
+    if request.output is None:
+        return nullcontext()
+    request.output.mkdir(parents=True, exist_ok=True)
+    wanted = request.options.model_tokens - 256
+    return Recorder(request.output, bytes_total=corpus.total_bytes, units_total=wanted, units_done=0)
 
 
 def _check(request: TrainRequest) -> None:
@@ -166,13 +180,20 @@ def _check(request: TrainRequest) -> None:
         )
 
 
-def _count(request: TrainRequest, corpus: Corpus, checkpoint: Checkpoint, *, kept: bool) -> Counted:
+def _count(
+    request: TrainRequest, corpus: Corpus, checkpoint: Checkpoint, watch: Recorder | None, *, kept: bool
+) -> Counted:
     options = request.options
     machine = measure()
+    threads = request.threads or machine.cores.usable
+    budget = request.memory_budget or machine.memory_budget
+    if watch is not None:
+        watch.phase("counting")
+        watch.start(resumed=kept, threads=threads, memory=budget)
     counting = Counting(
         options,
-        threads=request.threads or machine.cores.usable,
-        memory_budget=request.memory_budget or machine.memory_budget,
+        threads=threads,
+        memory_budget=budget,
         spill_dir=str(request.spill_dir or request.output or tempfile.gettempdir()),
     )
     saved = checkpoint.counts
@@ -184,7 +205,7 @@ def _count(request: TrainRequest, corpus: Corpus, checkpoint: Checkpoint, *, kep
     for note in corpus.notes:
         logger.info("%s", note)
     with _telling(request, "Counting", corpus.total_bytes, "bytes") as tell:
-        count_all(counting, corpus.blocks(), tell.advance)
+        count_all(counting, corpus.blocks(), _both(tell, watch))
     counted = counting.finish()
     if request.save_counts is not None:
         save_counts(counted, options, request.save_counts)
@@ -194,12 +215,28 @@ def _count(request: TrainRequest, corpus: Corpus, checkpoint: Checkpoint, *, kep
     return counted
 
 
-def _merge(request: TrainRequest, counted: Counted, checkpoint: Checkpoint, steps: Any) -> Merged:
+def _both(tell: Progress, watch: Recorder | None) -> Callable[..., None]:
+    def advance(amount: int, *, documents: int) -> None:
+        tell.advance(amount, documents=documents)
+        if watch is not None:
+            watch.count(bytes=amount, documents=documents)
+
+    return advance
+
+
+def _merge(
+    request: TrainRequest, counted: Counted, checkpoint: Checkpoint, watch: Recorder | None, steps: Any
+) -> Merged:
     wanted = request.options.model_tokens - 256
+    if watch is not None:
+        watch.phase("merging")
     with _telling(request, "Merging", wanted, "merges") as tell:
 
         def advance(state: MergeState) -> None:
-            tell.advance(state.merges - tell.done)
+            fresh = state.merges - tell.done
+            if watch is not None:
+                watch.count(units_done=fresh)
+            tell.advance(fresh)
             if request.verbose:
                 _tell_resources(state)
 

@@ -47,7 +47,7 @@ def summarise(
 
 def bytes_per_token(tokenizer: Tokenizer, sample: list[str]) -> float | None:
     """How many bytes of the sample one token covers on average."""
-    tokens = int(tokenizer.count_batch(sample, special="text").sum()) if sample else 0
+    tokens = int(tokenizer.count_batch(sample, special="text", threads=1).sum()) if sample else 0
     return round(sum(len(text.encode()) for text in sample) / tokens, 4) if tokens else None
 
 
