@@ -44,7 +44,9 @@ def test_the_first_to_create_wins(store, tmp_path):
 def test_a_store_without_conditional_writes_is_refused(bucket, monkeypatch):  # noqa: F811
     store = ObjectStore(f"{bucket}/x")
     # A server that ignores the condition answers as this one does without it.
-    monkeypatch.setattr(ObjectStore, "create", lambda self, name, data: self.replace(name, data) or True)
+    monkeypatch.setattr(
+        ObjectStore, "_create", lambda self, name, data, *, patient: self.replace(name, data) or True
+    )
     with pytest.raises(StoreError, match="does not keep its word on conditional writes"):
         store.check()
     assert store.sizes("") == {}
@@ -84,6 +86,25 @@ def test_a_remote_input_has_an_identity(bucket):  # noqa: F811
         list(read_blocks(file, part, config))
     with pytest.raises(InputNotFoundError):
         discover(config)
+
+
+def test_a_change_is_noticed_behind_a_listing(bucket):  # noqa: F811
+    store = ObjectStore(bucket)
+    store.replace("in/a.jsonl", jsonl())
+    config = SourceConfig(inputs=(f"{bucket}/in",), text_field="text")
+    (file,) = discover(config)
+    store.replace("in/a.jsonl", jsonl(RECORDS[::-1]))
+    with pytest.raises(InputError, match="changed after the job was planned"):
+        list(read_blocks(file, ranges(file, 1 << 30)[0], config))
+    store.replace("in/b.jsonl", jsonl())
+    assert len(discover(config)) == 2
+
+
+def test_a_bucket_that_is_not_there(bucket):  # noqa: F811
+    for address in ("s3://no-such-bucket-here/a.jsonl", "s3://no-such-bucket-here/*.jsonl"):
+        with pytest.raises(InputError, match="no-such-bucket-here") as raised:
+            discover(SourceConfig(inputs=(address,)))
+        assert "\n" not in str(raised.value)
 
 
 def test_rejects_of_a_remote_input_name_it(bucket):  # noqa: F811

@@ -11,6 +11,8 @@ import os
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -125,19 +127,31 @@ class LocalStore:
         """A directory keeps its promise."""
 
 
+@lru_cache(maxsize=16)
+def _client(address: str, *, patient: bool) -> Any:
+    """One client, with its connections, for each address."""
+    from obstore.store import from_url
+
+    limits = {"max_retries": 10, "retry_timeout": timedelta(minutes=3)}
+    return from_url(
+        address,
+        retry_config=limits if patient else {"max_retries": 2, "retry_timeout": timedelta(seconds=10)},
+    )
+
+
 @dataclass(frozen=True)
 class ObjectStore:
     """S3, Google Cloud Storage, Azure: what `obstore` speaks, set up by the environment."""
 
     address: str
 
-    def _open(self) -> Any:
+    def _open(self, *, patient: bool = True) -> Any:
         try:
-            from obstore.store import from_url
+            import obstore  # noqa: F401 - only asks whether it is there
         except ImportError as error:
             raise MissingExtraError.of("obstore", "s3", f"the object store {self.address}") from error
         with self._told("opened"):
-            return from_url(self.address)
+            return _client(self.address, patient=patient)
 
     @contextmanager
     def _told(self, what: str, name: str = "") -> Iterator[None]:
@@ -168,12 +182,15 @@ class ObjectStore:
 
     def create(self, name: str, data: bytes) -> bool:
         """A conditional put: `If-None-Match: *`."""
+        return self._create(name, data, patient=True)
+
+    def _create(self, name: str, data: bytes, *, patient: bool) -> bool:
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
         with self._told("created", name):
             try:
-                obstore.put(self._open(), name, data, mode="create", use_multipart=False)
+                obstore.put(self._open(patient=patient), name, data, mode="create", use_multipart=False)
             except AlreadyExistsError:
                 return False
             except (NotSupportedError, NotImplementedError) as error:
@@ -228,7 +245,8 @@ class ObjectStore:
     def check(self) -> None:
         """Create the same object twice; the second time must fail."""
         name = f".probe-{secrets.token_hex(8)}"
-        first, second = self.create(name, b"probe"), self.create(name, b"probe")
+        # Not patient: at the start of a job a wrong address is likelier than a store that is down.
+        first, second = (self._create(name, b"probe", patient=False) for _ in range(2))
         self.delete([name])
         if not first or second:
             raise self._no_condition()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import pyarrow as pa
 
 from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.opening import first_line, remote_errors
 
 if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile
@@ -92,8 +93,8 @@ class PlainStream:
         """Fill the start of `buffer`; 0 means the end of the file."""
         try:
             count = cast("int", self._raw.readinto(buffer))  # type: ignore[attr-defined]
-        except OSError as error:
-            raise FileFaultError("unreadable", f"{self._file.url}:{self._at}", str(error)) from error
+        except remote_errors() as error:
+            raise FileFaultError("unreadable", f"{self._file.url}:{self._at}", first_line(error)) from error
         self._at += count
         if count == 0 and self._at < self._file.size:
             detail = f"{self._file.size} bytes when planned, and no more than {self._at} now"

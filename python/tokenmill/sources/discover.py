@@ -11,7 +11,13 @@ from tokenmill.errors import InputError, InputNotFoundError
 from tokenmill.sources import hf_directory
 from tokenmill.sources.detect import FORMAT_OF_SUFFIX, by_name
 from tokenmill.sources.identify import identify
-from tokenmill.sources.opening import filesystem, local_identity, remote_identity
+from tokenmill.sources.opening import (
+    filesystem,
+    first_line,
+    local_identity,
+    remote_errors,
+    remote_identity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,13 +119,14 @@ def _wanted(name: str, config: SourceConfig) -> bool:
 def _remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
     system, path = filesystem(name)
     scheme = name.partition("://")[0]
+    system.invalidate_cache()
     try:
         infos = _remote_infos(system, path, config)
     except FileNotFoundError as error:
         raise InputNotFoundError(f"{name}: nothing there") from error
-    except (PermissionError, OSError) as error:
+    except remote_errors() as error:
         raise InputError(
-            f"{name}: cannot be listed: {error}; check the address and the credentials"
+            f"{name}: cannot be listed: {first_line(error)}. Check the address and the credentials"
         ) from error
     if not infos:
         raise InputNotFoundError(f"{name}: nothing there that can be read")

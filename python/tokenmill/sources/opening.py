@@ -73,6 +73,20 @@ def _object_store(scheme: str) -> Any:
     return FsspecStore(scheme)
 
 
+def remote_errors() -> tuple[type[Exception], ...]:
+    """What a client may raise when a store does not answer as it should."""
+    try:
+        from obstore.exceptions import BaseError
+    except ImportError:
+        return (OSError,)
+    return (OSError, BaseError)
+
+
+def first_line(error: Exception) -> str:
+    """An error in one line: clients print pages."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def open_raw(file: InputFile) -> BinaryIO:
     """The bytes as they are stored, unbuffered, after a check that they are those that were planned."""
     try:
@@ -83,8 +97,8 @@ def open_raw(file: InputFile) -> BinaryIO:
         ) from error
     except PermissionError as error:
         raise FileFaultError("unreadable", file.url, f"no permission ({error})") from error
-    except OSError as error:
-        raise FileFaultError("unreadable", file.url, str(error)) from error
+    except remote_errors() as error:
+        raise FileFaultError("unreadable", file.url, first_line(error)) from error
 
 
 def _open_local(file: InputFile) -> BinaryIO:
@@ -99,6 +113,7 @@ def _open_local(file: InputFile) -> BinaryIO:
 
 def _open_remote(file: InputFile) -> BinaryIO:
     system, path = filesystem(file.url)
+    system.invalidate_cache()  # a listing that was kept would show the object as it was
     check_identity(file, remote_identity(system.info(path)))
     return cast("BinaryIO", system.open(path, "rb", **_buffering(system)))
 
