@@ -23,7 +23,7 @@ Examples:
 _DECIDES: tuple[str, ...] = ("vocab_size", "pattern", "special_tokens", "min_frequency")
 _DECIDES += ("min_piece_frequency", "max_token_length", "tie_break", "held_out")
 _RUNS: tuple[str, ...] = ("threads", "memory_budget", "counts", "output", "save_counts", "resume")
-_RUNS += ("checkpoint_every", "spill_dir", "verbose")
+_RUNS += ("checkpoint_every", "spill_dir", "verbose", "executor", "ray_address")
 _SOURCE = ("text_field", "template", "txt_mode", "document_separator", "on_error")
 _SIZES = {
     "": 1,
@@ -158,11 +158,12 @@ def _source_options(function: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option(
     "--executor",
-    type=click.Choice(["local"]),
+    type=click.Choice(["local", "ray"]),
     default="local",
     show_default=True,
     help="Where counting runs.",
 )
+@click.option("--ray-address", help="The Ray cluster's address.  [default: auto]")
 @_source_options
 @click.option("--verbose", is_flag=True, help="Tell memory and CPU while merging.")
 @click.option("--quiet", is_flag=True, help="No progress.")

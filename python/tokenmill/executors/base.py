@@ -1,7 +1,7 @@
 """The one interface of all executors: tasks in, results out, in whatever order they end.
 
-An executor knows units and receipts. It never sees a document or a token, and nothing that it decides may
-change the bytes that come out.
+An executor knows tasks by their names and hands results on. It never sees a document or a token, and nothing
+that it decides may change the bytes that come out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tokenmill.pipeline.control import Control
-    from tokenmill.pipeline.job import Job
-    from tokenmill.pipeline.unit import Task
 
-    # What is done to a unit: `run_unit` or `hash_unit`. A function of a module, so that it can be sent
-    # anywhere.
-    Work = Callable[[Job, Task, Control], Any]
+    # What is done to a task (`run_unit`, `hash_unit`, `count_part`…), given the job that all tasks share: a
+    # function of a module, so that it can be sent anywhere.
+    Work = Callable[[Any, Any, Control], Any]
+
+
+class Task(Protocol):
+    """Something to be done on its own."""
+
+    @property
+    def name(self) -> str:
+        """A name within the job."""
+
+    @property
+    def source(self) -> str:
+        """What it reads, for words to people."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +44,12 @@ class Watch:
 class Done(NamedTuple):
     """A task that ended: its result, and the seconds that it took where it ran."""
 
-    task: Task
+    task: Any
     result: Any
     seconds: float
 
 
-def timed(work: Work, job: Job, task: Task, control: Control) -> Done:
+def timed(work: Work, job: Any, task: Task, control: Control) -> Done:
     """Do the work and take its time; what every executor sends to wherever its work is done."""
     started = time.monotonic()
     return Done(task, work(job, task, control), time.monotonic() - started)
@@ -48,7 +58,7 @@ def timed(work: Work, job: Job, task: Task, control: Control) -> Done:
 class Executor(Protocol):
     """Runs `work` on every task."""
 
-    def run(self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+    def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, watch: Watch) -> Iterator[Done]:
         """Each task as it ends; `count` is how many there are.
 
         The first error ends the run: tasks under way are stopped and the error is raised. When `watch.stop`

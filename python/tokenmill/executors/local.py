@@ -14,9 +14,7 @@ from tokenmill.pipeline.control import DEFAULT_BLOCK_BYTES, Control
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenmill.executors.base import Done, Watch, Work
-    from tokenmill.pipeline.job import Job
-    from tokenmill.pipeline.unit import Task
+    from tokenmill.executors.base import Done, Task, Watch, Work
 
 MIN_BLOCK_BYTES = 64 << 10
 # Blocks of one unit in flight (read, waiting, encoding, waiting, written), times what a block's text weighs
@@ -35,7 +33,7 @@ class LocalExecutor:
     writer_batch_size: int | None = None
     keep_in_memory: bool = False
 
-    def run(self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+    def run(self, work: Work, job: Any, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
         """Each task as it ends."""
         workers = max(1, min(self.threads, count))
         control = self._control(workers, watch)

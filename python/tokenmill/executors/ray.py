@@ -29,9 +29,7 @@ from tokenmill.pipeline.control import Control
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenmill.executors.base import Done, Watch, Work
-    from tokenmill.pipeline.job import Job
-    from tokenmill.pipeline.unit import Task
+    from tokenmill.executors.base import Done, Task, Watch, Work
 
 logger = logging.getLogger("tokenmill.ray")
 
@@ -61,7 +59,7 @@ class RayExecutor:
     batch_size: int | None = None
     writer_batch_size: int | None = None
 
-    def run(self, work: Work, job: Job, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+    def run(self, work: Work, job: Any, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
         """Each task as it ends; units set aside are named by an error at the end."""
         ray = connect(self.address)
         return _Run(ray, self, work, job, watch).all(tasks, count)
@@ -93,7 +91,7 @@ class _Run:
     ray: Any
     executor: RayExecutor
     work: Work
-    job: Job
+    job: Any
     watch: Watch
     waiting: deque[_Attempt] = field(default_factory=deque)
     running: dict[Any, _Attempt] = field(default_factory=dict)
@@ -183,13 +181,11 @@ class _Run:
         else:
             attempt.faults += 1
         if attempt.failures >= UNIT_ATTEMPTS or attempt.faults >= CLUSTER_ATTEMPTS:
-            logger.error("unit %s is set aside: %s", attempt.task.unit.name, _in_a_line(error))
+            logger.error("unit %s is set aside: %s", attempt.task.name, _in_a_line(error))
             self.aside.append((attempt.task, error))
             return
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt.failures + attempt.faults - 1))
-        logger.warning(
-            "unit %s failed (%s); again in %.1f s", attempt.task.unit.name, _in_a_line(error), pause
-        )
+        logger.warning("unit %s failed (%s); again in %.1f s", attempt.task.name, _in_a_line(error), pause)
         attempt.not_before = time.monotonic() + pause
         self.waiting.append(attempt)
 
@@ -202,8 +198,7 @@ class _Run:
         if not self.aside:
             return
         named = "; ".join(
-            f"unit {task.unit.name} of {task.inputs[0].url}: {_in_a_line(error)}"
-            for task, error in self.aside
+            f"unit {task.name} of {task.source}: {_in_a_line(error)}" for task, error in self.aside
         )
         raise RejectLimitError(
             f"{count - len(self.aside)} of {count} units are done, {len(self.aside)} were set aside after "
@@ -219,9 +214,8 @@ def _in_a_line(error: BaseException) -> str:
     return lines[-1] if "Traceback" in str(error) or "::" in lines[0] else lines[0]
 
 
-_JOBS: dict[
-    str, Job
-] = {}  # of this worker process: unpickling a vocabulary for every unit would cost more than the unit
+# Of this worker process: unpickling a vocabulary for every unit would cost more than the unit.
+_JOBS: dict[str, Any] = {}
 
 
 def _run_task(

@@ -8,11 +8,13 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.console.progress import Progress
 from tokenmill.errors import ConfigError, InputError
+from tokenmill.executors.ray import RayExecutor
 from tokenmill.hardware.machine import measure
+from tokenmill.jobs.count_parts import count_by_parts
 from tokenmill.pipeline.events import Recorder
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.checkpoint import Checkpoint
@@ -51,6 +53,8 @@ class TrainRequest:
     spill_dir: Path | None = None
     verbose: bool = False
     source: dict[str, Any] = field(default_factory=dict)
+    executor: Literal["local", "ray"] = "local"
+    ray_address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ def train(
     checkpoint_every: int | None = None,
     spill_dir: str | Path | None = None,
     verbose: bool = False,
+    executor: Literal["local", "ray"] = "local",
+    ray_address: str | None = None,
     **source: Any,
 ) -> Tokenizer:
     """Train a byte-level BPE tokenizer: `train("corpus/*.txt", 32_000).encode("hello")` -> `[…]`.
@@ -119,6 +125,8 @@ def train(
         None if spill_dir is None else Path(spill_dir),
         verbose,
         source,
+        executor,
+        ray_address,
     )
     return run(request).tokenizer
 
@@ -205,7 +213,11 @@ def _count(
     for note in corpus.notes:
         logger.info("%s", note)
     with _telling(request, "Counting", corpus.total_bytes, "bytes") as tell:
-        count_all(counting, corpus.blocks(), _both(tell, watch))
+        if request.executor == "local":
+            count_all(counting, corpus.blocks(), _both(tell, watch))
+        else:
+            executor = RayExecutor(request.ray_address or "auto")
+            count_by_parts(counting, options, corpus, executor, request.output, _both(tell, watch))
     counted = counting.finish()
     if request.save_counts is not None:
         save_counts(counted, options, request.save_counts)

@@ -40,6 +40,16 @@ class Task:
     inputs: tuple[InputFile, ...]
     duplicates: NDArray[np.bool_] | None = None
 
+    @property
+    def name(self) -> str:
+        """What an executor calls it."""
+        return self.unit.name
+
+    @property
+    def source(self) -> str:
+        """What it reads first, for words to people."""
+        return self.inputs[0].url
+
 
 @dataclass
 class _Tally:

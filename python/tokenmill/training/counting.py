@@ -65,6 +65,10 @@ class Counting:
             self._sample.offer(texts)
         self._counter.count(data, offsets)
 
+    def offer(self, texts: pa.LargeStringArray) -> None:
+        """Texts for the sample alone."""
+        self._sample.offer(texts)
+
     def add_counts(self, pieces: pa.LargeBinaryArray, counts: np.ndarray[Any, Any]) -> None:
         """Add counts that were made earlier."""
         data, offsets = flat(pieces)

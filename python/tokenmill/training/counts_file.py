@@ -20,7 +20,7 @@ from tokenmill.dataset.durable import sync_directory, temporary_name
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tokenmill.training.counting import Counted, Counting
     from tokenmill.training.options import TrainOptions
@@ -33,6 +33,17 @@ GROUP_BYTES = 32 << 20
 
 def save_counts(counted: Counted, options: TrainOptions, path: str | Path) -> None:
     """Write the counts in bounded batches; the same bytes whatever the thread count or spill."""
+    save_some(counted, options, path, (counted.documents, counted.bytes))
+
+
+def save_some(
+    counted: Counted,
+    options: TrainOptions,
+    path: str | Path,
+    totals: tuple[int, int],
+    chosen: Callable[[pa.LargeBinaryArray], np.ndarray[Any, Any]] | None = None,
+) -> None:
+    """Write the counts of the pieces for which `chosen` is true, as those of `totals` documents and bytes."""
     path = Path(path)
     about = {
         "version": VERSION,
@@ -40,8 +51,8 @@ def save_counts(counted: Counted, options: TrainOptions, path: str | Path) -> No
         "steps": _core.pattern_steps(options.pattern),
         "special_tokens": list(options.special_tokens),
         "held_out": options.held_out,
-        "documents": counted.documents,
-        "bytes": counted.bytes,
+        "documents": totals[0],
+        "bytes": totals[1],
         "pieces": counted.pieces,
         "inputs": counted.inputs,
     }
@@ -51,6 +62,8 @@ def save_counts(counted: Counted, options: TrainOptions, path: str | Path) -> No
     try:
         with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
             for batch in _groups(counted.counts):
+                if chosen is not None:
+                    batch = batch.filter(pa.array(chosen(batch.column(0))))  # noqa: PLW2901
                 writer.write_batch(batch.replace_schema_metadata(schema.metadata))
         with temporary.open("rb") as file:
             os.fsync(file.fileno())

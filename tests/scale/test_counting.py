@@ -1,0 +1,53 @@
+"""Counting by map and reduce gives the merges of one process, on threads and on a real Ray cluster."""
+
+import pytest
+
+import tokenmill
+from tokenmill.errors import ConfigError
+from tokenmill.executors.local import LocalExecutor
+from tokenmill.jobs import count_parts, train
+
+
+def merges(tokenizer):
+    return [tokenizer.token_bytes(token) for token in range(tokenizer.vocab_size)]
+
+
+@pytest.fixture
+def one_process(corpus):
+    return tokenmill.train(
+        [str(corpus / "part-*.jsonl")], 600, special_tokens=["<|endoftext|>"], progress=False
+    )
+
+
+def test_parts_on_threads_give_the_same_merges(corpus, one_process, tmp_path, monkeypatch):
+    monkeypatch.setattr(count_parts, "PART_BYTES", 1 << 16)
+    monkeypatch.setattr(train, "RayExecutor", lambda _: LocalExecutor(threads=2, memory_budget=64 << 20))
+    tokenizer = tokenmill.train(
+        [str(corpus / "part-*.jsonl")],
+        600,
+        special_tokens=["<|endoftext|>"],
+        progress=False,
+        output=tmp_path / "tok",
+        executor="ray",
+    )
+    assert merges(tokenizer) == merges(one_process)
+    assert not (tmp_path / "tok" / ".training").exists()
+
+
+@pytest.mark.ray
+def test_ray_counting_gives_the_same_merges(cluster, corpus, one_process, tmp_path):
+    tokenizer = tokenmill.train(
+        [str(corpus / "part-*.jsonl")],
+        600,
+        special_tokens=["<|endoftext|>"],
+        progress=False,
+        output=tmp_path / "tok",
+        executor="ray",
+        ray_address=cluster.address,
+    )
+    assert merges(tokenizer) == merges(one_process)
+
+
+def test_texts_in_memory_cannot_go_to_a_cluster(tmp_path):
+    with pytest.raises(ConfigError, match="needs input files and an output directory"):
+        tokenmill.train(iter(["a b c"]), 300, output=tmp_path / "tok", executor="ray", progress=False)
