@@ -1,12 +1,13 @@
 """Encoders behind one interface, each called the way its own documentation says is fastest."""
 
 import base64
-import hashlib
 import os
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+
+from tokenmill.insight.bench import digest
 
 # tiktoken's own patterns, for peers that take a pattern.
 PATTERNS = {
@@ -123,18 +124,11 @@ class HuggingFace:
     flat = None
 
 
+__all__ = ["PEERS", "digest", "versions"]
+
 PEERS = {peer.package: peer for peer in (Tokenmill, Gigatoken, Fastokens, Tiktoken, HuggingFace)}
 
 
 def versions() -> dict[str, str]:
     """Version of every package that takes part."""
     return {name: version(name) for name in PEERS if name != "tokenmill"}
-
-
-def digest(lists) -> str:
-    """One hash of the ids of all documents, to compare encoders by."""
-    running = hashlib.blake2b(digest_size=16)
-    for ids in lists:
-        running.update(len(ids).to_bytes(8, "little"))
-        running.update(np.asarray(ids, dtype="<u4").tobytes())
-    return running.hexdigest()

@@ -1,0 +1,131 @@
+"""One tokenizer, some texts: us beside every peer that is installed, ids compared before any timing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.insight.svg import bars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tokenmill import Tokenizer
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Millions of bytes a CPU-second and a second."""
+
+    cpu: float
+    wall: float
+
+
+def timed(action: Callable[[list[str]], Any], texts: list[str], size: int) -> tuple[Any, Speed]:
+    """Call once and take both clocks."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = action(texts)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return result, Speed(size / 1e6 / max(cpu, 1e-9), size / 1e6 / max(wall, 1e-9))
+
+
+def digest(lists: Iterable[Any]) -> str:
+    """One hash of the ids of all documents, to compare encoders by."""
+    running = hashlib.blake2b(digest_size=16)
+    for ids in lists:
+        running.update(len(ids).to_bytes(8, "little"))
+        running.update(np.asarray(ids, dtype="<u4").tobytes())
+    return running.hexdigest()
+
+
+def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: int = 1) -> dict[str, Any]:
+    """Each encoder takes its turn; the best turn counts; one that gives other ids is named and not timed."""
+    size = sum(len(text.encode()) for text in texts)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="tokenmill-bench-") as folder:
+        tokenizer.save(folder)
+        encoders = _encoders(tokenizer, Path(folder) / "tokenizer.json", threads)
+        expected = digest(encoders["tokenmill"](texts))
+        for name, encode in encoders.items():
+            same = _same(encode, texts, expected)
+            rows.append({"name": name, "version": _version(name), "same_ids": same, "cpu": 0.0, "wall": 0.0})
+        for _ in range(turns):
+            for row in rows:
+                if row["same_ids"] is True:
+                    _, speed = timed(encoders[row["name"]], texts, size)
+                    row["cpu"], row["wall"] = max(row["cpu"], speed.cpu), max(row["wall"], speed.wall)
+    ours = rows[0]["wall"]
+    for row in rows:
+        row["times_faster"] = ours / row["wall"] if row["wall"] else None
+    return {
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "threads": threads,
+        "documents": len(texts),
+        "bytes": size,
+        "rows": rows,
+    }
+
+
+def chart(result: dict[str, Any]) -> str:
+    """The same as a chart, for a page or a file."""
+    rows = [row for row in result["rows"] if row["wall"]]
+    return bars([row["name"] for row in rows], [row["wall"] for row in rows], "MB per second")
+
+
+def _encoders(tokenizer: Tokenizer, path: Path, threads: int) -> dict[str, Any]:
+    """Ours first, then what can be imported; each as its own documentation says is fastest for lists."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
+    found: dict[str, Any] = {
+        "tokenmill": lambda texts: tokenizer.encode_batch(texts, special="text", threads=threads).to_lists()
+    }
+    for name, make in (("gigatoken", _gigatoken), ("fastokens", _fastokens), ("tokenizers", _tokenizers)):
+        try:
+            found[name] = make(path, threads)
+        except ImportError:
+            continue
+    return found
+
+
+def _gigatoken(path: Path, threads: int) -> Any:
+    import gigatoken
+
+    peer = gigatoken.Tokenizer(str(path))
+    return lambda texts: peer.encode_batch_list(texts, parallel=threads > 1)
+
+
+def _fastokens(path: Path, _threads: int) -> Any:
+    import fastokens
+
+    peer = fastokens.Tokenizer.from_file(str(path))
+    return lambda texts: [encoding.ids for encoding in peer.encode_batch(texts)]
+
+
+def _tokenizers(path: Path, _threads: int) -> Any:
+    import tokenizers
+
+    peer = tokenizers.Tokenizer.from_file(str(path))
+    return lambda texts: [item.ids for item in peer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+def _same(encode: Any, texts: list[str], expected: str) -> bool | str:
+    """True, False, or the peer's own error: a peer that fails is a row of the table, not the end of it."""
+    try:
+        return digest(encode(texts)) == expected
+    except Exception as error:  # noqa: BLE001 - a foreign package may raise anything
+        return f"{type(error).__name__}: {error}"[:120]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "?"
