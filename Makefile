@@ -49,7 +49,11 @@ format: $(VENV)/.dev  ## Format both languages.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix --quiet . || true
 
-bench: $(VENV)/.dev  ## Run every benchmark beside its peers and print the ratios.
+$(VENV)/.bench: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --group bench
+	@touch $@
+
+bench: $(VENV)/.bench  ## Run every benchmark beside its peers and print the ratios.
 	@$(BIN)/python benchmarks/run.py
 
 clean:  ## Remove what the targets above made.
