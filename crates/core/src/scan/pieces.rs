@@ -35,7 +35,6 @@ impl Pieces {
 
     /// Writes the next ends by the matcher alone.
     pub fn fill_plain<F: Family>(&mut self, family: F, text: &[u8], ends: &mut [u32]) -> usize {
-        self.plain = text.len();
         let mut count = 0;
         while count < ends.len() && self.at < text.len() {
             self.at = family.piece_end(text, self.at);
