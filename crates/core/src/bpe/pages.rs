@@ -16,6 +16,9 @@ const CACHE_LINE: usize = 64;
 /// Implement it only for types of plain integers, with any bit pattern valid.
 pub(crate) unsafe trait Plain: Copy {}
 
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
+
 /// A fixed array of `T`, zeroed, aligned to a cache line or better.
 pub(crate) struct Pages<T: Plain> {
     start: NonNull<T>,

@@ -3,7 +3,7 @@
 //! Symbols are internal numbers: the alphabet first, then products in rank order. So the product of a
 //! pair is also its priority, and "the best pair" is "the smallest product".
 
-use super::pages::prefetch;
+use super::pages::{prefetch, Pages};
 use super::NONE;
 
 const KEY_BITS: u32 = 21;
@@ -14,7 +14,7 @@ const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// `(left, right) -> product`, in one word per entry: 21 bits each.
 pub(crate) struct PairTable {
-    entries: Vec<u64>,
+    entries: Pages<u64>,
     shift: u32,
     /// One bit per hash: most neighbours never merge, and this says so from the second-level cache.
     filter: Vec<u64>,
@@ -25,9 +25,11 @@ impl PairTable {
     /// An empty table with room for `pairs` entries.
     pub(crate) fn with_room(pairs: usize) -> Self {
         let slots = (pairs * 2 + 2).next_power_of_two().max(64);
-        let bits = (slots * 16).clamp(1 << 12, 1 << 22);
+        let bits = (slots * 16).clamp(1 << 12, 1 << 21);
+        let mut entries = Pages::zeroed(slots);
+        entries.fill(EMPTY);
         Self {
-            entries: vec![EMPTY; slots],
+            entries,
             shift: 64 - slots.trailing_zeros(),
             filter: vec![0; bits / 64],
             filter_shift: 64 - bits.trailing_zeros(),
