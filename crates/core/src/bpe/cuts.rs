@@ -38,12 +38,20 @@ pub(crate) struct Cuts {
     /// Hashed set of whole characters that some merge joins.
     joined: Vec<u64>,
     shift: u32,
+    /// Cuts are looked for where one of two neighbours is at least this: with symbols that are whole
+    /// characters all of them are known, with bytes the pairs of ASCII are left to the cache.
+    pub(crate) from: u32,
 }
 
 impl Cuts {
     /// `None` where the argument above does not hold for this vocabulary.
     pub(crate) fn new(tables: &Tables) -> Option<Self> {
-        let crossing = Crossing::of(tables);
+        let from = if matches!(tables.symbols, Symbols::Bytes(_)) {
+            0x80
+        } else {
+            0
+        };
+        let crossing = Crossing::of(tables, from);
         match &tables.symbols {
             Symbols::Bytes(_) if !tables.ranks_rise => return None,
             Symbols::Chars(_) if !tables.symbols.is_local() => return None,
@@ -56,6 +64,7 @@ impl Cuts {
             edges: Vec::new(),
             joined: vec![0; bits / 64],
             shift: 64 - bits.trailing_zeros(),
+            from,
         };
         for (left, right) in &crossing.whole {
             let bit = cuts.bit_of(*left, *right);
@@ -126,7 +135,7 @@ struct Crossing {
 }
 
 impl Crossing {
-    fn of(tables: &Tables) -> Self {
+    fn of(tables: &Tables, from: u32) -> Self {
         let mut crossing = Self::default();
         for (product, (left, right)) in tables.splits.iter().enumerate() {
             if *left != NONE {
@@ -134,16 +143,16 @@ impl Crossing {
                     product as u32,
                     tables.bytes_of(*left),
                     tables.bytes_of(*right),
+                    from,
                 );
             }
         }
         crossing
     }
 
-    fn add(&mut self, product: u32, left: &[u8], right: &[u8]) {
-        if right.first().is_none_or(|byte| is_continuation(*byte))
-            || (left.is_ascii() && right.is_ascii())
-        {
+    fn add(&mut self, product: u32, left: &[u8], right: &[u8], from: u32) {
+        let starts_inside = right.first().is_none_or(|byte| is_continuation(*byte));
+        if starts_inside || (from > 0 && left.is_ascii() && right.is_ascii()) {
             return;
         }
         match (last_char(left), first_char(right)) {

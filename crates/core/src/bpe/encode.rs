@@ -117,7 +117,7 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) -> usize {
         let end = ends[ends.len() - 1] as usize;
-        if !text[start..end].is_ascii() {
+        if self.tables.cuts_ascii() || !text[start..end].is_ascii() {
             if let Some(cuts) = self.cuts() {
                 self.encode_cut(cuts, text, start, ends, state, out);
                 return end;
@@ -146,7 +146,7 @@ impl Bpe {
         let mut at = start;
         for end in ends {
             let end = *end as usize;
-            if end - at <= UNCUT || text[at..end].is_ascii() {
+            if end - at <= UNCUT || (cuts.from > 0 && text[at..end].is_ascii()) {
                 if segments.count == ROOM {
                     self.encode_segments(text, &mut segments, state, out);
                 }

@@ -74,7 +74,7 @@ impl<'a> Cutter<'a> {
             }
             let (code, len) = decode(self.text, self.at);
             let next = (code, self.cuts.edges_of(code));
-            if (self.last.0 | code) >= 0x80 && self.cuts.is_safe(self.last, next) {
+            if (self.last.0 | code) >= self.cuts.from && self.cuts.is_safe(self.last, next) {
                 segments.push(self.at, self.tag);
                 self.was_cut = true;
             }

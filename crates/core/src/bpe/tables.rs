@@ -115,6 +115,11 @@ impl Tables {
         self.splits[symbol as usize].0 != NONE || self.symbols.is_letter(symbol)
     }
 
+    /// Whether pieces of ASCII are cut too: only symbols that are whole characters make that cheap to prove.
+    pub(crate) fn cuts_ascii(&self) -> bool {
+        matches!(self.symbols, Symbols::Chars(_))
+    }
+
     /// The bytes of a symbol.
     pub(crate) fn bytes_of(&self, symbol: u32) -> &[u8] {
         self.vocabulary
@@ -146,7 +151,12 @@ impl Tables {
             {
                 return self.emit(&scratch.symbols, out);
             }
-            if piece.len() > windows::SHORT_PIECE
+            if piece.len()
+                > if letters.is_some() {
+                    windows::SHORT_PIECE
+                } else {
+                    CAPACITY
+                }
                 && backtrack::encode(self, self.trie(), piece, &mut scratch.symbols)
             {
                 return self.emit(&scratch.symbols, out);

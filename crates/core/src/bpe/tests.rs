@@ -258,3 +258,67 @@ fn cuts_and_guesses_change_nothing_on_tangled_characters() {
         "rising {rising}, cuttable {cuttable}"
     );
 }
+
+#[test]
+fn a_tiny_cache_that_forgets_changes_nothing() {
+    let letters = ["a", "b", "c", "가", "나"];
+    let mut random = Random(31);
+    let spec = byte_spec(&mut random, &letters, 60, true, false);
+    let bpe = Bpe::new(spec.clone()).unwrap();
+    let mut tiny = EncodeState::new(&bpe, 1);
+    let mut roomy = EncodeState::new(&bpe, 1 << 20);
+    for _ in 0..3000 {
+        let piece = random.piece(&letters, 70);
+        let expected = encode_one(&bpe, &mut roomy, &piece);
+        assert_eq!(
+            encode_one(&bpe, &mut tiny, &piece),
+            expected,
+            "piece {piece:?}"
+        );
+        assert_eq!(
+            encode_one(&bpe, &mut tiny, &piece),
+            expected,
+            "again, piece {piece:?}"
+        );
+    }
+}
+
+/// Pieces of fixed length, all in one text.
+struct Every(usize, usize, usize);
+
+impl Pieces for Every {
+    fn fill(&mut self, ends: &mut [u32]) -> Result<usize> {
+        let mut count = 0;
+        while count < ends.len() && self.0 < self.1 {
+            self.0 = (self.0 + self.2).min(self.1);
+            ends[count] = self.0 as u32;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+#[test]
+fn many_pieces_in_a_text_are_what_they_are_alone() {
+    let mut random = Random(32);
+    let spec = byte_spec(&mut random, &["a", "b", "c"], 60, true, false);
+    let bpe = Bpe::new(spec).unwrap();
+    let text: String = (0..5000)
+        .map(|_| ["a", "b", "c"][random.below(3)])
+        .collect();
+    for len in [1, 2, 7, 15, 16, 17, 31, 32, 33, 300] {
+        let (mut state, mut out) = (EncodeState::new(&bpe, 1 << 20), Vec::new());
+        bpe.encode_pieces(Every(0, text.len(), len), &text, &mut state, &mut out)
+            .unwrap();
+        let mut alone = Vec::new();
+        let mut fresh = EncodeState::small(&bpe);
+        for start in (0..text.len()).step_by(len) {
+            alone.extend(encode_one(
+                &bpe,
+                &mut fresh,
+                &text[start..text.len().min(start + len)],
+            ));
+        }
+        assert_eq!(out, alone, "pieces of {len}");
+    }
+}
