@@ -4,6 +4,8 @@
 //! characters that the patterns tell apart, so that short inputs reach the interesting cases.
 #![no_main]
 
+use std::sync::LazyLock;
+
 use libfuzzer_sys::fuzz_target;
 use tokenmill_core::scan::{Path, ScanSpec, Scanner};
 
@@ -38,16 +40,37 @@ fn pieces(scanner: &Scanner, text: &str) -> Vec<Vec<u8>> {
     pieces
 }
 
+/// A family's regex and its scanners, compiled once: compiling costs more than an input.
+struct Family {
+    name: &'static str,
+    oracle: Scanner,
+    paths: Vec<(Path, Scanner)>,
+}
+
+static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
+    let family = |name| {
+        let spec = ScanSpec::named(name).expect("a listed name");
+        let scanner = |path| Scanner::with_path(&spec, path).expect("a known family");
+        Family {
+            name,
+            oracle: Scanner::new(&ScanSpec::Chain(spec.steps())).expect("a known pattern"),
+            paths: [Path::Plain, Path::Portable, Path::detect()]
+                .map(|path| (path, scanner(path)))
+                .into(),
+        }
+    };
+    ScanSpec::names().map(family).collect()
+});
+
 fuzz_target!(|data: &[u8]| {
-    let Some((&choice, rest)) = data.split_first() else { return };
-    let names: Vec<&str> = ScanSpec::names().collect();
-    let name = names[choice as usize % names.len()];
-    let spec = ScanSpec::named(name).expect("a listed name");
+    let Some((&choice, rest)) = data.split_first() else {
+        return;
+    };
+    let family = &FAMILIES[choice as usize % FAMILIES.len()];
     let text = text_from(rest);
-    let oracle = Scanner::new(&ScanSpec::Chain(spec.steps())).expect("a known pattern");
-    let expected = pieces(&oracle, &text);
-    for path in [Path::Plain, Path::Portable, Path::detect()] {
-        let scanner = Scanner::with_path(&spec, path).expect("a known family");
-        assert_eq!(pieces(&scanner, &text), expected, "{name} on {path:?}: {text:?}");
+    let expected = pieces(&family.oracle, &text);
+    for (path, scanner) in &family.paths {
+        let found = pieces(scanner, &text);
+        assert_eq!(found, expected, "{} on {path:?}: {text:?}", family.name);
     }
 });
