@@ -1,0 +1,73 @@
+"""Corpora of hard shapes finish, exactly and within their memory: no breaks, one character, only rare words."""
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+
+import reference
+from tokenmill.training.direct import merges_of
+from tokenmill.training.options import TrainOptions
+
+
+def pairs(merged):
+    return [(merged.tokens[left], merged.tokens[right]) for left, right in merged.merges]
+
+
+def test_one_repeated_character_doubles():
+    merged = merges_of(iter(["a" * (1 << 20)]), TrainOptions(276))
+    assert [len(left + right) for left, right in pairs(merged)] == [1 << power for power in range(1, 21)]
+    assert merged.counts.tolist() == [(1 << (20 - power)) - 1 for power in range(20)]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 37, 100, 1023])
+def test_runs_equal_the_reference(length):
+    texts = ["=" * length, " " * (length + 2) + "x", "ab" * length]
+    merged = merges_of(iter(texts), TrainOptions(290))
+    assert pairs(merged) == reference.train(reference.pieces_of(texts), 290)
+
+
+def test_long_unbroken_chinese():
+    random.seed(1)
+    characters = [chr(0x4E00 + random.randrange(300)) for _ in range(1500)]
+    text = "".join(characters)
+    merged = merges_of(iter([text]), TrainOptions(400))
+    assert pairs(merged) == reference.train(reference.pieces_of([text]), 400)
+    long = "".join(chr(0x4E00 + min(int(random.expovariate(0.01)), 2999)) for _ in range(700_000))
+    merged = merges_of(iter([long]), TrainOptions(5000), threads=2)
+    assert len(merged.merges) == 5000 - 256
+
+
+def test_a_long_text_is_shared_by_threads_without_a_change():
+    random.seed(2)
+    words = ["one", "둘", "三", "four,", "5", "\n", "'s", "\u3000", "x\u00a0y"]
+    text = "".join(random.choice(words) + random.choice(["", " "]) for _ in range(900_000))
+    one = merges_of(iter([text]), TrainOptions(350), threads=1)
+    three = merges_of(iter([text]), TrainOptions(350), threads=3)
+    assert one.merges == three.merges
+    assert one.counts.tolist() == three.counts.tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ten_million_unique_words_stay_within_memory(tmp_path):
+    code = """
+import json, pathlib, sys, tempfile, tokenmill
+from tokenmill.jobs.train import TrainRequest, run
+from tokenmill.training.options import TrainOptions
+texts = (" ".join(f"{i * 2654435761 % 2**40:x}" for i in range(s, s + 20000)) for s in range(0, 10_000_000, 20000))
+request = TrainRequest(texts, TrainOptions(2000), memory_budget=512 << 20, progress=False, spill_dir=pathlib.Path(sys.argv[1]))
+summary = run(request).summary
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(json.dumps({**summary, "peak": int(peak.split()[1]) * 1024}))
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    assert told["unique"] >= 10_000_000
+    assert told["spilled_bytes"] > 0
+    assert told["vocab_size"] == 2000
+    # Counting keeps to its budget; merging needs ten bytes for each byte of the distinct pieces.
+    assert told["peak"] < 2.2e9
+    assert not list(tmp_path.iterdir())
