@@ -113,7 +113,9 @@ class Shards:
             begin = local * self.dtype.itemsize
             page = begin - begin % mmap.PAGESIZE
             end = min(begin + length * self.dtype.itemsize, self.entries[index].tokens * self.dtype.itemsize)
-            self._buffers[index].madvise(mmap.MADV_WILLNEED, page, end - page)
+            # A reader in another thread may have made room in between.
+            if (found := self._buffers.get(index)) is not None:
+                found.madvise(mmap.MADV_WILLNEED, page, end - page)
 
     def locate(self, token: int) -> tuple[int, int]:
         """The shard that holds this token of the dataset, and the token's place within it."""
