@@ -36,9 +36,9 @@ def unique_words(draw, size):
     return " ".join(words)
 
 
-def inputs(size):
-    """Ten texts of about `size` bytes, the same ones each time."""
-    draw = random.Random(size)
+def inputs(size, turn):
+    """Ten texts of about `size` bytes; other ones each turn, so that no cache has seen them."""
+    draw = random.Random(size * 8 + turn)
     han = [chr(code) for code in range(0x4E00, 0x9FA6)]
     emoji = [chr(code) for code in range(0x1F300, 0x1F600)]
     return {
@@ -55,19 +55,18 @@ def inputs(size):
     }
 
 
-def measure(tokenizer, sizes, turns=3):
+def measure(tokenizer, sizes, turns=4):
     """{name: [best CPU seconds by size]}."""
     best = {}
+    for text in inputs(SMALLEST * 8, turns).values():
+        tokenizer.encode_batch([text], special="text", threads=1)
     for turn in range(turns):
         for at, size in enumerate(sizes):
-            for name, text in inputs(size).items():
+            for name, text in inputs(size, turn).items():
                 times = best.setdefault(name, [float("inf")] * len(sizes))
-                # A small text is over before the clock ticks: encode it often enough.
-                repeats = max(1, (1 << 20) // size) if turn else 1
                 start = time.process_time()
-                for _ in range(repeats):
-                    tokenizer.encode_batch([text], special="text", threads=1)
-                times[at] = min(times[at], (time.process_time() - start) / repeats)
+                tokenizer.encode_batch([text], special="text", threads=1)
+                times[at] = min(times[at], time.process_time() - start)
     return best
 
 
