@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
@@ -26,6 +25,7 @@ import pyarrow as pa
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = Path(__file__).parent / "prepare_systems"
+ONE_PROCESS = {"tokenmill", "tokenmill-bare", "gigatoken"}
 SYSTEMS = ("tokenmill", "tokenmill-bare", "gigatoken", "tiktoken", "huggingface", "datatrove")
 NEEDS = {
     "gigatoken": "gigatoken",
@@ -69,7 +69,7 @@ def compare(corpus, tokenizer, place, options):
     for turn in range(options.repeat):
         for system in options.systems.split(","):
             # The slow ones run once: nothing that one run could hide matters at their distance.
-            slow = system not in {"tokenmill", "tokenmill-bare", "gigatoken"}
+            slow = system not in ONE_PROCESS
             if system in skipped or (slow and turn):
                 continue
             output = place / f"out-{system}"
@@ -114,22 +114,20 @@ def measure(system, corpus, tokenizer, output, threads):
         "HF_HUB_OFFLINE": "1",
         "RAYON_NUM_THREADS": str(threads),
     }
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, str(SCRIPTS / "peak.py"), *command],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    wall = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
-    peak = int(done.stderr.strip().splitlines()[-1].split()[-1])
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall": wall, "cpu": cpu, "peak": peak}
+    # Only systems of several processes need someone who adds up their memory, at some CPU of its own.
+    watched = [] if system in ONE_PROCESS else [sys.executable, str(SCRIPTS / "peak.py")]
+    with tempfile.TemporaryFile("w+") as said:
+        started = time.perf_counter()
+        process = subprocess.Popen([*watched, *command], env=environment, stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        said.seek(0)
+        last = (said.read().strip().splitlines() or [""])[-1]
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"exit {process.returncode}: {last}")
+    peak = int(last.split()[-1]) if watched else used.ru_maxrss * 1024
+    return {"wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak": peak}
 
 
 def disk(output):
