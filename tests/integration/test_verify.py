@@ -107,6 +107,10 @@ DAMAGE = {
         lambda root, shard: edit_manifest(root, lambda raw: raw["account"]["documents"].update(read=9)),
         "manifest",
     ),
+    "another content hash": (
+        lambda root, shard: edit_manifest(root, lambda raw: raw.update(content_hash="0")),
+        "manifest",
+    ),
     "a receipt of another shard": (
         lambda root, shard: (root / "receipts" / f"{shard.name}.json").write_bytes(
             (root / "receipts" / f"{load_manifest(root).shards[0].name}.json").read_bytes()

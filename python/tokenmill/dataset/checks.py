@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import numpy as np
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.index import map_segments
 from tokenmill.dataset.items import READABLE, read_items
+from tokenmill.dataset.manifest import MANIFEST
 from tokenmill.dataset.receipt import load_receipt, receipt_path
 from tokenmill.errors import DatasetError
 
@@ -34,7 +36,7 @@ class Check:
 
 def check_dataset(root: Path, manifest: Manifest) -> Iterator[Check]:
     """Every check that needs nothing but the dataset's own files, the cheap ones first."""
-    yield _run("manifest", partial(_check_sums, manifest))
+    yield _run("manifest", partial(_check_sums, root, manifest))
     yield _run("receipts", partial(_check_receipts, root, manifest))
     whole = True
     for shard in manifest.shards:
@@ -59,7 +61,12 @@ def _run(name: str, work: Callable[[], str]) -> Check:
         return Check(name, "problem", f"cannot be read: {error}")
 
 
-def _check_sums(manifest: Manifest) -> str:
+def _check_sums(root: Path, manifest: Manifest) -> str:
+    stored = json.loads((root / MANIFEST).read_bytes()).get("content_hash")
+    if stored != manifest.content_hash:
+        raise DatasetError(
+            f"the manifest's content_hash is {stored}, its shards give {manifest.content_hash}"
+        )
     account = manifest.account
     account.check()
     if account.tokens_stored != manifest.tokens:

@@ -111,7 +111,7 @@ class Preparation:
         receipts = self.done(plan)
         todo = pending(plan, receipts)
         with Recorder(
-            root, bytes_total=plan.bytes, units_total=len(plan.units), units_done=len(receipts)
+            root, bytes_total=plan.foreseen_bytes, units_total=len(plan.units), units_done=len(receipts)
         ) as recorder:
             recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
             receipts |= _Run(self, plan, recorder, receipts).units(todo)
@@ -135,7 +135,7 @@ class Preparation:
         receipts = self.done(plan)
         todo = [unit for unit in pending(plan, receipts) if share.has(unit.ordinal)]
         with Recorder(
-            root, bytes_total=plan.bytes, units_total=len(plan.units), units_done=len(receipts)
+            root, bytes_total=plan.foreseen_bytes, units_total=len(plan.units), units_done=len(receipts)
         ) as recorder:
             recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
             _Run(self, plan, recorder, receipts).units(todo)
@@ -170,11 +170,9 @@ class _Run:
         self._recorder = recorder
         self._stop = threading.Event()
         resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in done)
-        # A compressed input gives more bytes than it has; then the end cannot be foretold from bytes.
-        plain = all(file.compression is None for file in plan.inputs)
         show = self._job.config.execution.show_progress
-        total = plan.bytes if plain else None
-        self._progress = Progress("Tokenizing", total, show=show, resumed=resumed if plain else 0)
+        total = plan.foreseen_bytes
+        self._progress = Progress("Tokenizing", total, show=show, resumed=resumed if total else 0)
 
     def units(self, todo: list[Unit]) -> dict[int, Receipt]:
         """The receipts of the units done now."""

@@ -88,6 +88,12 @@ class Plan:
         return sum(unit.bytes for unit in self.units)
 
     @property
+    def foreseen_bytes(self) -> int | None:
+        """How many bytes will be read, where that is known: a compressed input gives more than it has."""
+        plain = all(file.compression is None for file in self.inputs)
+        return self.bytes if plain else None
+
+    @property
     def entries(self) -> tuple[InputEntry, ...]:
         """The inputs as a manifest lists them."""
         return tuple(InputEntry(file.url, file.size, file.identity) for file in self.inputs)
