@@ -200,9 +200,11 @@ NATIVE = {
     "metaspace-always": lambda: spm_style(None, pre_tokenizers.Metaspace(prepend_scheme="always", split=False)),
     "metaspace-split": lambda: spm_style(None, pre_tokenizers.Metaspace(prepend_scheme="first", split=True)),
     "metaspace-added": lambda: with_added_tokens(spm_style(None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False))),
+    "falcon": falcon,
+    "clip": clip,
     "no-fallback": lambda: spm_style(marked(prepend=True), None, fallback=False),
 }  # fmt: skip
-FAST = {"falcon": falcon, "clip": clip}
+FAST = {"posix": lambda: trained(chain(split("[[:alpha:]]+"), level(regex=False)))}
 
 
 @cache

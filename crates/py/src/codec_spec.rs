@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use tokenmill_core::bpe::{Alphabet, Merges, VocabSpec};
-use tokenmill_core::codec::{Added, CodecSpec, Prefix, Splitter, Step};
+use tokenmill_core::codec::{Added, CodecSpec, Prefix, Spelled, Splitter, Step};
 use tokenmill_core::scan::{Behavior, Dialect, ScanSpec, Scanner, Step as ScanStep};
 use tokenmill_core::{Error, Result};
 
@@ -14,6 +14,7 @@ type AddedParts = (String, u32, bool, bool, bool, bool, bool);
 /// Keyword arguments of `_core.Codec`; `tokenmill.tokenizer.native` writes them.
 #[derive(FromPyObject, Default)]
 #[pyo3(from_item_all)]
+#[allow(clippy::struct_excessive_bools)] // independent flags of one call
 pub struct Parts {
     tokens: Vec<Token>,
     extra: Vec<Token>,
@@ -30,6 +31,11 @@ pub struct Parts {
     prefix: String,
     /// `(kind, pattern, behavior, flag)`
     steps: Vec<StepParts>,
+    /// Steps that act on the printable spelling of bytes; such a model is always spelled.
+    after: Vec<StepParts>,
+    spelled: bool,
+    /// Whether the last character of a word has a suffix.
+    suffix: bool,
     template: (Vec<u32>, Vec<u32>),
 }
 
@@ -124,7 +130,18 @@ fn splitter(parts: &Parts) -> Result<(Splitter, &'static str)> {
         [(kind, pattern, ..)] if kind == "pattern" => ScanSpec::from_pattern(pattern),
         steps => ScanSpec::from_steps(steps_from(steps)?),
     };
-    Ok((Splitter::Scan(Box::new(Scanner::new(&spec)?)), spec.name()))
+    let scanner = Scanner::new(&spec)?;
+    if !parts.spelled {
+        return Ok((Splitter::Scan(Box::new(scanner)), spec.name()));
+    }
+    let steps = steps_from(&parts.after)?;
+    let after = (!steps.is_empty()).then(|| Scanner::new(&ScanSpec::Chain(steps)));
+    let spelled = Spelled {
+        before: scanner,
+        after: after.transpose()?,
+        suffix: parts.suffix,
+    };
+    Ok((Splitter::Spelled(Box::new(spelled)), "chain"))
 }
 
 /// The core's steps for a pre-tokenizer.

@@ -34,7 +34,7 @@ def recipe_of(
         return _from_file(path, pattern, special_tokens)
     name = str(source)
     if name in patterns.ENCODINGS and not path.suffix:
-        return with_specials(tiktoken.load_name(name), special_tokens)
+        return with_specials(_by_name(name), special_tokens)
     if hub.looks_like_id(name):
         return _from_file(_in_directory(hub.fetch(name)), pattern, special_tokens)
     raise TokenizerNotFoundError(
@@ -49,6 +49,18 @@ def _only_python(path: Path) -> bool:
     return (path / "tokenizer_config.json").is_file() and not any(
         (path / name).is_file() for name in _IN_DIRECTORY
     )
+
+
+def _by_name(name: str) -> Recipe:
+    """A published encoding; `gpt2` is also a hub id, and either will do."""
+    try:
+        return tiktoken.load_name(name)
+    except TokenizerError:
+        try:
+            return _from_file(_in_directory(hub.fetch(name)), None, None)
+        except (TokenizerError, ImportError):
+            pass
+        raise
 
 
 def _in_directory(path: Path) -> Path:

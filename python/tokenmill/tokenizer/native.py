@@ -12,6 +12,7 @@ import numpy as np
 
 from tokenmill._core import Codec
 from tokenmill.tokenizer import arrow
+from tokenmill.tokenizer.alphabet import chars_of
 from tokenmill.tokenizer.hf_json import walk
 from tokenmill.tokenizer.native_steps import UnsupportedError, normalizer_steps, scan_steps, template_of
 
@@ -34,6 +35,7 @@ class NativeBackend:
         self.id_limit: int = self.codec.id_limit
         self.family: str = self.codec.family
         self._specials = frozenset(token.id for token in recipe.added if token.special)
+        self._words = words_of(recipe)
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text."""
@@ -75,22 +77,51 @@ class NativeBackend:
         """The bytes of the ids."""
         if skip_special:
             ids = [token_id for token_id in ids if token_id not in self._specials]
-        return self.codec.decode(ids)
+        if self._words is None:
+            return self.codec.decode(ids)
+        self.codec.decode(ids)  # refuses ids that nothing has
+        return b"".join(self._words.get(int(token_id), b"") for token_id in ids)
 
     def token_bytes(self, token_id: int) -> bytes | None:
         """What one id spells."""
-        return self.codec.token_bytes(token_id)
+        return self.codec.token_bytes(token_id) if self._words is None else self._words.get(token_id)
 
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes."""
-        return self.codec.id_of(token)
+        if self._words is None:
+            return self.codec.id_of(token)
+        return next((token_id for token_id, word in self._words.items() if word == token), None)
+
+
+def words_of(recipe: Recipe) -> dict[int, bytes] | None:
+    """What each id spells, where the core holds the model in the printable spelling of bytes."""
+    model = recipe.model
+    if model is None or model.kind != "bytes":
+        return None
+    suffix = model.end_of_word_suffix.encode()
+    if not suffix and not scan_steps(recipe.pre_tokenizer)[1]:
+        return None
+    words = {i: token for i, token in enumerate(model.tokens) if token is not None}
+    if suffix:
+        ended = {i: word.removesuffix(suffix) + b" " for i, word in words.items() if word.endswith(suffix)}
+        words |= ended
+    return words | dict(model.unreachable) | {token.id: token.content.encode() for token in recipe.added}
 
 
 def family_of(pattern: str) -> str:
     """The scanner that the core has for a tiktoken pattern: `cl100k`, …, or `chain`."""
     tokens = [(bytes([byte]), byte) for byte in range(256)]
     parts = {"tokens": tokens, "extra": [], "merges": [], "ranked": [], "chars": False, "byte_tokens": None}
-    parts |= {"unk": None, "fuse_unk": False, "ignore_merges": False, "added": [], "normalizer": []}
+    parts |= {
+        "after": [],
+        "spelled": False,
+        "suffix": False,
+        "unk": None,
+        "fuse_unk": False,
+        "ignore_merges": False,
+        "added": [],
+        "normalizer": [],
+    }
     steps = [("pattern", pattern, "", False)]
     return Codec(**parts, prefix="never", steps=steps, template=([], [])).family.removesuffix("-tiktoken")
 
@@ -109,7 +140,7 @@ def _parts(recipe: Recipe) -> dict[str, Any]:
     if model is None:
         kind = ((recipe.hf or {}).get("model") or {}).get("type", "unknown")
         raise UnsupportedError(f"the model is {kind}, not BPE")
-    _refuse_model_options(recipe, model)
+    _refuse_model_options(recipe)
     template = template_of(recipe.post_processor)
     added = sorted(recipe.added, key=lambda token: (not token.special, token.id))
     parts: dict[str, Any] = {
@@ -132,27 +163,40 @@ def _parts(recipe: Recipe) -> dict[str, Any]:
     return parts
 
 
-def _refuse_model_options(recipe: Recipe, model: Model) -> None:
+def _refuse_model_options(recipe: Recipe) -> None:
     body = (recipe.hf or {}).get("model") or {}
     if body.get("dropout"):
         raise UnsupportedError(f"BPE dropout is {body['dropout']}: ids are random")
     if body.get("continuing_subword_prefix"):
         raise UnsupportedError("the model has a continuing_subword_prefix")
-    if model.end_of_word_suffix:
-        raise UnsupportedError("the model has an end_of_word_suffix")
 
 
 def _bytes_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
-    steps, prefix = scan_steps(recipe.pre_tokenizer)
+    steps, after, prefix = scan_steps(recipe.pre_tokenizer)
     tokens = [(token, i) for i, token in enumerate(model.tokens) if token is not None]
+    spelled = bool(after or model.end_of_word_suffix)
+    if spelled:
+        tokens = [(_spelling(token, model.end_of_word_suffix), i) for token, i in tokens]
     return {
-        "chars": False,
+        "chars": spelled,
+        "spelled": spelled,
+        "suffix": bool(model.end_of_word_suffix),
+        "after": after,
         "byte_tokens": None,
         "tokens": tokens,
         "normalizer": normalizer_steps(list(walk(recipe.normalizer))),
         "prefix": prefix,
         "steps": steps,
     }
+
+
+def _spelling(token: bytes, suffix: str) -> bytes:
+    """A token in printable characters; the last one of a word with a suffix is kept in a private plane."""
+    spelled = chars_of(token)
+    if suffix and spelled.endswith(suffix) and len(spelled) > len(suffix):
+        word = spelled.removesuffix(suffix)
+        spelled = word[:-1] + chr(0xF0000 + ord(word[-1]))
+    return spelled.encode()
 
 
 def _chars_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
@@ -172,6 +216,9 @@ def _chars_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
         "chars": True,
         "byte_tokens": byte_ids,
         "tokens": tokens,
+        "after": [],
+        "spelled": False,
+        "suffix": False,
         "byte_extra": [*spaced, *bytes_back],
         "normalizer": normalizer_steps(normalizers),
         "prefix": prefix,

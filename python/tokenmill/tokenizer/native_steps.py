@@ -60,21 +60,23 @@ def _normalizer(step: Json) -> NormalStep:
     raise UnsupportedError(f"the normalizer {kind}")
 
 
-def scan_steps(pre_tokenizer: Json | None) -> tuple[list[ScanStep], str]:
-    """The steps of a byte-level pre-tokenizer and its prefix rule (`never` or `missing`)."""
+def scan_steps(pre_tokenizer: Json | None) -> tuple[list[ScanStep], list[ScanStep], str]:
+    """The steps before and after the one `ByteLevel`, and the prefix rule (`never` or `missing`)."""
     leaves = list(walk(pre_tokenizer))
-    if not leaves or leaves[-1].get("type") != "ByteLevel":
-        raise UnsupportedError("a byte-level model whose pre-tokenizer does not end with ByteLevel")
-    *splits, last = leaves
+    at = [place for place, leaf in enumerate(leaves) if leaf.get("type") == "ByteLevel"]
+    if len(at) != 1:
+        raise UnsupportedError(f"a pre-tokenizer with {len(at)} ByteLevel steps")
+    splits, last = leaves[: at[0]], leaves[at[0]]
+    after = [_scan_step(step) for step in leaves[at[0] + 1 :]]
     if len(splits) == 1 and splits[0].get("dialect") == "rust":
-        return [("pattern", splits[0]["pattern"]["Regex"], "", False)], "never"
+        return [("pattern", splits[0]["pattern"]["Regex"], "", False)], after, "never"
     steps = [_scan_step(step) for step in splits]
     if last.get("use_regex", True):
         steps.append(("byte_level", "", "", False))
     prefix = last.get("add_prefix_space", True)
     if prefix and splits:
         raise UnsupportedError("add_prefix_space after another split")
-    return steps, "missing" if prefix else "never"
+    return steps, after, "missing" if prefix else "never"
 
 
 def _scan_step(step: Json) -> ScanStep:

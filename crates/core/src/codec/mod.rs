@@ -9,6 +9,7 @@ mod normalize;
 mod offsets;
 mod pieces;
 mod pool;
+mod spelled;
 
 use std::borrow::Cow;
 
@@ -20,6 +21,7 @@ pub use added::{Added, Part, Special};
 pub use batch::{Batch, Ids, Options};
 pub use normalize::Step;
 pub use offsets::Placed;
+pub use spelled::Spelled;
 
 use added::Matcher;
 use cuts::Cuts;
@@ -30,6 +32,8 @@ use pool::{Pool, Scratch};
 pub enum Splitter {
     /// By a scanner, into pieces of bytes.
     Scan(Box<Scanner>),
+    /// In the printable spelling of bytes.
+    Spelled(Box<Spelled>),
     /// The whole text is one word (`SentencePiece` style).
     Whole,
     /// Each space starts a word (Metaspace that splits).
@@ -88,7 +92,7 @@ pub struct Codec {
 impl Codec {
     /// Builds the tables; fails where the specification contradicts itself.
     pub fn new(spec: CodecSpec) -> Result<Self> {
-        let spaced = !matches!(spec.splitter, Splitter::Scan(_));
+        let spaced = matches!(spec.splitter, Splitter::Whole | Splitter::Words);
         let cuts = proven_cuts(&spec);
         let (late, early): (Vec<_>, Vec<_>) =
             spec.added.into_iter().partition(|token| token.normalized);
@@ -223,6 +227,7 @@ impl Codec {
         let state = &mut scratch.state;
         match &self.splitter {
             Splitter::Scan(scanner) => self.bpe.encode(scanner, &text, state, out),
+            Splitter::Spelled(spelled) => spelled.encode(&self.bpe, &text, state, out),
             Splitter::Whole => self.bpe.encode_words(&text, WordCut::Runs, state, out),
             Splitter::Words => self.bpe.encode_words(&text, WordCut::Each, state, out),
         }
@@ -280,6 +285,7 @@ fn proven_cuts(spec: &CodecSpec) -> Cuts {
     }
     let (before_space, after_newline) = match spec.splitter {
         Splitter::Scan(_) => (spec.known_family, spec.known_family),
+        Splitter::Spelled(_) => (false, false),
         Splitter::Whole | Splitter::Words => (spaces_start_words(&spec.vocabulary), false),
     };
     Cuts {

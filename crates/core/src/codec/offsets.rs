@@ -3,10 +3,12 @@
 //! The ids come from the ordinary path, segment by segment; since tokens spell the normalized text, their
 //! lengths place them in it, and the alignment of the normalizer places that in the original.
 
+use std::borrow::Cow;
+
 use super::added::{Part, Special};
 use super::normalize::{normalize_aligned, Aligned, Step};
 use super::pool::Scratch;
-use super::{Codec, Place};
+use super::{spelled, Codec, Place, Splitter};
 use crate::Result;
 
 /// A token and the bytes `start..end` of the text that it stands for; both ends are at characters.
@@ -87,8 +89,12 @@ impl Codec {
         let mut at = 0;
         for id in ids {
             let token = self.bpe.vocabulary().bytes_of(id).unwrap_or_default();
+            let token = match self.splitter {
+                Splitter::Spelled(_) => Cow::Owned(spelled::bytes_of(token)),
+                _ => Cow::Borrowed(token),
+            };
             // A pattern may drop text between pieces: the token is where it is next spelled.
-            let start = memchr::memmem::find(&bytes[at..], token).map_or(at, |skip| at + skip);
+            let start = memchr::memmem::find(&bytes[at..], &token).map_or(at, |skip| at + skip);
             let end = (start + token.len()).min(bytes.len());
             let (from, to) = text.original(start, end.max(start));
             out.push(Placed {

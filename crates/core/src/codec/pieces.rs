@@ -1,6 +1,7 @@
 //! The pieces that a text is cut into, for people who look at a tokenizer's layers.
 
 use super::{normalize, Codec, Place, Special, Splitter};
+use crate::scan::Scanner;
 use crate::Result;
 
 impl Codec {
@@ -32,17 +33,9 @@ impl Codec {
         let normal = self.prefixed(self.in_spaces(&normal), place);
         let mut ends = Vec::new();
         match &self.splitter {
-            Splitter::Scan(scanner) => {
-                let mut batch = [0; 256];
-                let mut spans = scanner.spans(&normal);
-                loop {
-                    let count = spans.fill(&mut batch)?;
-                    if count == 0 {
-                        break;
-                    }
-                    ends.extend(batch[..count].iter().map(|&end| shift + end as usize));
-                }
-            }
+            Splitter::Scan(scanner) => scanned(scanner, &normal, shift, &mut ends)?,
+            // What a spelled model cuts later may be no whole character, so it is not shown.
+            Splitter::Spelled(spelled) => scanned(&spelled.before, &normal, shift, &mut ends)?,
             Splitter::Words => {
                 let starts = memchr::memchr_iter(b' ', normal.as_bytes()).filter(|&at| at > 0);
                 ends.extend(starts.map(|at| shift + at));
@@ -51,5 +44,17 @@ impl Codec {
             Splitter::Whole => ends.push(shift + normal.len()),
         }
         Ok(ends)
+    }
+}
+
+fn scanned(scanner: &Scanner, text: &str, shift: usize, ends: &mut Vec<usize>) -> Result<()> {
+    let mut batch = [0; 256];
+    let mut spans = scanner.spans(text);
+    loop {
+        let count = spans.fill(&mut batch)?;
+        if count == 0 {
+            return Ok(());
+        }
+        ends.extend(batch[..count].iter().map(|&end| shift + end as usize));
     }
 }

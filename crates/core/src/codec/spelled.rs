@@ -1,0 +1,127 @@
+//! Models that look at the printable spelling of bytes instead of the bytes themselves.
+//!
+//! HF's `ByteLevel` step rewrites each byte as a character (`Ġ` for a space). Two things can only be had in that
+//! spelling: splits that come after the step (Falcon cuts at digits there, and `²` is one though it is half of
+//! another character), and a suffix on the last character of a word (CLIP's `</w>`).
+
+use crate::bpe::{Bpe, EncodeState, WordCut};
+use crate::scan::Scanner;
+use crate::Result;
+
+/// Where the characters that end a word with a suffix are kept: a private plane, far from the spelling.
+const SUFFIXED: u32 = 0xF0000;
+
+/// Splits before and after the rewriting, and whether words have a suffix.
+#[derive(Debug)]
+pub struct Spelled {
+    /// Cuts the text.
+    pub before: Scanner,
+    /// Cuts the spelling of each piece, where there is such a step.
+    pub after: Option<Scanner>,
+    /// Whether the last character of a word is the one with the suffix.
+    pub suffix: bool,
+}
+
+impl Spelled {
+    /// Appends the ids of `text`.
+    pub(super) fn encode(
+        &self,
+        bpe: &Bpe,
+        text: &str,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        let mut word = String::new();
+        self.before.for_each_piece(text, |piece| {
+            if outcome.is_ok() {
+                word.clear();
+                word.extend(piece.iter().map(|&byte| char_of(byte)));
+                outcome = self.encode_word(bpe, &word, state, out);
+            }
+        })?;
+        outcome
+    }
+
+    fn encode_word(
+        &self,
+        bpe: &Bpe,
+        word: &str,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let Some(after) = &self.after else {
+            return self.encode_piece(bpe, word, state, out);
+        };
+        let mut outcome = Ok(());
+        let start = word.as_ptr() as usize;
+        after.for_each_piece(word, |piece| {
+            if outcome.is_ok() {
+                let at = piece.as_ptr() as usize - start;
+                outcome = self.encode_piece(bpe, &word[at..at + piece.len()], state, out);
+            }
+        })?;
+        outcome
+    }
+
+    fn encode_piece(
+        &self,
+        bpe: &Bpe,
+        piece: &str,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let last = piece.chars().next_back().filter(|_| self.suffix);
+        let Some(last) = last else {
+            return bpe.encode_words(piece, WordCut::Runs, state, out);
+        };
+        let mut ended = piece[..piece.len() - last.len_utf8()].to_owned();
+        ended.extend(char::from_u32(SUFFIXED + last as u32));
+        bpe.encode_words(&ended, WordCut::Runs, state, out)
+    }
+}
+
+/// The bytes that a spelled token stands for, without its suffix.
+pub(super) fn bytes_of(token: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(token);
+    let plain = |c: char| {
+        let code = c as u32;
+        if code >= SUFFIXED {
+            char::from_u32(code - SUFFIXED).unwrap_or(c)
+        } else {
+            c
+        }
+    };
+    text.chars().filter_map(|c| byte_of(plain(c))).collect()
+}
+
+/// Printable Latin-1 stands for itself, the other bytes for U+0100 and on.
+fn char_of(byte: u8) -> char {
+    let offset = match byte {
+        0..=0x20 => 0x100,
+        0x7F..=0xA0 => 0x100 + 0x21 - 0x7F,
+        0xAD => 0x143 - 0xAD,
+        _ => 0,
+    };
+    char::from_u32(u32::from(byte) + offset).unwrap_or('?')
+}
+
+fn byte_of(c: char) -> Option<u8> {
+    (0..=u8::MAX).find(|&byte| char_of(byte) == c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spelling_is_one_to_one() {
+        let chars: std::collections::HashSet<char> = (0..=u8::MAX).map(char_of).collect();
+        assert_eq!(chars.len(), 256);
+        assert_eq!(char_of(b' '), 'Ġ');
+        assert_eq!(char_of(b'\n'), 'Ċ');
+        assert_eq!(char_of(0xAD), '\u{143}');
+        assert_eq!(char_of(0xA0), '\u{142}');
+        assert_eq!(bytes_of("Ġa".as_bytes()), b" a");
+    }
+}
