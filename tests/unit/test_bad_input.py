@@ -179,6 +179,23 @@ def test_a_place_has_the_line_of_the_whole_file(tmp_path):
         read_all(path, unit_bytes=33)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_place_has_the_row_of_the_whole_file(tmp_path, kind):
+    table = pa.table({"text": ["ok"] * 70 + [None] + ["ok"] * 29})
+    path = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=10)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=10)
+    found = read_all(path, on_error="skip", unit_bytes=1)
+    assert found.parts == 10
+    assert [reject.place for reject in found.rejects] == [f"{path}:71:0"]
+    with attached(table) as files:
+        found = read_all(files=files, on_error="skip", unit_bytes=20)
+    assert found.rejects[0].place.endswith(":71:0")
+
+
 def test_strings_of_columnar_files_are_checked(tmp_path):
     bad = pa.array([b"ok", b"b\xffd", None, b"x" * 50], pa.binary())
     pq.write_table(pa.table({"text": bad}), tmp_path / "a.parquet")

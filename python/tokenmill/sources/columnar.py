@@ -56,14 +56,19 @@ def parquet_blocks(request: Request) -> Iterator[Block]:
         names = parquet.schema_arrow.names
         columns = [name for name in roots if name in names]
         row = 0
-        stop = part.stop if part.kind == "groups" else parquet.metadata.num_row_groups
+        groups = parquet.metadata
+        stop = part.stop if part.kind == "groups" else groups.num_row_groups
+
+        def before() -> int:
+            return sum(groups.row_group(at).num_rows for at in range(part.start))
+
         for group in range(part.start, stop):
-            step = _rows_per_batch(parquet.metadata.row_group(group), roots, request.block_bytes)
+            step = _rows_per_batch(groups.row_group(group), roots, request.block_bytes)
             batches = parquet.iter_batches(
                 step, row_groups=[group], columns=columns or None, use_threads=False
             )
             for batch in batches:
-                yield block_of(batch, request, row)
+                yield block_of(batch, request, row, before)
                 row += batch.num_rows
 
 
@@ -106,8 +111,12 @@ def arrow_blocks(request: Request) -> Iterator[Block]:
         if seekable:
             stop = part.stop if part.kind == "batches" else reader.num_record_batches
             batches = (reader.get_batch(at) for at in range(part.start, stop))
+
+        def before() -> int:
+            return sum(reader.get_batch(at).num_rows for at in range(part.start)) if part.start else 0
+
         row = 0
         for batch in batches:
             for piece in slices(batch, request.block_bytes):
-                yield block_of(piece, request, row)
+                yield block_of(piece, request, row, before)
                 row += piece.num_rows

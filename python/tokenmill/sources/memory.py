@@ -164,7 +164,7 @@ class _Table:
             self.table.slice(start, (self.rows if stop is None else stop) - start).select(roots).to_batches()
         ):
             for piece in slices(batch, request.block_bytes):
-                yield block_of(piece, request, row)
+                yield block_of(piece, request, row, lambda: start)
                 row += piece.num_rows
 
 
@@ -191,7 +191,7 @@ class _HfDataset:
         step = max(int(request.block_bytes * self.rows / max(self.size, 1)), 1)
         for first in range(start, stop, step):
             for batch in arrow[first : min(first + step, stop)].combine_chunks().to_batches():
-                yield block_of(batch, request, first - start)
+                yield block_of(batch, request, first - start, lambda: start)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from tokenmill.sources.columns import ArrowColumn, is_text
 from tokenmill.sources.model import Block, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -26,8 +26,13 @@ _MAX_LISTED = 100
 _ID = ""
 
 
-def block_of(batch: pa.RecordBatch, request: Request, first_row: int) -> Block:
-    """One batch to one block; `first_row` is its first record's number within the range."""
+def block_of(
+    batch: pa.RecordBatch, request: Request, first_row: int, before: Callable[[], int] | None = None
+) -> Block:
+    """One batch to one block; `first_row` is its first record's number within the range.
+
+    `before` counts the records before the range; it is asked only when a record must be named.
+    """
     fields, config, where = request.fields, request.config, request.file.url
     texts = _texts(batch, fields, where)
     size = int(texts.nbytes)
@@ -35,8 +40,9 @@ def block_of(batch: pa.RecordBatch, request: Request, first_row: int) -> Block:
     if config.on_error == "replace" and (invalid := _invalid(texts)):
         texts, replaced["invalid_utf8"] = _repair(texts, [row for row, _ in invalid])
     faults = _faults(texts, config.max_record_bytes)
+    number = 1 + first_row + (before() if faults and before is not None else 0)
     rejects = tuple(
-        Reject(reason, f"{where}:{first_row + row + 1}:{at}", _sample(texts, row))
+        Reject(reason, f"{where}:{number + row}:{at}", _sample(texts, row))
         for row, at, reason in faults[:_MAX_LISTED]
     )
     keep = np.ones(len(texts), bool)

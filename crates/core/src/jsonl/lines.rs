@@ -182,6 +182,23 @@ mod tests {
     }
 
     #[test]
+    fn deep_nesting_is_refused_and_does_not_overflow() {
+        for depth in [980, 1_000, 1_000_000] {
+            let opening = "[".repeat(depth) + &"]".repeat(depth);
+            let line = format!(r#"{{"text":"a","x":{opening}}}"#);
+            let batch = read(line.as_bytes(), &deep());
+            assert_eq!(batch.texts.len(), usize::from(depth == 980), "{depth}");
+            let broken = "{\"a\":".repeat(depth);
+            assert_eq!(read(broken.as_bytes(), &deep()).rejects.len(), 1);
+        }
+    }
+
+    fn deep() -> Fields {
+        let text = vec![Err(vec!["text".into()])];
+        Fields::new(text, vec![], Policy::Refuse, usize::MAX)
+    }
+
+    #[test]
     fn nested_fields_are_found() {
         let block = br#"{"meta":{"a":[1,{"lang":0}],"lang":"ko"},"text":"b"}"#;
         let batch = read(block, &fields(Policy::Refuse));
