@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -97,7 +97,3 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def moved(self, rows: int) -> Block:
-        """The same block, `rows` records further on."""
-        return replace(self, rows=self.rows + rows) if rows else self
