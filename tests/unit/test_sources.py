@@ -58,7 +58,16 @@ def test_compressed_files_of_any_number_of_members(tmp_path, suffix, members):
 
 
 def test_discovery_is_sorted_and_once(tmp_path):
-    for name in ("b.jsonl", "sub/a.jsonl", "c.txt", ".hidden.jsonl", "notes.pdf", "sub/.git/x.jsonl"):
+    for name in (
+        "b.jsonl",
+        "sub/a.jsonl",
+        "c.txt",
+        ".hidden.jsonl",
+        "notes.pdf",
+        "sub/.git/x.jsonl",
+        ".cache/y.jsonl",
+        "deep/.cache/z.jsonl",
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('{"text": "a"}\n')

@@ -90,25 +90,23 @@ def _directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
             stat = os.stat(member)  # noqa: PTH116
             yield identify(member, stat.st_size, local_identity(stat), config, split=split, saved=True)
         return
-    names = [
-        os.path.join(folder, name)  # noqa: PTH118
-        for folder, folders, files in os.walk(path)
-        for name in files
-        if not _prune(folders) and not name.startswith((".", "_")) and _wanted(name, config)
-    ]
+    names = sorted(_walk(path, config))
     if not names:
         known = ", ".join(sorted(FORMAT_OF_SUFFIX))
         raise InputNotFoundError(
             f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
         )
-    for name in sorted(names):
+    for name in names:
         yield _file(name, config)
 
 
-def _prune(folders: list[str]) -> bool:
-    """Keep `os.walk` out of hidden folders (it looks at the list that it gave)."""
-    folders[:] = [folder for folder in folders if not folder.startswith(".")]
-    return False
+def _walk(path: str, config: SourceConfig) -> Iterator[str]:
+    for folder, folders, files in os.walk(path):
+        # In place, which keeps `os.walk` out of hidden folders.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            if not name.startswith((".", "_")) and _wanted(name, config):
+                yield os.path.join(folder, name)  # noqa: PTH118
 
 
 def _wanted(name: str, config: SourceConfig) -> bool:
