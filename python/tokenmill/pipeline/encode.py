@@ -12,7 +12,6 @@ from tokenmill.dataset.arrays import mask_of
 from tokenmill.dataset.provenance import Origins
 from tokenmill.packing.packer import frame_documents, select_documents
 from tokenmill.pipeline.filters import text_buffers, token_filters
-from tokenmill.pipeline.short_memory import encode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,27 +46,34 @@ class Encoded:
 
 
 def encode_block(
-    job: Job, control: Control, part: int, block: Block, duplicates: NDArray[np.bool_] | None, *, passed: int
+    job: Job, control: Control, held: list[Any], duplicates: NDArray[np.bool_] | None, *, passed: int
 ) -> Iterator[tuple[Encoded, int]]:
     """The batches of a block, each with how many candidates for duplicates it consumed.
 
+    `held` is `[part, block]` and is emptied, so that nobody keeps a huge text longer than it is needed.
     `passed` counts the documents of this unit that went through the text filters before this block.
     """
+    part, block = held
+    held.clear()
     account = Account()
     texts, origins, candidates = _kept(job, block, part, duplicates, passed=passed, account=account)
     offsets, _ = text_buffers(block.texts)
     account.text_bytes += int(offsets[-1] - offsets[0])
     account.special_strings += job.special_strings.count(*text_buffers(texts))
-    size = control.batch_size or max(1, len(texts))
     carried: Block | None = _without_texts(block)
-    for start in range(0, max(1, len(texts)), size):
+    del block, offsets, _
+    count = len(texts)
+    size = control.batch_size or max(1, count)
+    for start in range(0, max(1, count), size):
         control.check()
-        batch = texts.slice(start, size)
-        ids, ends, kept = _encode(job, control, batch, account)
-        yield (
-            Encoded(ids, ends, origins.slice(start, len(batch)).take(kept), part, account, carried),
-            candidates if start == 0 else 0,
+        batch = job.encoder.encode_batch(
+            texts.slice(start, size), special=job.config.tokenizer.special, threads=control.threads
         )
+        if start + size >= count:
+            del texts
+        ids, ends, kept = _framed(job, batch, account)
+        chosen = origins.slice(start, len(kept)).take(kept)
+        yield Encoded(ids, ends, chosen, part, account, carried), candidates if start == 0 else 0
         account, carried = Account(), None
 
 
@@ -104,15 +110,14 @@ def _kept(
     return texts, origins, candidates
 
 
-def _encode(
-    job: Job, control: Control, texts: Any, account: Account
+def _framed(
+    job: Job, batch: Any, account: Account
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
     """Framed ids of the documents that pass the token filters, their offsets, and which they are."""
-    special = job.config.tokenizer.special
-    ids, offsets = encode_batch(job.encoder, texts, special=special, threads=control.threads)
+    ids, offsets = batch.ids, batch.offsets
     account.tokens_encoded += len(ids)
     limits = job.config.filter
-    kept = np.ones(len(texts), dtype=bool)
+    kept = np.ones(len(offsets) - 1, dtype=bool)
     if limits.min_tokens is not None or limits.max_tokens is not None:
         kept, documents, tokens = token_filters(limits, np.diff(offsets))
         account.documents_dropped.update(documents)

@@ -112,23 +112,21 @@ def _finish(job: Job, unit: Unit, builder: ShardBuilder, tally: _Tally) -> Recei
     return receipt
 
 
-def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[int, Block]]:
-    """The blocks of a unit, each with the number of its part."""
+def read_task(job: Job, task: Task, control: Control) -> Iterator[list[Any]]:
+    """The blocks of a unit as `[number of its part, block]`; whoever takes one may empty the list."""
     for nth, part in enumerate(task.unit.parts):
         columns = job.filters.columns
         source = job.config.source
         file, size = task.inputs[nth], control.block_bytes
         for block in read_blocks(file, part.range, source, block_bytes=size, columns=columns):
             control.check()
-            yield nth, block
+            yield [nth, block]
 
 
-def _encoded(
-    job: Job, task: Task, control: Control, blocks: Iterator[tuple[int, Block]]
-) -> Iterator[Encoded]:
+def _encoded(job: Job, task: Task, control: Control, blocks: Iterator[list[Any]]) -> Iterator[Encoded]:
     passed = 0
-    for part, block in blocks:
-        for encoded, candidates in encode_block(job, control, part, block, task.duplicates, passed=passed):
+    for held in blocks:
+        for encoded, candidates in encode_block(job, control, held, task.duplicates, passed=passed):
             passed += candidates
             control.report(
                 bytes=encoded.block.bytes_read if encoded.block is not None else 0,

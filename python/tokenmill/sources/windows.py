@@ -6,6 +6,8 @@ record starts at 0 and after every delimiter.
 
 from __future__ import annotations
 
+import mmap
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 BOM = b"\xef\xbb\xbf"
+LARGE = 64 << 20
+# Memory of this process only: a shared mapping could not grow.
+PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Stream(Protocol):
@@ -55,7 +60,7 @@ class Buffer:
         self.stream = stream
         self.offset = offset
         self.capacity = capacity
-        self.data = bytearray(capacity)
+        self.data: bytearray | mmap.mmap = bytearray(capacity)
         self.fill = 0
         self.ended = False
         self.fault: FileFaultError | None = None
@@ -92,8 +97,14 @@ class Buffer:
         return self.data.find(delimiter, start, self.fill) if delimiter else -1
 
     def _move(self, start: int, capacity: int) -> None:
-        # A new array: the consumer may still hold a view of the old one, which forbids resizing it.
-        data = bytearray(capacity)
+        if start == 0 and isinstance(self.data, mmap.mmap) and capacity > len(self.data):
+            with suppress(BufferError, SystemError, OSError):
+                # Pages are moved, not copied: a record of a gigabyte is never there twice.
+                self.data.resize(capacity)
+                return
+        # A new array: the consumer may still hold a view of the old one, which forbids resizing it. A large
+        # one is mapped, so that only what is filled takes memory.
+        data = bytearray(capacity) if capacity < LARGE else mmap.mmap(-1, capacity, flags=PRIVATE)
         data[: self.fill - start] = memoryview(self.data)[start : self.fill]
         self.data = data
 
@@ -147,7 +158,7 @@ def _find_start(buffer: Buffer, cut: Cut) -> bool:
     """Drop what belongs to the range before, or the byte order mark; False if no record is left."""
     if cut.start == 0:
         buffer.read(len(BOM))
-        if buffer.data.startswith(BOM):
+        if buffer.data[: len(BOM)] == BOM:
             buffer.drop(len(BOM))
         return True
     _skip_record(buffer, cut.delimiter)
