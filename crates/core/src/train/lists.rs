@@ -14,7 +14,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    fn new(len: usize) -> Self {
+    /// Room for `len` places, and half as many again before the first sweep.
+    pub fn new(len: usize) -> Self {
         let limit = len + len / 2 + 1024;
         let mut places = Vec::with_capacity(limit);
         places.resize(len, 0);

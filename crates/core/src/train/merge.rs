@@ -5,14 +5,22 @@
 //! the neighbours per neighbouring id in dense arrays, so that the pair table is touched once per
 //! distinct neighbour and not once per occurrence. Places go stale and are skipped when met; the arena of
 //! lists is swept when full, so it never exceeds one and a half times the pairs of the start.
+//!
+//! A new token's pairs that occur fewer than `follow` times are not followed: their counts can only fall, so
+//! they cannot be the best while the best is followed. When it no longer is, or when a token is made by a
+//! second split, so that counts can rise, all pairs are counted anew and from then on all are followed.
 
 use super::heap::{Candidate, Heap, TieBreak};
+use super::history::History;
 use super::lists::Lists;
 use super::neighbours::Neighbours;
 use super::pairs::{key, split, Pair, PairTable};
 use super::tokens::Tokens;
 use super::words::{Words, EDGE, INSIDE};
 use crate::{Error, Result, Stop};
+
+/// Pairs rarer than this are many and seldom merged; leaving them out halves the memory of the pairs.
+const WORTH_FOLLOWING: u64 = 3;
 
 /// When merging ends, and how ties are broken.
 #[derive(Clone, Copy, Debug)]
@@ -40,20 +48,8 @@ pub struct Merger {
     right: Neighbours,
     twins: Vec<u32>,
     options: MergeOptions,
+    follow: u64,
     history: History,
-}
-
-/// What has been done, in order.
-#[derive(Default)]
-struct History {
-    /// Every step, with those that apply a known merge again.
-    steps: Vec<(u32, u32)>,
-    merges: Vec<(u32, u32)>,
-    counts: Vec<u64>,
-    /// Merges that made a token that was there already; almost always empty.
-    second_splits: Vec<u64>,
-    /// The merge that first made each token after the bytes.
-    first_split: Vec<u64>,
 }
 
 /// One step's pair, and the token it becomes.
@@ -75,11 +71,7 @@ impl Merger {
         if options.max_token_length < 2 {
             pairs = PairTable::new(0);
         }
-        let candidates = pairs.live().map(|pair| Candidate {
-            count: pair.count,
-            key: pair.key,
-        });
-        let heap = Heap::new(candidates.collect(), options.tie, &tokens);
+        let heap = Heap::new(candidates(&pairs), options.tie, &tokens);
         Self {
             heap,
             words,
@@ -89,6 +81,7 @@ impl Merger {
             left: Neighbours::new(256 + extra),
             right: Neighbours::new(256 + extra),
             twins: Vec::new(),
+            follow: options.min_frequency.max(WORTH_FOLLOWING),
             options,
             history: History::default(),
         }
@@ -110,6 +103,9 @@ impl Merger {
     pub fn replay(&mut self, steps: &[(u32, u32)], stop: &Stop) -> Result<()> {
         for &(left, right) in steps {
             stop.check()?;
+            if self.count_of(key(left, right)) == 0 {
+                self.follow_all();
+            }
             match self.pairs.get(key(left, right)) {
                 Some(pair) if pair.count > 0 && self.tokens.len() < self.options.tokens => {
                     let best = *pair;
@@ -131,8 +127,21 @@ impl Merger {
         if self.tokens.len() >= self.options.tokens {
             return None;
         }
-        while let Some(top) = self.heap.top() {
-            let now = self.pairs.get(top.key).map_or(0, |pair| pair.count);
+        loop {
+            let Some(top) = self.heap.top() else {
+                if self.follow_all() {
+                    continue;
+                }
+                return None;
+            };
+            let now = self.count_of(top.key);
+            if now == top.count
+                && now < self.follow
+                && self.options.min_frequency < self.follow
+                && self.follow_all()
+            {
+                continue;
+            }
             if now == top.count && now >= self.options.min_frequency.max(1) {
                 return self.pairs.get(top.key).map(|pair| *pair);
             }
@@ -147,13 +156,35 @@ impl Merger {
                 self.heap.replace_top(lower, &self.tokens);
             }
         }
-        None
+    }
+
+    fn count_of(&mut self, key: u64) -> u64 {
+        self.pairs.get(key).map_or(0, |pair| pair.count)
+    }
+
+    /// Counts all pairs anew and leaves none out from now on; false if that is so already.
+    #[cold]
+    fn follow_all(&mut self) -> bool {
+        if self.follow <= 1 {
+            return false;
+        }
+        self.follow = 1;
+        (self.pairs, self.lists) = (PairTable::new(0), Lists::default());
+        let longest = self.options.max_token_length;
+        (self.pairs, self.lists) = super::recount::all_pairs(&self.words, &self.tokens, longest);
+        self.heap = Heap::new(candidates(&self.pairs), self.options.tie, &self.tokens);
+        true
     }
 
     fn step(&mut self, best: Pair) {
         let (left, right) = split(best.key);
         let (token, fresh) = self.tokens.join(left, right, self.options.unify);
         self.history.record(best, token, fresh);
+        let best = if !fresh && self.follow_all() {
+            self.pairs.get(best.key).map_or(best, |pair| *pair)
+        } else {
+            best
+        };
         let best = self.make_room(best);
         if let Some(pair) = self.pairs.get(best.key) {
             pair.count = 0;
@@ -289,7 +320,7 @@ impl Merger {
         fresh: bool,
     ) -> Option<u32> {
         let too_long = self.tokens.len_of(left) + self.tokens.len_of(right);
-        if weight == 0 || too_long > self.options.max_token_length {
+        if weight < self.follow || too_long > self.options.max_token_length {
             return None;
         }
         let key = key(left, right);
@@ -339,21 +370,10 @@ impl Merger {
     }
 }
 
-impl History {
-    /// A pair can come back after it was merged, when one of its tokens is made by a second split. It
-    /// is then joined again, and the merge is not listed twice.
-    fn record(&mut self, best: Pair, token: u32, fresh: bool) {
-        self.steps.push(split(best.key));
-        if fresh {
-            self.first_split.push(best.key);
-        } else {
-            let first = self.first_split.get((token as usize).wrapping_sub(256));
-            if first == Some(&best.key) || self.second_splits.contains(&best.key) {
-                return;
-            }
-            self.second_splits.push(best.key);
-        }
-        self.merges.push(split(best.key));
-        self.counts.push(best.count);
-    }
+fn candidates(pairs: &PairTable) -> Vec<Candidate> {
+    let candidate = |pair: &Pair| Candidate {
+        count: pair.count,
+        key: pair.key,
+    };
+    pairs.live().map(candidate).collect()
 }

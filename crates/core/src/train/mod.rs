@@ -8,12 +8,14 @@ mod counts;
 mod cut;
 mod hash;
 mod heap;
+mod history;
 mod lists;
 mod merge;
 #[cfg(test)]
 mod merge_tests;
 mod neighbours;
 mod pairs;
+mod recount;
 mod spill;
 mod table;
 mod tokens;

@@ -1,0 +1,37 @@
+//! What a run of merges has done so far.
+
+use super::pairs::{split, Pair};
+
+/// What has been done, in order.
+#[derive(Default)]
+pub struct History {
+    /// Every step, with those that apply a known merge again.
+    pub steps: Vec<(u32, u32)>,
+    /// The merges, each once.
+    pub merges: Vec<(u32, u32)>,
+    /// The count of each merge when it was chosen.
+    pub counts: Vec<u64>,
+    /// Merges that made a token that was there already; almost always empty.
+    second_splits: Vec<u64>,
+    /// The merge that first made each token after the bytes.
+    first_split: Vec<u64>,
+}
+
+impl History {
+    /// A pair can come back after it was merged, when one of its tokens is made by a second split. It
+    /// is then joined again, and the merge is not listed twice.
+    pub fn record(&mut self, best: Pair, token: u32, fresh: bool) {
+        self.steps.push(split(best.key));
+        if fresh {
+            self.first_split.push(best.key);
+        } else {
+            let first = self.first_split.get((token as usize).wrapping_sub(256));
+            if first == Some(&best.key) || self.second_splits.contains(&best.key) {
+                return;
+            }
+            self.second_splits.push(best.key);
+        }
+        self.merges.push(split(best.key));
+        self.counts.push(best.count);
+    }
+}
