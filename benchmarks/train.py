@@ -55,7 +55,9 @@ def tokenmill(path, vocab_size):
 def gigatoken(path, vocab_size):
     import gigatoken as peer
 
-    vocabulary, _ = peer.train_bpe(peer.TextFileSource([path]), vocab_size, [SEPARATOR], separator=SEPARATOR)
+    vocabulary, _ = peer.train_bpe(
+        peer.TextFileSource([path]), vocab_size, [SEPARATOR], separator=SEPARATOR.encode()
+    )
     return {"tokens": len(vocabulary)}
 
 
