@@ -8,6 +8,9 @@ import pytest
 
 import tokenmill
 
+# Before Ray is imported: it would swap loopback for the machine's own address; with this it stays on loopback.
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 WORDS = [
     "the",
     "mill",
@@ -67,7 +70,6 @@ def reference(corpus, tmp_path_factory):
 def cluster():
     """Two nodes with one CPU each, on this machine's loopback; stopped when the session ends."""
     pytest.importorskip("ray", reason="the ray extra is not installed")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     import ray
     from ray.cluster_utils import Cluster

@@ -168,6 +168,7 @@ def test_a_lost_node_and_a_new_driver_lose_nothing(corpus, tmp_path):
 
 DRIVER = """
 import json, os, signal, sys, threading, time
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # stay on loopback
 from pathlib import Path
 from ray.cluster_utils import Cluster
 import tokenmill

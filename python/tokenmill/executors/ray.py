@@ -74,14 +74,22 @@ def connect(address: str) -> Any:
     if ray.is_initialized():
         return ray
     try:
+        _knock(address)
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(
             f"no Ray cluster at {address!r} ({first}); "
             "start one with `ray start --head`, or give --ray-address"
         ) from error
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raise at once where nobody listens; Ray itself would go on trying for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal() and "://" not in address:
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 @dataclass
