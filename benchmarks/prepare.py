@@ -43,7 +43,8 @@ def main():
         tokenizer = gpt2(place / "gpt2")
         results = {}
         for name in options.names.split(","):
-            corpus = unpack(Path(options.corpora) / f"{name}.jsonl.zst", place / f"{name}.jsonl")
+            packed = Path(options.corpora) / f"{name}.jsonl.zst"
+            corpus = unpack(packed, place / f"{name}.jsonl", options.times)
             results[name] = compare(corpus, tokenizer, place, options)
             corpus.unlink()
     report(results, options)
@@ -57,6 +58,9 @@ def parse():
     parser.add_argument("--names", default="en,ko,code")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument(
+        "--times", type=int, default=1, help="the corpus this many times over, for the steady state"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--place", default=None, help="where to work; needs about 2 GB")
     parser.add_argument("--output", default=None, help="write the figures as JSON")
@@ -164,9 +168,9 @@ def check(system, output, place):
         raise SystemExit(f"{system} gives other ids than tokenmill")
 
 
-def unpack(packed, path):
+def unpack(packed, path, times):
     with pa.CompressedInputStream(pa.OSFile(str(packed)), "zstd") as stream:
-        path.write_bytes(stream.read())
+        path.write_bytes(stream.read() * times)
     return path
 
 
