@@ -59,9 +59,12 @@ class LocalExecutor:
 
     def _control(self, workers: int, watch: Watch) -> Control:
         share = self.memory_budget // (workers * BLOCKS_IN_FLIGHT)
+        threads = max(1, self.threads // workers)
+        # Several threads on one block need enough of it each.
+        most = DEFAULT_BLOCK_BYTES * (1 if threads == 1 else 2 * threads)
         return Control(
-            threads=max(1, self.threads // workers),
-            block_bytes=max(MIN_BLOCK_BYTES, min(DEFAULT_BLOCK_BYTES, share)),
+            threads=threads,
+            block_bytes=max(MIN_BLOCK_BYTES, min(most, share)),
             batch_size=self.batch_size,
             writer_batch_size=self.writer_batch_size,
             keep_in_memory=self.keep_in_memory,
