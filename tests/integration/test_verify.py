@@ -87,6 +87,7 @@ def rehash(root, shard, role):
     old = shard.file(role).sha256
     for path in (root / "manifest.json", root / "receipts" / f"{shard.name}.json"):
         path.write_text(path.read_text().replace(old, digest))
+    edit_manifest(root, lambda raw: raw.update(content_hash=load_manifest(root).content_hash))
 
 
 DAMAGE = {
