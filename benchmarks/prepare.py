@@ -126,11 +126,11 @@ def measure(system, corpus, tokenizer, output, threads):
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         said.seek(0)
-        last = (said.read().strip().splitlines() or [""])[-1]
+        lines = said.read().strip().splitlines() or [""]
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"exit {process.returncode}: {last}")
-    peak = int(last.split()[-1]) if watched else used.ru_maxrss * 1024
+        raise RuntimeError(f"exit {process.returncode}: {lines[-2 if watched else -1 :][0]}")
+    peak = int(lines[-1].split()[-1]) if watched else used.ru_maxrss * 1024
     return {"wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak": peak}
 
 
