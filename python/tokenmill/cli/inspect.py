@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.cli.datasets import is_dataset, show_datasets, show_document
+from tokenmill.cli.sizes import Size
 
 if TYPE_CHECKING:
     from tokenmill.insight.vocabulary import Description, Measurement
@@ -27,8 +28,10 @@ Examples:
 @click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
 @click.option("--text-field", help="The field or column that holds the text.")
 @click.option("--pattern", help="Split pattern, for files that have none.")
-@click.option("--extrapolate", help="Tokens, time and disk for a corpus of this size, e.g. 825GB.")
-@click.option("--most", help="Read at most this much of each corpus, e.g. 100MB.")
+@click.option(
+    "--extrapolate", type=Size(), help="Tokens, time and disk for a corpus of this size, e.g. 825GB."
+)
+@click.option("--most", type=Size(), help="Read at most this much of each corpus, e.g. 100MB.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads; automatic if left out.")
 @click.option("--doc", type=int, help="Of a dataset: this document, decoded, and where it came from.")
 @click.option("--tokenizer", help="Of a dataset: decode with this one, not with the one it names.")
@@ -53,7 +56,6 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
 
     loaded = {source: Tokenizer.load(source, pattern=options["pattern"]) for source in sources}
     facts = [vocabulary.describe(tokenizer) for tokenizer in loaded.values()]
-    most = _size(options["most"])
     results = [
         result
         for corpus in corpora
@@ -62,13 +64,12 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
             corpus,
             text_field=options["text_field"],
             threads=options["threads"],
-            most_bytes=None if most is None else int(most),
+            most_bytes=options["most"],
         )
     ]
-    total = _size(options["extrapolate"])
-    if total is not None:
+    if options["extrapolate"] is not None:
         for result in results:
-            vocabulary.extrapolate(result, total)
+            vocabulary.extrapolate(result, options["extrapolate"])
     if as_json:
         report = {
             "tokenizers": [vars(fact) for fact in facts],
@@ -80,15 +81,6 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
         _show(fact)
     if results:
         _table(results)
-
-
-def _size(words: str | None) -> float | None:
-    from tokenmill.insight.vocabulary import bytes_of
-
-    try:
-        return bytes_of(words) if words else None
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _show(fact: Description) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tokenmill.errors import ConfigError
+from tokenmill.cli.sizes import Size
 
 EXAMPLES = """\b
 Examples:
@@ -15,28 +15,6 @@ Examples:
   tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8
   tokenmill plan corpus --tokenizer my-tokenizer --model examples/gpt2-xl.json --budget-tokens 300e9
 """
-UNITS = {
-    "": 1,
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
-}
-
-
-def bytes_of(text: str) -> int:
-    """`bytes_of("825GB")` -> 825_000_000_000."""
-    number = text.strip().rstrip("BKMGTIbkmgti ")
-    unit = text.strip()[len(number) :].strip().upper()
-    try:
-        return int(float(number) * UNITS[unit])
-    except (ValueError, KeyError):
-        raise ConfigError(f"{text!r} is not a size; write it as 825GB, 1.5TB or 64MiB") from None
 
 
 @click.command(epilog=EXAMPLES)
@@ -45,7 +23,7 @@ def bytes_of(text: str) -> int:
 @click.option("--text-field", help="The column that holds the text.  [default: detected]")
 @click.option("--model", help="A model's JSON file, for training FLOPs.")
 @click.option("--budget-tokens", type=float, help="Tokens to train on, e.g. 300e9.")
-@click.option("--assume-size", help="Pretend the corpus had this much text, e.g. 825GB.")
+@click.option("--assume-size", type=Size(), help="Pretend the corpus had this much text, e.g. 825GB.")
 @click.option(
     "--machines", type=click.IntRange(1), default=1, show_default=True, help="Machines like this one."
 )
@@ -57,7 +35,7 @@ def command(
     text_field: str | None,
     model: str | None,
     budget_tokens: float | None,
-    assume_size: str | None,
+    assume_size: int | None,
     machines: int,
     seed: int,
     as_json: bool,
@@ -68,7 +46,7 @@ def command(
     result = estimate(
         inputs,
         tokenizer,
-        assume_size=None if assume_size is None else bytes_of(assume_size),
+        assume_size=assume_size,
         machines=machines,
         model=model,
         budget_tokens=None if budget_tokens is None else int(budget_tokens),

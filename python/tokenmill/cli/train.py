@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from tokenmill.cli.sizes import Size
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,41 +27,6 @@ _DECIDES += ("min_piece_frequency", "max_token_length", "tie_break", "held_out")
 _RUNS: tuple[str, ...] = ("threads", "memory_budget", "counts", "output", "save_counts", "resume")
 _RUNS += ("checkpoint_every", "spill_dir", "verbose", "executor", "ray_address")
 _SOURCE = ("text_field", "template", "txt_mode", "document_separator", "on_error")
-_SIZES = {
-    "": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "t": 10**12,
-    "ki": 2**10,
-    "mi": 2**20,
-    "gi": 2**30,
-    "ti": 2**40,
-}
-
-
-if TYPE_CHECKING:
-    _Integer = click.ParamType[int]
-else:
-    # Only newer releases of click let it be subscripted.
-    _Integer = click.ParamType
-
-
-class Size(_Integer):
-    """`4GB`, `512MiB` or a number of bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """`"4GB"` -> 4000000000."""
-        if isinstance(value, int):
-            return value
-        text = str(value).strip().lower().removesuffix("b")
-        digits = text.rstrip("kmgti")
-        try:
-            return int(float(digits) * _SIZES[text[len(digits) :]])
-        except (ValueError, KeyError):
-            self.fail(f"{value!r} is no size; write it as 4GB, 512MiB or a number of bytes", param, ctx)
 
 
 def _source_options(function: Callable[..., None]) -> Callable[..., None]:

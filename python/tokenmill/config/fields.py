@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-UNITS = {
-    "": 1,
-    "B": 1,
-    "K": 1000,
-    "KB": 1000,
-    "KIB": 1 << 10,
-    "M": 1000**2,
-    "MB": 1000**2,
-    "MIB": 1 << 20,
-    "G": 1000**3,
-    "GB": 1000**3,
-    "GIB": 1 << 30,
-    "T": 1000**4,
-    "TB": 1000**4,
-    "TIB": 1 << 40,
-}
-SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+from tokenmill.config.sizes import bytes_of
 
 
 def parse_size(value: Any) -> Any:
     """`"512MiB"` -> `536870912`; `"2GB"` -> `2000000000`; anything but a string is left as it is."""
     if not isinstance(value, str):
         return value
-    match = SIZE.fullmatch(value)
-    if match is None or match[2].upper() not in UNITS:
-        raise PydanticCustomError("size", "expected a size such as 512MiB or 2GB")
-    return int(Decimal(match[1]) * UNITS[match[2].upper()])
+    try:
+        return bytes_of(value)
+    except ValueError:
+        raise PydanticCustomError("size", "expected a size such as 512MiB or 2GB") from None
 
 
 def _whole(value: Any) -> Any:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _BLOCK = 4 << 20
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 
 
 @dataclass(frozen=True)
@@ -121,16 +120,6 @@ def extrapolate(result: Measurement, total_bytes: float) -> None:
         "seconds": result.seconds * scale,
         "disk_bytes": tokens * width,
     }
-
-
-def bytes_of(size: str) -> float:
-    """`"825GB"` -> `825e9`; `"1.5 TiB"` -> `1.5 * 2**40`."""
-    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGTP]?)(i?)B?\s*", size, re.IGNORECASE)
-    if not match:
-        raise ValueError(f"{size!r} is no size; expected e.g. 825GB or 1.5TiB")
-    base = _UNITS[match[2].upper()]
-    power = list(_UNITS).index(match[2].upper())
-    return float(match[1]) * (1024**power if match[3] else base)
 
 
 def _blocks(corpus: str, text_field: str | None, most_bytes: int | None) -> Iterator[Any]:

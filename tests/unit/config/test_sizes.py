@@ -1,0 +1,34 @@
+"""Sizes as people write them; the same reading for settings and for flags."""
+
+import click
+import pytest
+
+from tokenmill.cli.sizes import Size
+from tokenmill.config.sizes import bytes_of
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("825GB", 825 * 10**9),
+        ("1.5 TiB", 3 << 39),
+        ("64mi", 64 << 20),
+        ("4k", 4000),
+        ("2PB", 2 * 10**15),
+        ("1e9", 10**9),
+        (" 17 ", 17),
+    ],
+)
+def test_sizes(text, count):
+    assert bytes_of(text) == count
+    assert Size().convert(text, None, None) == count
+
+
+@pytest.mark.parametrize(
+    "text", ["", "GB", "-1", "4XB", "1.2.3GB", "lots", "1e999999999", "٣GB", "nan", "inf"]
+)
+def test_what_is_no_size_is_named(text):
+    with pytest.raises(ValueError, match="is no size"):
+        bytes_of(text)
+    with pytest.raises(click.BadParameter, match="is no size"):
+        Size().convert(text, None, None)
