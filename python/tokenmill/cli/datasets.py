@@ -28,10 +28,14 @@ def show_datasets(paths: list[str], *, as_json: bool) -> None:
 
 def show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
     """One document: its text, its ids, and its origin."""
+    from tokenmill.errors import DatasetError
     from tokenmill.insight.documents import describe_document
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
+    try:
+        facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
+    except IndexError as error:
+        raise DatasetError(f"{path}: {error}") from error
     if as_json:
         click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
@@ -50,22 +54,36 @@ def show_document(path: str, number: int, *, tokenizer: str | None, as_json: boo
 
 
 def _words(facts: dict[str, Any]) -> str:
+    from tokenmill.console.words import size
+
     packing, account = facts["packing"], facts["account"]
     rows = f", {facts['rows']:,} rows of {packing['context_length']}" if facts["rows"] else ""
-    documents, tokens = (_counts(account[kind]["dropped"]) for kind in ("documents", "tokens"))
-    markers = f"BOS {packing['bos_id']}, EOS {packing['eos_id']}, padding {packing['pad_id']}"
-    files = f"{facts['shards']} shards, {facts['bytes']:,} bytes"
+    marks = {"BOS": packing["bos_id"], "EOS": packing["eos_id"], "padding": packing["pad_id"]}
+    markers = ", ".join(f"{name} {'none' if mark is None else mark}" for name, mark in marks.items())
+    files = f"{facts['shards']:,} shard{'s' * (facts['shards'] != 1)}, {size(facts['bytes'])}"
+    documents, tokens = account["documents"], account["tokens"]
+    made = f"{tokens['encoded']:,} encoded + {tokens['added']:,} added"
+    repeated = f"{tokens['repeated']:,} of them repeated, {tokens['padding']:,} padding"
     lines = [
         f"{facts['path']}: {facts['documents']:,} documents, {facts['tokens']:,} tokens{rows}",
         f"  format     {facts['format']} ({facts['dtype']}), {files}",
         f"  tokenizer  {facts['tokenizer']}, {facts['vocab_size']:,} ids",
         f"  packing    {packing['mode']}, {markers}",
-        f"  dropped    {documents} documents, {tokens} tokens",
-        f"  rejected   {_counts(account['rejected'])} records",
+        f"  documents  {documents['read']:,} read = {_kept(documents)}",
+        f"  tokens     {tokens['read']:,} ({made}) = {_kept(tokens)}",
+        f"  stored     {tokens['stored']:,} tokens, {repeated}",
+        f"  rejected   {_counts(account['rejected']) or 'no records'}",
         f"  hash       {facts['content_hash']}",
     ]
     return "\n".join(lines)
 
 
+def _kept(account: dict[str, Any]) -> str:
+    """`written + dropped`, the latter by reason."""
+    reasons = _counts(account["dropped"])
+    dropped = sum(account["dropped"].values())
+    return f"{account['written']:,} written + {dropped:,} dropped{f' ({reasons})' if reasons else ''}"
+
+
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{reason} {count:,}" for reason, count in counts.items()) or "no"
+    return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())
