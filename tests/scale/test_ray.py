@@ -194,5 +194,7 @@ def lose():
 if sys.argv[2] == "lose":
     threading.Thread(target=lose, daemon=True).start()
 tokenmill.prepare(**job, ray_address=cluster.address)
+import ray
+ray.shutdown()
 cluster.shutdown()
 """
