@@ -20,10 +20,13 @@ logger = logging.getLogger("tokenmill.report")
 REPORT_JSON, REPORT_HTML = "report.json", "report.html"
 
 
-def write_report(directory: str | Path) -> Path:
-    """`write_report(DIR)` -> DIR/report.html; both files appear whole or not at all."""
+def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
+    """`write_report(DIR)` -> DIR/report.html; both files appear whole or not at all.
+
+    `tokenizer` saves loading the dataset's own again where a job has it at hand.
+    """
     root = Path(directory)
-    data = collect(root)
+    data = collect(root, tokenizer)
     if data["kind"] == "train":
         from tokenmill.insight.training_report import training_page
 
@@ -35,15 +38,15 @@ def write_report(directory: str | Path) -> Path:
     return root / REPORT_HTML
 
 
-def report_if_possible(directory: Path) -> None:
+def report_if_possible(directory: Path, tokenizer: Any = None) -> None:
     """Write the report of a job that has ended well; a full disk or a foreign format must not undo that."""
     try:
-        write_report(directory)
+        write_report(directory, tokenizer)
     except (OSError, TokenmillError) as error:
         logger.warning("no report was written: %s", error)
 
 
-def collect(root: Path) -> dict[str, Any]:
+def collect(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     """The report of whatever the directory holds: a dataset or a trained tokenizer."""
     if (root / "training.json").exists() and not (root / "plan.json").exists():
         from tokenmill.insight.training_report import training_report
@@ -51,7 +54,7 @@ def collect(root: Path) -> dict[str, Any]:
         return training_report(root)
     if not root.is_dir():
         raise DatasetError(f"{root}: no such directory; give the output directory of a prepare or train run")
-    return dataset_report(root)
+    return dataset_report(root, tokenizer)
 
 
 def write_comparison(first: str | Path, second: str | Path, output: str | Path) -> Path:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 REPORT_VERSION = 1
 
 
-def dataset_report(root: Path) -> dict[str, Any]:
+def dataset_report(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     """`dataset_report(DIR)` -> what `report.json` holds."""
     manifest = load_manifest(root)
     history = read_history(root)
-    tokenizer = _tokenizer(manifest)
+    tokenizer = _tokenizer(manifest, tokenizer)
     census = take_census(_arrays(root, manifest), manifest.tokenizer.vocab_size)
     if manifest.packing.pad_id is not None:
         census.counts[manifest.packing.pad_id] -= manifest.account.tokens_padding
@@ -80,11 +80,13 @@ def _arrays(root: Path, manifest: Manifest) -> Iterator[tuple[Any, Any]]:
             yield none, lengths
 
 
-def _tokenizer(manifest: Manifest) -> Tokenizer | None:
+def _tokenizer(manifest: Manifest, given: Any) -> Tokenizer | None:
     """The vocabulary, for showing tokens; a report without it shows ids, for it may be on another machine."""
     from tokenmill import Tokenizer
     from tokenmill.errors import TokenmillError
 
+    if isinstance(given, Tokenizer):
+        return given
     try:
         tokenizer = Tokenizer.load(manifest.tokenizer.name)
     except (TokenmillError, OSError):

@@ -232,26 +232,31 @@ class Outcome:
 
 
 class _Clock:
-    """Seconds since it was made or restarted."""
+    """Seconds from when it was made or restarted until it was stopped, or until now."""
 
     def __init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
         self._started = time.monotonic()
+        self._stopped: float | None = None
+
+    def stop(self) -> None:
+        self._stopped = time.monotonic()
 
     def seconds(self) -> float:
-        return time.monotonic() - self._started
+        return (self._stopped or time.monotonic()) - self._started
 
 
 def _led(preparation: Preparation, clock: _Clock) -> Dataset:
     ready = made_ready(preparation)
-    # The comparison and the warm-up are not what a user times.
+    # The comparison, the warm-up and the report are not what a user times.
     clock.restart()
     ready.lead()
+    clock.stop()
     job = preparation.job
     if job.config.output.report and job.remote is None:
-        report_if_possible(job.root)
+        report_if_possible(job.root, job.encoder)
     return open_dataset(job.location)
 
 

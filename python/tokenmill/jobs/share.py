@@ -53,7 +53,7 @@ def prepare_share(preparation: Preparation, text: str) -> ShareOutcome:
     job = preparation.job
     manifest = preparation.lead_share(share)
     if manifest is not None and job.config.output.report and job.remote is None:
-        report_if_possible(job.root)
+        report_if_possible(job.root, job.encoder)
     return _outcome(job.root, manifest, job.remote)
 
 
