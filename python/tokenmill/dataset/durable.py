@@ -31,8 +31,8 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def sync_directory(path: Path) -> None:
-    """Make a rename in `path` survive a power cut."""
+def sync(path: Path) -> None:
+    """Make what is in a file, or a rename in a directory, survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -52,13 +52,14 @@ def sweep_leftovers(directory: Path) -> int:
     swept = 0
     for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
-        if owner.isdigit() and int(owner) != os.getpid() and not _alive(int(owner)):
+        if owner.isdigit() and int(owner) != os.getpid() and not is_alive(int(owner)):
             path.unlink(missing_ok=True)
             swept += 1
     return swept
 
 
-def _alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether this host runs a process of that number, ours or another user's."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -141,7 +142,7 @@ class DurableFile:
         self._handle = -1
         self._temporary.replace(self.path)
         self._temporary = None
-        sync_directory(self.path.parent)
+        sync(self.path.parent)
 
     def discard(self) -> None:
         """Close and delete the temporary file unless it was published."""

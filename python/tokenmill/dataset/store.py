@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tokenmill.dataset.durable import publish_bytes, sync_directory, temporary_name
+from tokenmill.dataset.durable import publish_bytes, sync, temporary_name
 from tokenmill.errors import MissingExtraError, StoreError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class LocalStore:
             return False
         finally:
             whole.unlink()
-        sync_directory(path.parent)
+        sync(path.parent)
         return True
 
     def replace(self, name: str, data: bytes) -> None:

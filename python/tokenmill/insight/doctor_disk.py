@@ -8,6 +8,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from tokenmill.console import words
+from tokenmill.dataset.durable import is_alive
 from tokenmill.errors import TokenmillError
 from tokenmill.hardware import disk
 from tokenmill.insight.doctor import Check
@@ -128,7 +129,7 @@ def _owner_is_dead(name: str) -> bool:
     """`.tmp-host-123-9f3c-shard.bin` belongs to process 123 of host; only this host's can be judged."""
     rest = name.removeprefix(f".tmp-{socket.gethostname()}-")
     process = rest.split("-", 1)[0]
-    return rest != name and process.isdecimal() and not _alive(int(process))
+    return rest != name and process.isdecimal() and not is_alive(int(process))
 
 
 def _dead_run(output: Path) -> int | None:
@@ -138,14 +139,4 @@ def _dead_run(output: Path) -> int | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     here = progress.get("host") == socket.gethostname()
-    return process if progress.get("state") == "running" and here and not _alive(process) else None
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return process if progress.get("state") == "running" and here and not is_alive(process) else None

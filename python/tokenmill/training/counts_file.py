@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokenmill import _core
-from tokenmill.dataset.durable import sync_directory, temporary_name
+from tokenmill.dataset.durable import sync, temporary_name
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def save_some(
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
-        sync_directory(path.parent)
+        sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -6,11 +6,10 @@ sees that file sees a whole training.
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.dataset.durable import publish_json, sync_directory, temporary_name
+from tokenmill.dataset.durable import publish_json, sync, temporary_name
 from tokenmill.errors import InterruptedJobError
 from tokenmill.tokenizer.saving import save
 
@@ -42,11 +41,11 @@ def save_all(
             for form in formats:
                 _save(form, tokenizer.recipe, minbpe, staging)
             for file in sorted(staging.iterdir()):
-                _sync(file)
+                sync(file)
                 file.replace(output / file.name)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-        sync_directory(output)
+        sync(output)
         publish_json(output / PROVENANCE, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
     except OSError as error:
         raise InterruptedJobError(
@@ -61,14 +60,6 @@ def _save(form: SaveFormat, recipe: Recipe, minbpe: Recipe, folder: Path) -> Non
         (folder / "tokenizer.vocab").write_text(text, encoding="utf-8")
     else:
         save(recipe, folder / "tokenizer.tiktoken" if form == "tiktoken" else folder, form)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def vocabulary_lines(recipe: Recipe) -> Iterator[str]:
