@@ -57,4 +57,4 @@ bench: $(VENV)/.bench  ## Run every benchmark beside its peers and print the rat
 	@$(BIN)/python benchmarks/run.py
 
 clean:  ## Remove what the targets above made.
-	@rm -rf $(VENV) target quickstart
+	@rm -rf $(VENV) .venv-torch target quickstart outputs
