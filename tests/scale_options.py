@@ -1,4 +1,16 @@
-"""The options of the scale tests as command-line flags."""
+"""The options of the scale tests, as keyword arguments and as command-line flags."""
+
+
+def options(corpus, output, **more):
+    return {
+        "inputs": [str(corpus / "part-*.jsonl")],
+        "tokenizer": str(corpus / "tok"),
+        "output": str(output),
+        "unit_bytes": 1 << 16,
+        "show_progress": False,
+        "verbose_level": "WARNING",
+        "report": False,
+    } | more
 
 
 def flags(corpus, output):

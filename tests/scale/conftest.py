@@ -7,6 +7,7 @@ import random
 import pytest
 
 import tokenmill
+from scale_options import options
 
 # Before Ray is imported: it would swap loopback for the machine's own address; with this it stays on loopback.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
@@ -46,18 +47,6 @@ def corpus(tmp_path_factory):
         (root / f"part-{number}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     tokenmill.train([str(root / "part-0.jsonl")], 500, special_tokens=["<|endoftext|>"]).save(root / "tok")
     return root
-
-
-def options(corpus, output, **more):
-    return {
-        "inputs": [str(corpus / "part-*.jsonl")],
-        "tokenizer": str(corpus / "tok"),
-        "output": str(output),
-        "unit_bytes": 1 << 16,
-        "show_progress": False,
-        "verbose_level": "WARNING",
-        "report": False,
-    } | more
 
 
 @pytest.fixture(scope="session")

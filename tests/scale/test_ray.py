@@ -13,6 +13,7 @@ import time
 import psutil
 import pytest
 
+import scale_options
 import tokenmill
 from tokenmill.config.resolve import from_options
 from tokenmill.errors import ConfigError, RejectLimitError
@@ -23,17 +24,7 @@ pytestmark = pytest.mark.ray
 
 
 def options(corpus, output, **more):
-    return {
-        "inputs": [str(corpus / "part-*.jsonl")],
-        "tokenizer": str(corpus / "tok"),
-        "output": str(output),
-        "unit_bytes": 1 << 16,
-        "show_progress": False,
-        "verbose_level": "WARNING",
-        "report": False,
-        "parity_check": False,
-        "executor": "ray",
-    } | more
+    return scale_options.options(corpus, output, parity_check=False, executor="ray") | more
 
 
 def workers():
