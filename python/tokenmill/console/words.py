@@ -5,20 +5,21 @@ from __future__ import annotations
 
 def size(count: float) -> str:
     """`size(1_234_567)` -> `"1.2 MB"`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+    return _scaled(count, (" B", " kB", " MB", " GB", " TB"))
 
 
 def number(count: float) -> str:
     """`number(1_234_567)` -> `"1.2 M"`."""
-    for unit in ("", " k", " M", " G"):
-        if abs(count) < 1000:
-            return f"{count:.0f}" if unit == "" else f"{count:.1f}{unit}"
+    return _scaled(count, ("", " k", " M", " G", " T"))
+
+
+def _scaled(count: float, units: tuple[str, ...]) -> str:
+    """The first unit that leaves fewer than a thousand, or the last; the smallest has no decimals."""
+    power = 0
+    while abs(count) >= 1000 and power < len(units) - 1:
         count /= 1000
-    return f"{count:.1f} T"
+        power += 1
+    return f"{count:.{1 if power else 0}f}{units[power]}"
 
 
 def duration(seconds: float) -> str:
