@@ -9,7 +9,7 @@ from tokenmill.cli import COMMANDS, cli, main
 
 SUBCOMMANDS = [("config", name) for name in cli.get_command(None, "config").commands]
 # These do something and have no facts to tell, or (config) leave the telling to a subcommand.
-SILENT = {("quickstart",), ("serve",), ("config",), ("config", "init"), ("config", "schema")}
+SILENT = {("serve",), ("config",), ("config", "init"), ("config", "schema")}
 
 
 @pytest.mark.parametrize("words", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
