@@ -1,6 +1,7 @@
 """Every command explains itself, and ends with examples of its own."""
 
 import json
+import re
 
 import pytest
 
@@ -12,6 +13,11 @@ SUBCOMMANDS = [("config", name) for name in cli.get_command(None, "config").comm
 SILENT = {("serve",), ("config",), ("config", "init"), ("config", "schema")}
 
 
+def command_of(name, *rest):
+    command = cli.get_command(None, name)
+    return command.commands[rest[0]] if rest else command
+
+
 @pytest.mark.parametrize("words", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
 def test_help_ends_with_examples(words, capsys):
     main([*words, "--help"])
@@ -20,6 +26,19 @@ def test_help_ends_with_examples(words, capsys):
     assert found
     assert f"tokenmill {' '.join(words)}" in examples
     assert words in SILENT or "--json" in text
+
+
+@pytest.mark.parametrize("words", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
+def test_examples_use_flags_that_exist(words):
+    for line in command_of(*words).epilog.splitlines():
+        for call in re.findall(r"tokenmill ([^|>)#]+)", line):
+            names = re.findall(r"^[a-z-]+(?: (?:init|show|schema)\b)?", call)[0].split()
+            known = {
+                flag
+                for option in command_of(*names).params
+                for flag in (*option.opts, *option.secondary_opts)
+            }
+            assert known.issuperset(re.findall(r"(?<=\s)--?[a-z][a-z-]*", call)), line
 
 
 @pytest.fixture
