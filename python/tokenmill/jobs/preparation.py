@@ -101,18 +101,12 @@ class Preparation:
     def lead(self) -> Manifest:
         """Do every unit that has no receipt, then publish the manifest."""
         root = self.job.root
-        root.mkdir(parents=True, exist_ok=True)
-        plan = self.plan()
-        save_plan(root, plan)
-        if self.job.remote is not None:
-            self.job.remote.publish_plan(root)
+        plan = self._publish_plan()
         for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES):
             sweep_leftovers(place)
         receipts = self.done(plan)
         todo = pending(plan, receipts)
-        with Recorder(
-            root, bytes_total=plan.foreseen_bytes, units_total=len(plan.units), units_done=len(receipts)
-        ) as recorder:
+        with self._recorder(plan, receipts) as recorder:
             recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
             receipts |= _Run(self, plan, recorder, receipts).units(todo)
             recorder.phase("commit")
@@ -127,16 +121,10 @@ class Preparation:
         leftovers are not swept away, for they may be another's work.
         """
         root = self.job.root
-        root.mkdir(parents=True, exist_ok=True)
-        plan = self.plan()
-        save_plan(root, plan)
-        if self.job.remote is not None:
-            self.job.remote.publish_plan(root)
+        plan = self._publish_plan()
         receipts = self.done(plan)
         todo = [unit for unit in pending(plan, receipts) if share.has(unit.ordinal)]
-        with Recorder(
-            root, bytes_total=plan.foreseen_bytes, units_total=len(plan.units), units_done=len(receipts)
-        ) as recorder:
+        with self._recorder(plan, receipts) as recorder:
             recorder.start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
             _Run(self, plan, recorder, receipts).units(todo)
             receipts = self.done(plan)
@@ -145,6 +133,24 @@ class Preparation:
             manifest = commit(root, plan, receipts, self.job.remote)
         self._check_limit(manifest)
         return manifest
+
+    def _publish_plan(self) -> Plan:
+        """Every process of the job sees this plan before a unit of it is done."""
+        root = self.job.root
+        root.mkdir(parents=True, exist_ok=True)
+        plan = self.plan()
+        save_plan(root, plan)
+        if self.job.remote is not None:
+            self.job.remote.publish_plan(root)
+        return plan
+
+    def _recorder(self, plan: Plan, receipts: dict[int, Receipt]) -> Recorder:
+        return Recorder(
+            self.job.root,
+            bytes_total=plan.foreseen_bytes,
+            units_total=len(plan.units),
+            units_done=len(receipts),
+        )
 
     def _check_limit(self, manifest: Manifest) -> None:
         limit = self.job.config.source.max_errors
