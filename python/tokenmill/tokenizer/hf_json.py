@@ -7,8 +7,18 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import TokenizerError, TokenizerNotFoundError
-from tokenmill.tokenizer.alphabet import bytes_of
-from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, table_of
+from tokenmill.tokenizer.alphabet import bytes_of_all
+from tokenmill.tokenizer.merge_list import merges_of
+from tokenmill.tokenizer.recipe import (
+    AddedToken,
+    Json,
+    Model,
+    Recipe,
+    all_ids,
+    check_added,
+    check_id,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,14 +27,14 @@ if TYPE_CHECKING:
 SIDE_FILES = ("tokenizer_config.json", "special_tokens_map.json")
 
 
-def load_file(path: Path) -> Recipe:
-    """A `tokenizer.json`; config files beside it are read too."""
+def load_file(path: Path, data: Json | None = None) -> Recipe:
+    """A `tokenizer.json`, parsed already or not; config files beside it are read too."""
     config: Json = {}
     for name in reversed(SIDE_FILES):
         side = path.with_name(name)
         if side.is_file():
             config.update(read_json(side))
-    return from_json(read_json(path), str(path), config)
+    return from_json(read_json(path) if data is None else data, str(path), config)
 
 
 def read_json(path: Path) -> Json:
@@ -108,8 +118,9 @@ def _vocabulary(body: Json, source: str) -> dict[str, int]:
     vocabulary = body.get("vocab")
     if not isinstance(vocabulary, dict) or not vocabulary:
         raise TokenizerError(f"{source}: model.vocab is missing or empty; expected an object of token -> id")
-    for token, token_id in vocabulary.items():
-        check_id(token_id, token, f"{source}: model.vocab")
+    if not all_ids(vocabulary.values()):
+        for token, token_id in vocabulary.items():
+            check_id(token_id, token, f"{source}: model.vocab")
     return vocabulary
 
 
@@ -117,10 +128,18 @@ def _bpe(body: Json, vocabulary: dict[str, int], source: str, *, byte_level: boo
     where = f"{source}: model.vocab"
     if byte_level:
         # A token outside the alphabet (an added token's string) is never reached by merging bytes.
-        pairs = [(bytes_of(token), token_id) for token, token_id in vocabulary.items()]
-        table_of(((token.encode(errors="surrogatepass"), i) for token, i in vocabulary.items()), where)
-        entries = [(token, token_id) for token, token_id in pairs if token is not None]
-        outside = [(i, _utf8(token, where)) for token, i in vocabulary.items() if bytes_of(token) is None]
+        spelled = bytes_of_all(vocabulary)
+        if len(set(vocabulary.values())) < len(vocabulary):
+            # An id given twice is refused with the tokens as the file spells them.
+            table_of(((token.encode(errors="surrogatepass"), i) for token, i in vocabulary.items()), where)
+        entries = [
+            (data, i) for data, i in zip(spelled, vocabulary.values(), strict=True) if data is not None
+        ]
+        outside = [
+            (i, _utf8(token, where))
+            for data, (token, i) in zip(spelled, vocabulary.items(), strict=True)
+            if data is None
+        ]
     else:
         entries = [(_utf8(token, where), token_id) for token, token_id in vocabulary.items()]
         outside = []
@@ -129,7 +148,7 @@ def _bpe(body: Json, vocabulary: dict[str, int], source: str, *, byte_level: boo
     return Model(
         kind="bytes" if byte_level else "chars",
         tokens=tokens,
-        merges=tuple(_merges(body.get("merges"), vocabulary, source)),
+        merges=merges_of(body.get("merges"), vocabulary, source),
         ignore_merges=bool(body.get("ignore_merges")),
         byte_fallback=bool(body.get("byte_fallback")),
         fuse_unk=bool(body.get("fuse_unk")),
@@ -144,26 +163,6 @@ def _utf8(token: str, where: str) -> bytes:
         return token.encode()
     except UnicodeEncodeError as error:
         raise TokenizerError(f"{where}: token {token!r} holds a lone surrogate, which no text can") from error
-
-
-def _merges(merges: Any, vocabulary: dict[str, int], source: str) -> Iterator[tuple[int, int]]:
-    if not isinstance(merges, list):
-        raise TokenizerError(f"{source}: model.merges is {type(merges).__name__}; expected a list")
-    last: dict[tuple[int, int], int] = {}
-    for line, merge in enumerate(merges):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-            raise TokenizerError(f"{source}: model.merges[{line}] is {merge!r}; expected two tokens")
-        for part in (*pair, "".join(pair)):
-            if part not in vocabulary:
-                raise TokenizerError(
-                    f"{source}: model.merges[{line}] {merge!r} names {part!r}, which is not in the "
-                    "vocabulary; "
-                    "the vocabulary and the merges must come from the same training"
-                )
-        # A pair listed twice has the rank of its last line, as in HF.
-        last[vocabulary[pair[0]], vocabulary[pair[1]]] = line
-    yield from sorted(last, key=last.__getitem__)
 
 
 def _added(items: Any, vocabulary: dict[str, int], source: str, *, renumber: bool) -> tuple[AddedToken, ...]:

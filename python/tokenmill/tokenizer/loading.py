@@ -106,7 +106,7 @@ def _from_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     # A vocabulary may hold a token "model", but its values are all numbers.
     is_vocabulary = bool(data) and isinstance(next(iter(data.values())), int)
     if not is_vocabulary and not isinstance(data.get("vocab"), list):
-        return with_specials(hf_json.load_file(path), special_tokens)
+        return with_specials(hf_json.load_file(path, data), special_tokens)
     if isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list):
         from tokenmill.tokenizer import tekken
 

@@ -16,7 +16,7 @@ from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.foreign import Foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 Json = dict[str, Any]
 
@@ -96,8 +96,14 @@ class Recipe:
         if model is None:
             digest.update(_canonical(self.hf or {}))
         else:
-            for token in model.tokens:
-                digest.update(b"\xff" if token is None else len(token).to_bytes(4, "little") + token)
+            digest.update(
+                b"".join(
+                    [
+                        b"\xff" if token is None else len(token).to_bytes(4, "little") + token
+                        for token in model.tokens
+                    ]
+                )
+            )
             digest.update(_canonical([model.merges, model.rank_order, model.scores]))
             flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
             digest.update(_canonical([model.kind, *flags, model.end_of_word_suffix]))
@@ -114,19 +120,33 @@ def _canonical(value: Any) -> bytes:
 
 def table_of(entries: Iterable[tuple[bytes, int]], where: str) -> tuple[bytes | None, ...]:
     """`[(b"a", 0), (b"b", 2)]` -> `(b"a", None, b"b")`; refuses duplicate and absurd ids."""
-    by_id: dict[int, bytes] = {}
-    for token, token_id in entries:
-        check_id(token_id, token, where)
-        if token_id in by_id:
+    pairs = list(entries)
+    if not pairs:
+        raise TokenizerError(f"{where}: the vocabulary is empty; expected at least one token")
+    if not all_ids([token_id for _, token_id in pairs]):
+        for token, token_id in pairs:
+            check_id(token_id, token, where)
+    by_id = {token_id: token for token, token_id in pairs}
+    if len(by_id) < len(pairs):
+        _refuse_twins(pairs, where)
+    return tuple(map(by_id.get, range(max(by_id) + 1)))
+
+
+def _refuse_twins(pairs: list[tuple[bytes, int]], where: str) -> None:
+    seen: dict[int, bytes] = {}
+    for token, token_id in pairs:
+        if token_id in seen:
             raise TokenizerError(
-                f"{where}: id {token_id} belongs to both {by_id[token_id]!r} and {token!r}; each id "
+                f"{where}: id {token_id} belongs to both {seen[token_id]!r} and {token!r}; each id "
                 "must name "
                 "one token: renumber one of them"
             )
-        by_id[token_id] = token
-    if not by_id:
-        raise TokenizerError(f"{where}: the vocabulary is empty; expected at least one token")
-    return tuple(by_id.get(i) for i in range(max(by_id) + 1))
+        seen[token_id] = token
+
+
+def all_ids(ids: Collection[Any]) -> bool:
+    """Whether every one passes `check_id`, in one step for all; False only asks to look at each."""
+    return not ids or (set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) <= MAX_ID)
 
 
 def check_id(token_id: Any, token: object, where: str) -> int:

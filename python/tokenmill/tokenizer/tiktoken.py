@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import gzip
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer import patterns
-from tokenmill.tokenizer.recipe import Json, Model, Recipe, check_added, check_id, specials_from, table_of
+from tokenmill.tokenizer.recipe import Json, Model, Recipe, check_added, specials_from, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+
+
+_strict_base64 = partial(binascii.a2b_base64, strict_mode=True)
 
 
 def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
@@ -40,21 +43,35 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
 
 def parse(data: bytes, where: str) -> list[tuple[bytes, int]]:
     """The `(token, rank)` pairs of a file; errors name the line."""
-    pairs = []
-    for number, line in enumerate(data.splitlines(), start=1):
-        if not line:
-            continue
-        token, _, rank = line.partition(b" ")
-        try:
-            pairs.append((base64.b64decode(token, validate=True), int(rank)))
-        except (binascii.Error, ValueError) as error:
-            raise TokenizerError(
-                f"{where}:{number}: expected 'base64 rank', found {line[:60]!r}; the file is truncated or "
-                "damaged: download it again"
-            ) from error
+    lines = data.splitlines()
+    pairs = _in_bulk([line for line in lines if line])
+    if pairs is None:
+        pairs = [_pair(line, f"{where}:{number}") for number, line in enumerate(lines, start=1) if line]
     if data and not data.endswith(b"\n") and len(pairs) > 1 and pairs[-1][1] != pairs[-2][1] + 1:
         raise TokenizerError(f"{where}:{len(pairs)}: the last line has no end and its rank breaks the order")
     return pairs
+
+
+def _in_bulk(lines: list[bytes]) -> list[tuple[bytes, int]] | None:
+    """The pairs if every line is good; None asks to look at each."""
+    if any(line.count(b" ") != 1 for line in lines):
+        return None
+    words = b" ".join(lines).split(b" ") if lines else []
+    try:
+        return list(zip(map(_strict_base64, words[::2]), map(int, words[1::2]), strict=True))
+    except ValueError:
+        return None
+
+
+def _pair(line: bytes, where: str) -> tuple[bytes, int]:
+    token, _, rank = line.partition(b" ")
+    try:
+        return _strict_base64(token), int(rank)
+    except (binascii.Error, ValueError) as error:
+        raise TokenizerError(
+            f"{where}: expected 'base64 rank', found {line[:60]!r}; the file is truncated or "
+            "damaged: download it again"
+        ) from error
 
 
 def from_ranks(
@@ -83,9 +100,12 @@ def from_ranks(
 
 
 def _check_tokens(pairs: list[tuple[bytes, int]], source: str) -> None:
+    """Refuse an empty token and one with two ranks; the ranks themselves are checked already."""
+    known = {token for token, _ in pairs}
+    if len(known) == len(pairs) and b"" not in known:
+        return
     seen: dict[bytes, int] = {}
     for token, rank in pairs:
-        check_id(rank, token, source)
         if not token:
             raise TokenizerError(f"{source}: rank {rank} is an empty token")
         if seen.setdefault(token, rank) != rank:
