@@ -25,9 +25,10 @@ SCRIPTS = {
     "start": [],
     "plan": [],
     "settings": [],
+    "ray_overhead": [],
     "scale_sim": [],
 }
-TAKES_CORPORA = {"encode", "train", "prepare", "plan", "settings"}
+TAKES_CORPORA = {"encode", "train", "prepare", "plan", "ray_overhead"}
 
 
 def main():
