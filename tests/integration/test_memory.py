@@ -85,6 +85,6 @@ def test_two_gigabytes_stay_below_one(tmp_path, tokenizer):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_line_of_one_gibibyte(tmp_path, tokenizer):
-    """The line, its text and its ids are there once each, and none of them twice."""
+    """Of the line, its text, its ids and the framed ids, no more than two are there at a time."""
     write_giant_line(tmp_path / "a.jsonl", 1 << 30)
-    assert peak_of(tmp_path / "a.jsonl", tokenizer, tmp_path / "out") < 3 << 30
+    assert peak_of(tmp_path / "a.jsonl", tokenizer, tmp_path / "out") < 5 << 29

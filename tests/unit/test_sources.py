@@ -136,6 +136,16 @@ def test_the_text_field_is_found(tmp_path, record, field, template):
     assert any("Text:" in line for line in lines)
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_the_text_field_is_found_in_a_line_longer_than_the_head(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(json.dumps({"n": 1, "body": "long " * 300_000}) + "\n")
+    config = SourceConfig(inputs=(str(path),))
+    settled, _ = settle(config, discover(config))
+    assert settled.text_field == "body"
+    assert [len(text) for text in read_all(path).texts] == [1_500_000]
+
+
 def test_an_unclear_text_field_lists_the_fields(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"foo": "a", "bar": "b", "n": 1}\n')

@@ -35,12 +35,14 @@ def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
 
 
 def line_records(head: bytes) -> Iterator[Any]:
-    """The first values of JSON Lines, bad lines left out."""
-    for line in head.decode("utf-8-sig", "replace").split("\n")[:SAMPLE_RECORDS]:
+    """The first values of JSON Lines, bad lines left out; of one huge line, what the head has of it."""
+    lines = head.decode("utf-8-sig", "replace").split("\n")
+    for line in lines[:SAMPLE_RECORDS]:
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):
-            continue
+            if len(lines) == 1:
+                yield dict(_members(line, _skip(line, 0)))
 
 
 def value_records(head: bytes) -> Iterator[dict[str, Any]]:
@@ -90,18 +92,23 @@ def _array(text: str, at: int) -> Iterator[Any]:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, Any]]:
-    """Members of the object at `at`; an array that the head cuts off is given as far as it goes."""
+    """Members of the object at `at`; an array or string that the head cuts off goes as far as it does."""
     if not text.startswith("{", at):
         return
     while True:
         at = _skip(text, at + 1)
         try:
             name, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
+        except (ValueError, RecursionError):
+            return
+        at = _skip(text, _skip(text, at) + 1)
+        try:
             value, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             if text.startswith("[", at):
                 yield name, list(_array(text, at))
+            elif text.startswith('"', at):
+                yield name, text[at + 1 :]
             return
         yield name, value
         at = _skip(text, end)

@@ -70,6 +70,15 @@ def test_a_batch_is_flat_with_offsets(tok):
     assert tok.encode_batch(pa.array([], pa.string())).to_lists() == []
 
 
+def test_a_huge_batch_is_joined_in_order(tok):
+    """More documents than are encoded before results are joined."""
+    docs = ["the hello", "", "thing"] * 400_000
+    batch = tok.encode_batch(pa.array(docs), threads=2)
+    few = tok.encode_batch(docs[:3], threads=1)
+    assert np.array_equal(batch.ids, np.tile(few.ids, 400_000))
+    assert np.array_equal(np.diff(batch.offsets), np.tile(np.diff(few.offsets), 400_000))
+
+
 def test_a_long_list_shares_its_ints(tok):
     ids = tok.encode("hello " * 5000)
     assert len({id(i) for i in ids if i > 256}) == len({i for i in ids if i > 256})

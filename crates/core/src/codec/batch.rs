@@ -14,6 +14,8 @@ use crate::{Error, Result, Stop};
 
 /// Jobs hold about this much text: enough to hide the cost of a job, little enough to share out.
 const JOB_BYTES: usize = 256 << 10;
+/// Results are joined after this many jobs, so that the ids of a huge batch are not there twice.
+const ROUND_JOBS: usize = 256;
 /// A cut is looked for within this distance; a text without one in it is encoded whole.
 const CUT_WINDOW: usize = 64 << 10;
 
@@ -102,22 +104,26 @@ impl Codec {
         narrow: impl Fn(u32) -> T + Sync,
     ) -> Result<(Vec<T>, Vec<i64>)> {
         let keep = |ids: &[u32], out: &mut Vec<T>| out.extend(ids.iter().map(|&id| narrow(id)));
-        let mut done = self.work(docs, jobs, options, stop, keep)?;
         let mut counts = vec![0i64; docs.len() + 1];
-        for (job, done) in jobs.iter().zip(&done) {
-            for (at, count) in done.counts.iter().enumerate() {
-                counts[job.first + at + 1] += *count as i64;
+        let mut ids = Vec::new();
+        for round in jobs.chunks(ROUND_JOBS) {
+            let mut done = self.work(docs, round, options, stop, keep)?;
+            for (job, done) in round.iter().zip(&done) {
+                for (at, count) in done.counts.iter().enumerate() {
+                    counts[job.first + at + 1] += *count as i64;
+                }
+            }
+            if let ([one], true) = (done.as_mut_slice(), ids.is_empty()) {
+                ids = std::mem::take(&mut one.ids);
+                continue;
+            }
+            ids.reserve(done.iter().map(|done| done.ids.len()).sum());
+            for one in done {
+                ids.extend_from_slice(&one.ids);
             }
         }
         for i in 1..counts.len() {
             counts[i] += counts[i - 1];
-        }
-        if let [one] = done.as_mut_slice() {
-            return Ok((std::mem::take(&mut one.ids), counts));
-        }
-        let mut ids = Vec::with_capacity(done.iter().map(|done| done.ids.len()).sum());
-        for one in done {
-            ids.extend_from_slice(&one.ids);
         }
         Ok((ids, counts))
     }
