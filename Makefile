@@ -20,8 +20,8 @@ $(VENV)/.core: $(VENV)/.base $(CORE_SOURCES)
 	@. $(BIN)/activate && maturin develop --release --quiet
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core pyproject.toml
-	@$(BIN)/python -m pip install --quiet --group dev
+$(VENV)/.test: $(VENV)/.core pyproject.toml
+	@$(BIN)/python -m pip install --quiet --group test
 	@touch $@
 
 build: $(VENV)/.core  ## Build the Rust core and install the package into .venv.
@@ -29,14 +29,14 @@ build: $(VENV)/.core  ## Build the Rust core and install the package into .venv.
 quickstart: $(VENV)/.core  ## Train, prepare, open and report on the bundled sample.
 	@$(BIN)/tokenmill quickstart --output quickstart
 
-test: $(VENV)/.dev  ## Run the tests of both languages.
+test: $(VENV)/.test  ## Run the tests of both languages.
 	@cargo test --quiet --release -p tokenmill-core
 	@$(BIN)/python -m pytest -m "not slow" $(TEST_ARGS)
 
-test-slow: $(VENV)/.dev  ## Run the minutes-long tests too.
+test-slow: $(VENV)/.test  ## Run the minutes-long tests too.
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest $(TEST_ARGS)
 
-lint: $(VENV)/.dev  ## Check style, types and stubs; change nothing.
+lint: $(VENV)/.test  ## Check style, types and stubs; change nothing.
 	@cargo fmt --all --check
 	@cargo clippy --quiet --all-targets -- -D warnings
 	@$(BIN)/ruff format --check .
@@ -44,12 +44,12 @@ lint: $(VENV)/.dev  ## Check style, types and stubs; change nothing.
 	@$(BIN)/mypy
 	@$(BIN)/python -m mypy.stubtest tokenmill._core
 
-format: $(VENV)/.dev  ## Format both languages.
+format: $(VENV)/.test  ## Format both languages.
 	@cargo fmt --all
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix --quiet . || true
 
-$(VENV)/.bench: $(VENV)/.dev
+$(VENV)/.bench: $(VENV)/.test
 	@$(BIN)/python -m pip install --quiet --group bench
 	@touch $@
 
