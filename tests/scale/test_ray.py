@@ -141,8 +141,9 @@ def test_a_lost_node_and_a_new_driver_lose_nothing(corpus, tmp_path):
     first = subprocess.Popen(
         [sys.executable, str(script), json.dumps(job), "lose"], stdout=subprocess.PIPE, text=True
     )
-    assert "node lost" in first.stdout.read()
-    assert first.wait(timeout=120) == -signal.SIGKILL
+    said, _ = first.communicate(timeout=120)
+    assert "node lost" in said
+    assert first.returncode == -signal.SIGKILL
     assert len(list((tmp_path / "out" / "receipts").glob("*.json"))) > 0
     assert not (tmp_path / "out" / "manifest.json").exists()
     second = subprocess.run(
