@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use super::cache::LANES;
 use super::cuts::Cuts;
 use super::keys::{long_key, short_key, LONG, SHORT};
+use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
 use super::words::Words;
@@ -87,9 +88,12 @@ impl Bpe {
         let text = text.as_bytes();
         let mut ends = [0; BATCH];
         let mut start = 0;
+        // After an error, pieces of another text may be left.
+        state.pending.clear();
         loop {
             let count = pieces.fill(&mut ends)?;
             if count == 0 {
+                self.flush(text, state, out);
                 return Ok(());
             }
             let ends = &ends[..count];
@@ -256,8 +260,22 @@ impl Bpe {
         let piece = &text[start..end];
         match self.tables.whole.get(piece) {
             Some(id) if tag == 0 => out.push(*id),
+            _ if state.defers && Pending::takes(len) => {
+                if state.pending.push(text, start, len, tag, first) {
+                    self.flush(text, state, out);
+                }
+                return;
+            }
             _ => self.tables.merge(piece, &mut state.scratch, out),
         }
         state.cache.insert(text, start, len, tag, &out[first..]);
+    }
+
+    /// Merges the pieces that were put off.
+    fn flush(&self, text: &[u8], state: &mut EncodeState, out: &mut Vec<u32>) {
+        if let Some(letters) = self.tables.letters().filter(|_| !state.pending.is_empty()) {
+            let EncodeState { cache, pending, .. } = state;
+            pending.flush(&self.tables, letters, text, cache, out);
+        }
     }
 }

@@ -8,6 +8,8 @@ use super::NONE;
 
 /// Up to this many symbols, finding the best pair by looking at all of them beats a heap.
 const SHORT: usize = 64;
+/// A sweep pays if it merges at least one in so many symbols.
+const WORTH_A_SWEEP: usize = 8;
 
 /// Buffers that merges reuse from piece to piece.
 #[derive(Default)]
@@ -27,6 +29,29 @@ impl MergeScratch {
             self.merge_by_scan(pairs);
         } else {
             self.merge_by_heap(pairs);
+        }
+    }
+
+    /// As [`Self::merge`], for vocabularies whose products all rank after their parts.
+    ///
+    /// What a merge brings then ranks after it, so all merges of the best pair come before anything else
+    /// and can be made in one sweep. Lines of dashes and runs of spaces need a few sweeps, each of half as
+    /// many symbols; where sweeps stop paying, the rest is merged as usual.
+    pub(crate) fn merge_rising(&mut self, pairs: &PairTable) {
+        loop {
+            let symbols = &mut self.symbols;
+            let products = &mut self.products;
+            products.clear();
+            products.extend(symbols.windows(2).map(|pair| pairs.get(pair[0], pair[1])));
+            let best = products.iter().copied().fold(NONE, u32::min);
+            if best == NONE {
+                return;
+            }
+            let before = symbols.len();
+            sweep(symbols, products, best);
+            if (before - symbols.len()) * WORTH_A_SWEEP < before {
+                return self.merge(pairs);
+            }
         }
     }
 
@@ -101,6 +126,18 @@ impl MergeScratch {
         self.heap = heap;
         symbols.retain(|symbol| *symbol != NONE);
     }
+}
+
+/// Makes every merge into `best`, from left to right.
+fn sweep(symbols: &mut Vec<u32>, products: &[u32], best: u32) {
+    let (mut from, mut to) = (0, 0);
+    while from < symbols.len() {
+        let merges = products.get(from) == Some(&best);
+        symbols[to] = if merges { best } else { symbols[from] };
+        from += 1 + usize::from(merges);
+        to += 1;
+    }
+    symbols.truncate(to);
 }
 
 fn entry(product: u32, at: usize) -> Reverse<u64> {

@@ -8,7 +8,7 @@ use super::NONE;
 
 /// Symbols that fit.
 pub(crate) const CAPACITY: usize = 32;
-const POSITION_BITS: u32 = 5;
+pub(crate) const POSITION_BITS: u32 = 5;
 
 /// Merges `symbols[..n]` and moves the result to the front; gives its length.
 ///

@@ -10,7 +10,30 @@ const KEY_BITS: u32 = 21;
 /// More symbols than this do not fit the packed entries of the pair table.
 pub(crate) const SYMBOL_LIMIT: usize = (1 << KEY_BITS) - 1;
 const EMPTY: u64 = u64::MAX;
+/// Tables up to this size stay in the second-level cache. Measured: overlapping the waits gains a tenth on
+/// tables of 2 and 4 MiB and nothing on one of 1 MiB.
+const NEAR_BYTES: usize = 1 << 20;
+/// Entries that are looked at without asking whether the one before was it.
+const AT_ONCE: usize = 3;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// No pair has this key: it is larger than two symbols make.
+const NO_KEY: u64 = u64::MAX;
+
+/// A look into the table that has been prepared.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    key: u64,
+    slot: usize,
+}
+
+impl Spot {
+    /// Where nothing is.
+    pub(crate) const NOWHERE: Self = Self {
+        key: NO_KEY,
+        slot: 0,
+    };
+}
 
 /// `(left, right) -> product`, in one word per entry: 21 bits each.
 pub(crate) struct PairTable {
@@ -36,6 +59,11 @@ impl PairTable {
         }
     }
 
+    /// Whether it is too large for the near caches, so that looks into it are waits.
+    pub(crate) fn is_far(&self) -> bool {
+        size_of_val(&self.entries[..]) > NEAR_BYTES
+    }
+
     #[inline(always)]
     fn key(left: u32, right: u32) -> u64 {
         (u64::from(left) << KEY_BITS) | u64::from(right)
@@ -59,6 +87,48 @@ impl PairTable {
         let hash = Self::key(left, right).wrapping_mul(MULTIPLIER);
         prefetch(&raw const self.filter[(hash >> self.filter_shift >> 6) as usize]);
         prefetch(&raw const self.entries[(hash >> self.shift) as usize]);
+    }
+
+    /// Where a pair will be looked for, fetched ahead if the filter cannot rule it out.
+    #[inline(always)]
+    pub(crate) fn spot(&self, left: u32, right: u32) -> Spot {
+        let key = Self::key(left, right);
+        let hash = key.wrapping_mul(MULTIPLIER);
+        let bit = hash >> self.filter_shift;
+        let may_be = (self.filter[(bit >> 6) as usize] >> (bit & 63)) & 1 == 1;
+        let spot = Spot {
+            key: if may_be { key } else { NO_KEY },
+            slot: if may_be {
+                (hash >> self.shift) as usize
+            } else {
+                0
+            },
+        };
+        prefetch(&raw const self.entries[spot.slot]);
+        spot
+    }
+
+    /// As [`Self::get`], without a branch that depends on the answer: the wait is over by now, so a
+    /// wrong guess would cost more than the look.
+    #[allow(clippy::needless_bitwise_bool)] // one branch, hardly ever taken, instead of three
+    #[inline(always)]
+    pub(crate) fn get_at(&self, spot: Spot) -> u32 {
+        let mask = self.entries.len() - 1;
+        let mut product = NONE;
+        let mut last = EMPTY;
+        for step in 0..AT_ONCE {
+            last = self.entries[(spot.slot + step) & mask];
+            let found = (last & ((1 << KEY_BITS) - 1)) as u32;
+            product = if last >> KEY_BITS == spot.key {
+                found
+            } else {
+                product
+            };
+        }
+        if (product == NONE) & (last != EMPTY) & (spot.key != NO_KEY) {
+            return self.find(spot.key, spot.key.wrapping_mul(MULTIPLIER));
+        }
+        product
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@ use super::cache::Cache;
 use super::encode::SEGMENT;
 use super::keys::LONG;
 use super::merge::MergeScratch;
+use super::pending::Pending;
 use super::tables::Tables;
 use super::Bpe;
 
@@ -15,6 +16,9 @@ pub const DEFAULT_CACHE_BYTES: usize = 24 << 20;
 pub struct EncodeState {
     pub(crate) cache: Cache,
     pub(crate) scratch: MergeScratch,
+    pub(crate) pending: Pending,
+    /// Whether misses are put off and merged together, which pays where the pair table is far.
+    pub(crate) defers: bool,
 }
 
 impl EncodeState {
@@ -27,6 +31,8 @@ impl EncodeState {
         Self {
             cache,
             scratch: MergeScratch::default(),
+            pending: Pending::default(),
+            defers: bpe.tables().letters().is_some() && bpe.tables().pairs.is_far(),
         }
     }
 

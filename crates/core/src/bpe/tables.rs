@@ -135,10 +135,7 @@ impl Tables {
 
     /// Appends the exact ids of a piece, by merging alone.
     pub(crate) fn merge(&self, piece: &[u8], scratch: &mut MergeScratch, out: &mut Vec<u32>) {
-        let letters = match &self.symbols {
-            Symbols::Bytes(letters) => Some(letters),
-            Symbols::Chars(_) => None,
-        };
+        let letters = self.letters();
         if let Some(letters) = letters.filter(|_| piece.len() <= CAPACITY) {
             let mut window = [0; CAPACITY];
             let count = self.merge_window(letters, piece, &mut window);
@@ -166,8 +163,27 @@ impl Tables {
         if scratch.symbols.len() <= CAPACITY {
             return self.merge_few(&scratch.symbols, out);
         }
-        scratch.merge(&self.pairs);
+        if self.ranks_rise {
+            scratch.merge_rising(&self.pairs);
+        } else {
+            scratch.merge(&self.pairs);
+        }
         self.emit(&scratch.symbols, out);
+    }
+
+    /// The letters of an alphabet of bytes.
+    #[inline(always)]
+    pub(crate) fn letters(&self) -> Option<&[u32; 256]> {
+        match &self.symbols {
+            Symbols::Bytes(letters) => Some(letters),
+            Symbols::Chars(_) => None,
+        }
+    }
+
+    /// The product of two bytes, or [`NONE`].
+    #[inline(always)]
+    pub(crate) fn byte_pair(&self, left: u8, right: u8) -> u32 {
+        self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
     }
 
     fn emit(&self, symbols: &[u32], out: &mut Vec<u32>) {
@@ -187,7 +203,7 @@ impl Tables {
             *symbol = letters[usize::from(*byte)];
         }
         for (product, pair) in products.iter_mut().zip(bytes.windows(2)) {
-            *product = self.byte_pairs[usize::from(pair[0]) << 8 | usize::from(pair[1])];
+            *product = self.byte_pair(pair[0], pair[1]);
         }
         self.prefetch(window, &products, bytes.len());
         merge_short::merge(&self.pairs, window, &mut products, bytes.len())

@@ -104,6 +104,7 @@ fn random_vocabularies_encode_as_the_reference() {
         let spec = byte_spec(&mut random, letters, joins, round % 8 < 4, round % 3 == 0);
         let bpe = Bpe::new(spec.clone()).unwrap();
         let mut state = EncodeState::small(&bpe);
+        state.defers = round % 5 < 3;
         for _ in 0..60 {
             let piece = random.piece(letters, 40);
             let expected = reference::encode_piece(&spec, piece.as_bytes());
@@ -306,8 +307,10 @@ fn many_pieces_in_a_text_are_what_they_are_alone() {
     let text: String = (0..5000)
         .map(|_| ["a", "b", "c"][random.below(3)])
         .collect();
-    for len in [1, 2, 7, 15, 16, 17, 31, 32, 33, 300] {
+    let lens = [1, 2, 7, 15, 16, 17, 31, 32, 33, 300];
+    for (len, defers) in lens.into_iter().flat_map(|len| [(len, false), (len, true)]) {
         let (mut state, mut out) = (EncodeState::new(&bpe, 1 << 20), Vec::new());
+        state.defers = defers;
         bpe.encode_pieces(Every(0, text.len(), len), &text, &mut state, &mut out)
             .unwrap();
         let mut alone = Vec::new();
@@ -319,6 +322,25 @@ fn many_pieces_in_a_text_are_what_they_are_alone() {
                 &text[start..text.len().min(start + len)],
             ));
         }
-        assert_eq!(out, alone, "pieces of {len}");
+        assert_eq!(out, alone, "pieces of {len}, put off: {defers}");
+    }
+}
+
+#[test]
+fn runs_of_one_letter_encode_as_the_reference() {
+    let mut random = Random(4242);
+    for round in 0..24 {
+        let spec = byte_spec(&mut random, &["-", " "], 30, round % 2 == 0, round % 3 == 0);
+        let bpe = Bpe::new(spec.clone()).unwrap();
+        let mut state = EncodeState::small(&bpe);
+        for len in [33, 64, 65, 127, 200 + random.below(100)] {
+            let piece = format!(" {}{}", "-".repeat(len), " ".repeat(len / 3));
+            let expected = reference::encode_piece(&spec, piece.as_bytes());
+            assert_eq!(
+                encode_one(&bpe, &mut state, &piece),
+                expected,
+                "round {round}, piece {piece:?}"
+            );
+        }
     }
 }
