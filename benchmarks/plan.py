@@ -1,6 +1,6 @@
 """How good `tokenmill plan` is: its estimate of each corpus, then the job itself.
 
-`python benchmarks/plan.py [--corpora DIR] [--sample-megabytes 8]`
+`python benchmarks/plan.py [--corpora DIR] [--sample-megabytes 16]`
 
 The sample is smaller than the corpora, so that there is something to estimate. Bars: 5 % for tokens and disk, 25 % for
 time.
@@ -26,7 +26,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpora", type=Path, default=corpora.CORPORA)
-    parser.add_argument("--sample-megabytes", type=float, default=8)
+    parser.add_argument("--sample-megabytes", type=float, default=16)
     options = parser.parse_args()
     scratch = ROOT / "benchmarks" / "results"
     scratch.mkdir(exist_ok=True)

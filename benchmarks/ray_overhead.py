@@ -1,6 +1,6 @@
 """What a cluster costs: the same job on this machine's threads and on two Ray nodes with one CPU each.
 
-`python benchmarks/ray_overhead.py [--corpora DIR] [--megabytes 220]`
+`python benchmarks/ray_overhead.py [--corpora DIR] [--megabytes 1000]`
 
 The cluster's start is not counted; the first job on it is (its workers load the vocabulary). Content hashes are
 compared before the figures are printed. Bar: at most 1.3x the wall time of two local threads.
@@ -50,7 +50,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpora", type=Path, default=corpora.CORPORA)
-    parser.add_argument("--megabytes", type=float, default=220)
+    parser.add_argument("--megabytes", type=float, default=1000)
     options = parser.parse_args()
     scratch = ROOT / "benchmarks" / "results"
     scratch.mkdir(exist_ok=True)
