@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import tokenmill
 from tokenmill.insight.svg import bars
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ def _same(encode: Any, texts: list[str], expected: str) -> bool | str:
 
 
 def _version(name: str) -> str:
+    if name == "tokenmill":
+        return tokenmill.__version__
     try:
         return version(name)
     except PackageNotFoundError:
