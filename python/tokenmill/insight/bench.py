@@ -127,7 +127,7 @@ def _same(encode: Any, texts: list[str], expected: str) -> bool | str:
 
 def _version(name: str) -> str:
     if name == "tokenmill":
-        return tokenmill.__version__
+        return str(tokenmill.__version__)
     try:
         return version(name)
     except PackageNotFoundError:
