@@ -64,6 +64,12 @@ def test_numbers_equal_the_dataset(run, name, options):
     assert data["lengths"]["mean"] == pytest.approx(np.mean(lengths))
     for row in data["lengths"]["classes"]:
         assert row["documents"] == sum(row["from"] <= length <= row["to"] for length in lengths)
+    if manifest.layout == "rows":
+        owners = [dataset.shards.segments(shard)[:, 0].tolist() for shard in manifest.shards]
+        split = sum(count > 1 for shard in owners for count in Counter(shard).values())
+        assert data["packing"]["split_documents"] == split
+        # These documents are shorter than a row, so only concatenation can cut one.
+        assert (split > 0) == (name == "concat")
     stored = Counter(np.concatenate([dataset.shards.tokens(s) for s in range(len(manifest.shards))]).tolist())
     if manifest.packing.pad_id is not None:
         stored[manifest.packing.pad_id] -= manifest.account.tokens_padding

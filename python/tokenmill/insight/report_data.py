@@ -31,7 +31,8 @@ def dataset_report(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     manifest = load_manifest(root)
     history = read_history(root)
     tokenizer = _tokenizer(manifest, tokenizer)
-    census = take_census(_arrays(root, manifest), manifest.tokenizer.vocab_size)
+    splits: list[int] = []
+    census = take_census(_arrays(root, manifest, splits), manifest.tokenizer.vocab_size)
     if manifest.packing.pad_id is not None:
         census.counts[manifest.packing.pad_id] -= manifest.account.tokens_padding
     return {
@@ -51,7 +52,7 @@ def dataset_report(root: Path, tokenizer: Any = None) -> dict[str, Any]:
         "sources": _sources(root, manifest),
         "scripts": census.scripts(tokenizer) if tokenizer else [],
         "lengths": census.lengths() | {"context_length": manifest.packing.context_length},
-        "packing": _packing(manifest),
+        "packing": _packing(manifest) | {"split_documents": sum(splits) if splits else None},
         "vocabulary": census.vocabulary(tokenizer),
         "rejects": {
             "by_reason": manifest.account.to_json()["rejected"],
@@ -66,17 +67,24 @@ def dataset_report(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     }
 
 
-def _arrays(root: Path, manifest: Manifest) -> Iterator[tuple[Any, Any]]:
-    """Token ids and document lengths, some at a time; a document in rows is as long as its stretches."""
+def _arrays(root: Path, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
+    """Token ids and document lengths, some at a time; a document in rows is as long as its stretches.
+
+    `splits` gets, for each shard of rows, how many documents lie in more than one stretch.
+    """
     none = np.empty(0, dtype=np.int64)
     for shard in manifest.shards:
         lengths = np.zeros(shard.documents, dtype=np.int64)
+        stretches = np.zeros(shard.documents, dtype=np.int64)
         for items in read_items(root, manifest, shard):
             if items.segments is not None:
                 ends = (items.segments[:, 1] + items.segments[:, 3]).astype(np.int64)
-                np.maximum.at(lengths, items.segments[:, 0].astype(np.int64), ends)
+                owners = items.segments[:, 0].astype(np.int64)
+                np.maximum.at(lengths, owners, ends)
+                stretches += np.bincount(owners, minlength=shard.documents)
             yield items.ids, np.diff(items.offsets) if manifest.layout == "documents" else none
         if manifest.layout == "rows" and manifest.format == "tokenmill":
+            splits.append(int((stretches > 1).sum()))
             yield none, lengths
 
 

@@ -140,6 +140,8 @@ def _packing(packing: dict[str, Any], account: dict[str, Any]) -> str:
         else ""
     )
     words += f"; {packing['fill_percent']:.2f} % of the stored tokens are not padding."
+    if packing["split_documents"] is not None:
+        words += f" {packing['split_documents']:,} documents lie in more than one row."
     chart = bars(list(parts), list(parts.values()), "tokens by what became of them")
     stored = account["tokens"]["stored"]
     return section(
