@@ -36,21 +36,31 @@ def given_settings(values: dict[str, Any]) -> dict[str, Any]:
 def _option(section: str, key: str) -> Callable[[Any], Any]:
     field = SECTIONS[section].model_fields[key]
     name = SPELLING.get(f"{section}.{key}", key).replace("_", "-")
-    text = (field.description or "").split("\n", 1)[0]
     parameter = f"{section}__{key}"
     kinds = _kinds(field.annotation)
     if bool in kinds and str not in kinds:
-        return click.option(f"--{name}/--no-{name}", parameter, default=None, help=text)
+        return click.option(f"--{name}/--no-{name}", parameter, default=None, cls=_Setting)
     names = [f"--{name}", *_other_words(f"{section}.{key}", name)]
     if get_origin(field.annotation) is tuple:
         words = sorted(_words(field.annotation))
-        return click.option(
-            *names, parameter, multiple=True, type=click.Choice(words), help=f"{text} May be repeated."
-        )
+        return click.option(*names, parameter, multiple=True, type=click.Choice(words), cls=_Setting)
     words = sorted(_words(field.annotation))
     if words and str not in kinds:
-        return click.option(*names, parameter, type=click.Choice(words, case_sensitive=False), help=text)
-    return click.option(*names, parameter, metavar=_metavar(kinds), help=text)
+        return click.option(*names, parameter, type=click.Choice(words, case_sensitive=False), cls=_Setting)
+    return click.option(*names, parameter, metavar=_metavar(kinds), cls=_Setting)
+
+
+class _Setting(click.Option):
+    """An option whose help is looked up when it is shown: reading it takes longer than most commands."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from tokenmill.config.meanings import meaning
+
+        section, _, key = (self.name or "").partition("__")
+        self.help = meaning(SECTIONS[section], key).split("\n", 1)[0]
+        if self.multiple:
+            self.help += " May be repeated."
+        return super().get_help_record(ctx)
 
 
 def _other_words(full: str, name: str) -> Iterable[str]:

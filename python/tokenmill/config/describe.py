@@ -8,6 +8,7 @@ import types
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from tokenmill.config.fields import parse_size
+from tokenmill.config.meanings import meaning
 from tokenmill.config.names import IN_TOKENIZER, SECTIONS
 from tokenmill.config.schema import FINGERPRINTED, JobConfig
 
@@ -32,6 +33,9 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "tokenmill"
     definitions = schema["$defs"]
+    for model in SECTIONS.values():
+        for name, field in definitions[model.__name__]["properties"].items():
+            field["description"] = meaning(model, name)
     for key, full in IN_TOKENIZER.items():
         section, _, name = full.partition(".")
         home = SECTIONS[section].__name__
@@ -60,7 +64,7 @@ def template(name: str = "tokenmill.yaml") -> str:
         lines.append(f"# {_first_line(model.__doc__)}")
         lines.append(f"{section}:")
         for key, field in model.model_fields.items():
-            lines.append(f"  # {_first_line(field.description)} ({kind(field)})")
+            lines.append(f"  # {_first_line(meaning(model, key))} ({kind(field)})")
             full = f"{section}.{key}"
             mark = "" if full in EXAMPLES else "# "
             lines.append(f"  {mark}{key}: {EXAMPLES.get(full) or _shown(field.default)}")
@@ -83,8 +87,10 @@ def table() -> str:
         for key, field in model.model_fields.items():
             mark = " \\*" if key in FINGERPRINTED.get(section, ()) else ""
             # A bar inside a cell would end it.
-            meaning = re.sub(r"\s+", " ", field.description or "").replace("|", "\\|")
-            parts.append(f"| `{key}`{mark} | {kind(field)} | {_default(field)} | {meaning} |")
+            words = re.sub(r"\s+", " ", meaning(model, key)).replace("|", "\\|")
+            parts.append(
+                f"| `{key}`{mark} | {kind(field)} | {_default(field, meaning(model, key))} | {words} |"
+            )
         parts.append("")
     return "\n".join(parts)
 
@@ -133,10 +139,10 @@ def _shown(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
-def _default(field: FieldInfo) -> str:
+def _default(field: FieldInfo, text: str) -> str:
     if field.default is not None:
         return f"`{_shown(field.default)}`"
-    found = any(word in (field.description or "") for word in ("automatic", "left out"))
+    found = any(word in text for word in ("automatic", "left out"))
     return "automatic" if found else "none"
 
 

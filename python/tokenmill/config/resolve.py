@@ -19,7 +19,6 @@ from tokenmill.config.checking import assembled, checked
 from tokenmill.config.environment import from_environment
 from tokenmill.config.names import BARE, KEYS, SPELLING, full_name, unknown
 from tokenmill.config.origin import Given, Origin
-from tokenmill.config.yamlfile import read_yaml
 from tokenmill.errors import ConfigError
 from tokenmill.hardware.machine import Machine, measure
 
@@ -135,8 +134,13 @@ def _refuse_twice(first: Given | None, second: Given) -> None:
 
 
 def _from_file(file: str | Path | None) -> list[Given]:
+    if file is None:
+        return []
+    # Here, since most jobs have no file and YAML is slow to import.
+    from tokenmill.config.yamlfile import read_yaml
+
     found: dict[str, Given] = {}
-    for given in read_yaml(file) if file is not None else []:
+    for given in read_yaml(file):
         _refuse_twice(found.get(given.name), given)
         found[given.name] = given
     return list(found.values())

@@ -2,7 +2,8 @@
 
 Each model is frozen and refuses unknown keys. Fields listed in `FINGERPRINTED` change the bytes that
 come out, so a resumed run must agree on them; all the others change only speed or words. The string
-under a field is its help: `tokenmill config schema`, `config init` and docs/configuration.md show it.
+under a field is its help (config/meanings.py): `tokenmill config schema`, `config init`, `--help` and
+docs/configuration.md show it.
 """
 
 from typing import Any, Literal, Self
@@ -29,9 +30,7 @@ from tokenmill.config.fields import (
 class Section(BaseModel):
     """A frozen group of settings that refuses keys it does not know."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class SourceConfig(Section):

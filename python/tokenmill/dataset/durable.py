@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-import socket
+import platform
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,13 +41,13 @@ def sync(path: Path) -> None:
 
 def temporary_name(path: Path) -> Path:
     """A hidden neighbour of `path` that names its host and process, so that leftovers can be told."""
-    owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    owner = f"{platform.node()}-{os.getpid()}-{os.urandom(4).hex()}"
     return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
 
 
 def sweep_leftovers(directory: Path) -> int:
     """Delete the unfinished files of dead processes of this host; the number deleted."""
-    prefix = f"{_TEMPORARY}{socket.gethostname()}-"
+    prefix = f"{_TEMPORARY}{platform.node()}-"
     swept = 0
     for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tokenmill.dataset.index import map_offsets, map_segments
 from tokenmill.dataset.megatron import DTYPE_CODES, MAGIC
@@ -142,6 +141,8 @@ def _table_items(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[
 
 def _record_batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
     if kind == "parquet":
+        import pyarrow.parquet as pq
+
         with pq.ParquetFile(path) as file:
             yield from file.iter_batches(batch_size=4096)
         return

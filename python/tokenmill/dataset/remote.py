@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from tokenmill.dataset.manifest import MANIFEST, PLAN
 from tokenmill.dataset.receipt import RECEIPTS, SHARDS, Receipt, receipt_path
 from tokenmill.dataset.store import ObjectStore
 from tokenmill.errors import ResumeError, StoreError
+from tokenmill.hardware.cache import cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,11 +33,7 @@ _BESIDE = ("state.json", "dataset_info.json", "index.json")
 
 def cache_directory(address: str, purpose: str) -> Path:
     """Where this machine keeps things of a remote dataset: below `TOKENMILL_CACHE` or the user's cache."""
-    base = os.environ.get("TOKENMILL_CACHE") or os.path.join(  # noqa: PTH118
-        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tokenmill"
-    )
-    key = hashlib.sha256(address.encode()).hexdigest()[:16]
-    return Path(base) / purpose / key
+    return cache_root() / purpose / hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

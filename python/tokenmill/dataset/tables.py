@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tokenmill.dataset.arrays import arrow_of
 from tokenmill.dataset.durable import digest, publish_json
@@ -106,6 +105,8 @@ class ParquetWriter(TableWriter):
     suffix = ".parquet"
 
     def _open(self, sink: pa.NativeFile) -> Any:
+        import pyarrow.parquet as pq
+
         return pq.ParquetWriter(sink, self._schema, compression="zstd", use_dictionary=False, version="2.6")
 
 

@@ -35,10 +35,14 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Watch:
-    """The caller's side of a run: `stop` asks for an end, `report` hears counts as work goes on."""
+    """The caller's side of a run: `stop` asks for an end, `report` hears counts as work goes on.
+
+    `trusted` returns when a result may count, or raises; only executors of this process ask it.
+    """
 
     report: Callable[..., None]
     stop: threading.Event = field(default_factory=threading.Event)
+    trusted: Callable[[], None] = lambda: None
 
 
 class Done(NamedTuple):

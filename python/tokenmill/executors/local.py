@@ -70,6 +70,7 @@ class LocalExecutor:
             keep_in_memory=self.keep_in_memory,
             stop=watch.stop,
             report=watch.report,
+            trusted=watch.trusted,
         )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
-
-import psutil
 
 from tokenmill.hardware import cgroup
 
@@ -36,14 +35,27 @@ class Memory:
 def memory(limits: cgroup.Limits | None = None) -> Memory:
     """The memory for this process, in bytes."""
     limits = cgroup.limits() if limits is None else limits
-    host = psutil.virtual_memory()
-    available, total, reason = host.available, host.total, "free on this host"
-    if limits.memory is not None and limits.memory < host.total:
+    available, total = host_memory()
+    reason = "free on this host"
+    if limits.memory is not None and limits.memory < total:
         total = limits.memory
         left = max(0, limits.memory - (limits.memory_used or 0))
         if left < available:
             available, reason = left, f"left of the {limits.memory / GB:.1f} GB cgroup limit"
     return Memory(available, total, limits.memory, reason)
+
+
+def host_memory(meminfo: Path = Path("/proc/meminfo")) -> tuple[int, int]:
+    """`(available, total)` bytes of this host: from the kernel's own page, elsewhere from psutil."""
+    try:
+        pairs = (line.split()[:2] for line in meminfo.read_text().splitlines())
+        sizes = {name: 1024 * int(size) for name, size in pairs}
+        return sizes["MemAvailable:"], sizes["MemTotal:"]
+    except (OSError, KeyError, ValueError):
+        import psutil
+
+        found = psutil.virtual_memory()
+        return found.available, found.total
 
 
 def memory_mode(available: int) -> MemoryMode:

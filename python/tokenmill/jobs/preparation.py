@@ -23,7 +23,7 @@ from tokenmill.pipeline.unit import Task, run_unit, task_of
 from tokenmill.sources import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tokenmill.dataset.manifest import Manifest
     from tokenmill.dataset.receipt import Receipt
@@ -46,6 +46,8 @@ class Preparation:
     executor: Executor
     threads: int
     memory_budget: int
+    # Returns when the engine may be trusted with these documents, or raises (jobs/trust.py).
+    trusted: Callable[[], None] = lambda: None
 
     def plan(self) -> Plan:
         """The plan of an earlier run with what is new; raises `ResumeError` if that run was another job."""
@@ -186,7 +188,7 @@ class _Run:
         with stopping(self._stop), self._progress:
             tasks = self._tasks(todo)
             self._recorder.phase("tokenizing")
-            watch = Watch(self._count, self._stop)
+            watch = Watch(self._count, self._stop, self._preparation.trusted)
             for done in self._preparation.executor.run(run_unit, self._job, tasks, len(todo), watch):
                 made[done.task.unit.ordinal] = done.result
                 self._record(*done)

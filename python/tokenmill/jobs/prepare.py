@@ -16,12 +16,12 @@ from tokenmill.dataset.remote import Remote
 from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.executors.choose import choose_executor
-from tokenmill.insight.report import report_if_possible
 from tokenmill.jobs.launch import alone
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
 from tokenmill.jobs.splits import by_split, note_splits, of_split
+from tokenmill.jobs.trust import led
 from tokenmill.pipeline.job import make_job
 from tokenmill.sources import attached, discover, settle
 
@@ -250,12 +250,14 @@ class _Clock:
 
 def _led(preparation: Preparation, clock: _Clock) -> Dataset:
     ready = made_ready(preparation)
-    # The comparison, the warm-up and the report are not what a user times.
+    # The warm-up and the report are not what a user times.
     clock.restart()
-    ready.lead()
+    led(ready, Preparation.lead)
     clock.stop()
     job = preparation.job
     if job.config.output.report and job.remote is None:
+        from tokenmill.insight.report import report_if_possible
+
         report_if_possible(job.root, job.encoder)
     return open_dataset(job.location)
 

@@ -1,4 +1,4 @@
-"""The last look before a job's clock starts: parity on its own documents, a warm-up, sizes, and words."""
+"""The last look before a job's clock starts: a warm-up, sizes, words, and the comparison to be passed."""
 
 from __future__ import annotations
 
@@ -11,41 +11,37 @@ from tokenmill.executors.local import LocalExecutor
 from tokenmill.hardware import disk
 from tokenmill.hardware.batch import batch_size, held_bytes
 from tokenmill.hardware.machine import measure
+from tokenmill.jobs.trust import allowed, compared
 from tokenmill.pipeline.sample import sample_documents
 from tokenmill.tokenizer import hf_pool
-from tokenmill.tokenizer.parity import SAMPLE_BYTES, check_parity
-from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from tokenmill.hardware.machine import Machine
     from tokenmill.jobs.preparation import Preparation
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.sample import Sample
-    from tokenmill.tokenizer.backend import Special
 
 logger = logging.getLogger("tokenmill.prepare")
 WARM_UP_DOCUMENTS = 64
 PROBE_BYTES = 4 << 20
-# Hugging Face is about a hundred times slower than native, so a comparison on this share of the input adds
-# well under the time of the job itself; a small job still compares this much.
-SHARE = 256
-SMALL_SAMPLE = 1 << 16
+# A smaller job is done before it matters how its shard was written.
+PROBED_FROM = 64 << 20
 
 
 def made_ready(preparation: Preparation) -> Preparation:
-    """The same job with the engine that may be trusted with it; says how it will run."""
+    """The same job with sizes that suit its documents, its comparison under way; says how it will run."""
     job = preparation.job
     sample = sample_documents(preparation.inputs, job.config.source)
-    with hf_pool.sized(preparation.threads):
-        job = checked(job, sample.texts, preparation)
-        warm_up(job, sample.texts, preparation.threads)
+    warm_up(job, sample.texts, preparation.threads)
     machine = measure()
     executor = preparation.executor
     if isinstance(executor, LocalExecutor):
         executor = sized(executor, sample, machine)
-        executor = suited_to_disk(executor, job, machine)
+        if sum(file.size for file in preparation.inputs) >= PROBED_FROM:
+            executor = suited_to_disk(executor, job, machine)
     tell(job, preparation, machine, getattr(executor, "batch_size", None))
-    return replace(preparation, job=job, executor=executor)
+    # Last, so that the comparison runs beside the first units and not beside all of the above.
+    return compared(replace(preparation, executor=executor), sample.texts)
 
 
 def sized(executor: LocalExecutor, sample: Sample, machine: Machine) -> LocalExecutor:
@@ -82,28 +78,13 @@ def suited_to_disk(executor: LocalExecutor, job: Job, machine: Machine) -> Local
     return replace(executor, keep_in_memory=True)
 
 
-def checked(job: Job, texts: list[str], preparation: Preparation) -> Job:
-    """Native stays native if it agrees with Hugging Face on the sample; otherwise the job goes on without."""
-    wanted = job.config.tokenizer.parity_check
-    if not wanted or not texts or not isinstance(job.encoder, Tokenizer):
-        return job
-    most = max(SMALL_SAMPLE, min(SAMPLE_BYTES, sum(file.size for file in preparation.inputs) // SHARE))
-    verdict = check_parity(job.encoder, texts, special=_allowed(job), threads=preparation.threads, most=most)
-    return replace(job, encoder=verdict.tokenizer) if verdict.difference else job
-
-
 def warm_up(job: Job, texts: list[str], threads: int) -> None:
     """One batch that is not timed, so that caches and processes exist when the clock starts."""
     if texts:
         lines.warming_up()
-        job.encoder.encode_batch(texts[:WARM_UP_DOCUMENTS], special=_allowed(job), threads=threads)
+        with hf_pool.sized(threads):
+            job.encoder.encode_batch(texts[:WARM_UP_DOCUMENTS], special=allowed(job), threads=threads)
         lines.warmed_up()
-
-
-def _allowed(job: Job) -> Special:
-    """A forbidden token is the job's own to find: it knows the file and the row."""
-    special = job.config.tokenizer.special
-    return "text" if special == "forbid" else special
 
 
 def tell(job: Job, preparation: Preparation, machine: Machine, size: int | None) -> None:

@@ -30,6 +30,8 @@ class Control:
     keep_in_memory: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     report: Callable[..., None] = _nothing
+    # Returns when what was encoded may count, or raises; called before a unit is published.
+    trusted: Callable[[], None] = _nothing
 
     def check(self) -> None:
         """Raise `InterruptedJobError` if the job was asked to stop."""

@@ -8,18 +8,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-import secrets
-import socket
 import sys
 import threading
 import time
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Self
 
-import psutil
-
+import tokenmill
 from tokenmill.hardware import world
+from tokenmill.hardware.memory import host_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +39,12 @@ class Recorder:
     def __init__(self, root: Path, *, bytes_total: int | None, units_total: int, units_done: int) -> None:
         """Prepare to record; nothing is written before `start`."""
         self._root = root
-        self._run = secrets.token_hex(6)
+        self._run = os.urandom(6).hex()
         self._started = time.monotonic()
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="tokenmill-progress", daemon=True)
-        self._process = psutil.Process()
+        self._process: Any = None
         self.state: dict[str, Any] = {
             "state": "running",
             "phase": "planning",
@@ -61,7 +58,7 @@ class Recorder:
             "updated_at": now(),
             "counter": 0,
             "pid": os.getpid(),
-            "host": socket.gethostname(),
+            "host": platform.node(),
             "rank": world.rank(),
             "error": None,
         }
@@ -75,10 +72,10 @@ class Recorder:
         """The first event of a run."""
         machine = {
             "cpus": os.cpu_count(),
-            "memory": psutil.virtual_memory().total,
-            "host": socket.gethostname(),
+            "memory": host_memory()[1],
+            "host": platform.node(),
         }
-        machine |= {"system": platform.platform(), "processor": platform.machine()}
+        machine |= {"system": f"{platform.system()} {platform.release()}", "processor": platform.machine()}
         self.event(
             "start",
             command=sys.argv,
@@ -138,6 +135,11 @@ class Recorder:
                 continue
 
     def _sample(self) -> None:
+        # Here, since most small jobs end before their first sample.
+        import psutil
+
+        if self._process is None:
+            self._process = psutil.Process()
         self.event(
             "sample",
             rss=self._process.memory_info().rss,
@@ -155,10 +157,7 @@ class Recorder:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in ("tokenmill", "numpy", "pyarrow", "tokenizers", "transformers"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    """Of what this process has loaded: anything else has no part in the result."""
+    loaded = ((name, sys.modules.get(name)) for name in ("numpy", "pyarrow", "tokenizers", "transformers"))
+    found = {name: str(module.__version__) for name, module in loaded if module is not None}
+    return {"python": platform.python_version(), "tokenmill": tokenmill.__version__} | found

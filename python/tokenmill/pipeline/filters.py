@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tokenmill.dataset.arrays import arrow_of
-from tokenmill.sources.where import Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tokenmill.config.schema import FilterConfig
     from tokenmill.sources.model import Block
+    from tokenmill.sources.where import Predicate
 
     Mask = NDArray[np.bool_]
 
@@ -44,7 +43,11 @@ class TextFilters:
     @classmethod
     def of(cls, config: FilterConfig, function: Callable[[str], bool] | None = None) -> TextFilters:
         """The filters of a config, with the caller's own function as the last."""
-        return cls(config, Predicate(config.where) if config.where else None, function)
+        if not config.where:
+            return cls(config, None, function)
+        from tokenmill.sources.where import Predicate
+
+        return cls(config, Predicate(config.where), function)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -58,6 +61,8 @@ class TextFilters:
         if config.drop_blank:
             sieve.drop("blank", blank(texts))
         if config.min_chars is not None or config.max_chars is not None:
+            import pyarrow.compute as pc
+
             characters = np.asarray(pc.utf8_length(texts))
             sieve.drop("min_chars", characters < (config.min_chars or 0))
             if config.max_chars is not None:
@@ -110,6 +115,9 @@ def blank(texts: pa.LargeStringArray) -> Mask:
     first[~out] = data[offsets[:-1][~out]]
     maybe = np.flatnonzero(~out & _SPACE_LEADS[first])
     if len(maybe):
+        # Imported late, as in `keep`: few blocks have such a document, and it takes as long as a small job.
+        import pyarrow.compute as pc
+
         trimmed = pc.utf8_ltrim_whitespace(texts.take(arrow_of(maybe)))
         out[maybe] = np.asarray(pc.binary_length(trimmed)) == 0
     return out

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from tokenmill.errors import TokenmillError
+from tokenmill.pipeline.filters import text_buffers
 from tokenmill.sources import memory, ranges, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from tokenmill.config.schema import SourceConfig
     from tokenmill.sources import Block, InputFile
@@ -39,8 +42,14 @@ class Sample:
     def add(self, block: Block, most: int) -> None:
         """Take up to `most` documents of a block."""
         texts = block.texts[:most]
-        self.bytes += pc.sum(pc.binary_length(texts)).as_py() or 0
-        self.texts += pc.utf8_slice_codeunits(texts, 0, LONGEST).to_pylist()
+        offsets, data = text_buffers(texts)
+        self.bytes += int(offsets[-1] - offsets[0])
+        self.texts += [_beginning(data[start:end]) for start, end in pairwise(offsets)]
+
+
+def _beginning(data: NDArray[np.uint8]) -> str:
+    """The first characters of a text; four bytes hold any one of them."""
+    return data[: 4 * LONGEST].tobytes().decode("utf-8", "ignore")[:LONGEST]
 
 
 def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> Sample:

@@ -84,6 +84,7 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
             if encoded.block is not None:
                 tally.block(encoded.part, encoded.block)
             builder.add(encoded)
+        control.trusted()
         return _finish(job, task.unit, builder, tally)
     except OSError as error:
         if error.errno in _FULL:

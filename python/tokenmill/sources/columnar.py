@@ -6,7 +6,6 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.opening import open_raw
@@ -35,16 +34,23 @@ def _reading(file: InputFile) -> Iterator[Any]:
             ) from error
 
 
+def _parquet(source: Any) -> Any:
+    # Imported here: a job on other formats starts sooner without.
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source, pre_buffer=False)
+
+
 def parquet_schema(file: InputFile) -> pa.Schema:
     """The columns of a Parquet file."""
     with _reading(file) as source:
-        return pq.ParquetFile(source).schema_arrow
+        return _parquet(source).schema_arrow
 
 
 def group_sizes(file: InputFile) -> list[int]:
     """Decoded bytes of each row group."""
     with _reading(file) as source:
-        metadata = pq.ParquetFile(source).metadata
+        metadata = _parquet(source).metadata
         return [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
 
 
@@ -52,7 +58,7 @@ def parquet_blocks(request: Request) -> Iterator[Block]:
     """Blocks of the row groups of the range; only the columns asked for are read."""
     file, part, roots = request.file, request.part, request.fields.roots
     with _reading(file) as source:
-        parquet = pq.ParquetFile(source, pre_buffer=False)
+        parquet = _parquet(source)
         names = parquet.schema_arrow.names
         columns = [name for name in roots if name in names]
         row = 0

@@ -2,7 +2,8 @@
 
 A JSON column has no type of its own, only its values have. So a predicate asks for the numbers, the
 strings or the booleans in it, and gets null where the value is something else; the answer never
-depends on which records happen to share a block.
+depends on which records happen to share a block. (Arrow's compute functions are imported where they are used:
+most jobs ask no column anything, and the import takes as long as a small job.)
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class JsonColumn:
     values: pa.LargeStringArray
 
     def _only(self, *kinds: int) -> pa.LargeStringArray:
+        import pyarrow.compute as pc
+
         wanted = pa.array(np.isin(self.kinds, kinds))
         return pc.if_else(wanted, self.values, pa.scalar(None, pa.large_string()))
 
@@ -80,12 +82,16 @@ class CsvColumn:
     values: pa.LargeStringArray
 
     def _if(self, wanted: pa.BooleanArray) -> pa.LargeStringArray:
+        import pyarrow.compute as pc
+
         return pc.if_else(
             pc.and_(wanted, pc.invert(self.is_null())), self.values, pa.scalar(None, pa.large_string())
         )
 
     def numbers(self) -> pa.Array:
         """The fields that read as numbers, as float64."""
+        import pyarrow.compute as pc
+
         return self._if(pc.match_substring_regex(self.values, _NUMBER_PATTERN)).cast(pa.float64())
 
     def strings(self) -> pa.Array:
@@ -94,6 +100,8 @@ class CsvColumn:
 
     def booleans(self) -> pa.Array:
         """The fields that read true or false, in any case."""
+        import pyarrow.compute as pc
+
         lower = pc.utf8_lower(self.values)
         known = pc.is_in(lower, pa.array(["true", "false"], pa.large_string()))
         return pc.if_else(known, pc.equal(lower, "true"), pa.scalar(None, pa.bool_()))

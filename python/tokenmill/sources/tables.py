@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tokenmill import _core
 from tokenmill.errors import InputError
@@ -110,6 +109,8 @@ def _texts(batch: pa.RecordBatch, fields: Fields, where: str) -> pa.LargeStringA
             parts.append(_as_text(column_at(batch, part, where), ".".join(part), where))
     if len(parts) == 1:
         return parts[0]
+    import pyarrow.compute as pc
+
     return pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()), null_handling="emit_null")
 
 
@@ -134,6 +135,8 @@ def column_at(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.Ar
     try:
         column = batch.column(path[0])
         for name in path[1:]:
+            import pyarrow.compute as pc
+
             column = pc.struct_field(column, name)
     except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         known = ", ".join(batch.schema.names)
@@ -166,6 +169,8 @@ def _sample(texts: pa.LargeStringArray, row: int) -> str:
 
 def _repair(texts: pa.LargeStringArray, rows: list[int]) -> tuple[pa.LargeStringArray, int]:
     """The same texts with U+FFFD where `rows` are not UTF-8, and how many were put in."""
+    import pyarrow.compute as pc
+
     count, mended = 0, []
     for row in rows:
         raw = _bytes_of(texts, row)

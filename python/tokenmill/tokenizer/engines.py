@@ -10,7 +10,6 @@ from tokenmill.tokenizer.fast import FastBackend
 from tokenmill.tokenizer.hf_json import walk
 from tokenmill.tokenizer.native import NativeBackend
 from tokenmill.tokenizer.native_steps import UnsupportedError
-from tokenmill.tokenizer.slow import HfInPython, SlowBackend
 
 if TYPE_CHECKING:
     from tokenmill.tokenizer.backend import Backend, StrategyName
@@ -43,6 +42,9 @@ def build(
 
 def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Backend, Strategy]:
     """Worker processes: the only engine of a Python tokenizer, and possible for any other."""
+    # Here, since it brings multiprocessing along, and few tokenizers need it.
+    from tokenmill.tokenizer.slow import HfInPython, SlowBackend
+
     if recipe.python is None:
         return SlowBackend(HfInPython(_fast(recipe)), num_proc), Strategy("slow", "asked for")
     kind = type(recipe.python).__name__

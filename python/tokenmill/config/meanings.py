@@ -1,0 +1,42 @@
+"""What each setting means: the string under its field in the schema, read when somebody asks for help.
+
+pydantic would read these strings itself, but in every process that imports the schema, and half of the import
+was that.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tokenmill.config import schema
+
+if TYPE_CHECKING:
+    from tokenmill.config.schema import Section
+
+
+def meaning(model: type[Section], key: str) -> str:
+    """`meaning(SourceConfig, "inputs")` -> `"Files, globs, directories or URLs."`."""
+    return _meanings()[model.__name__].get(key, "")
+
+
+@cache
+def _meanings() -> dict[str, dict[str, str]]:
+    classes = (node for node in ast.parse(inspect.getsource(schema)).body if isinstance(node, ast.ClassDef))
+    return {node.name: dict(_described(node)) for node in classes}
+
+
+def _described(node: ast.ClassDef) -> list[tuple[str, str]]:
+    """Every annotated name that a string follows, with that string."""
+    return [
+        (field.target.id, inspect.cleandoc(text.value.value))
+        for field, text in pairwise(node.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    ]

@@ -1,0 +1,123 @@
+"""The comparison with Hugging Face beside a job: what it must not let count, and what is remembered of it."""
+
+import json
+
+import pytest
+
+import tokenmill
+from small_tokenizers import write_bpe
+from tokenmill.jobs import trust
+from tokenmill.pipeline import unit
+from tokenmill.tokenizer.parity import Verdict, check_parity
+from tokenmill.tokenizer.parity_memory import KEPT, ParityMemory
+from tokenmill.tokenizer.tokenizer import Tokenizer
+
+TEXTS = ["the other day", "안녕하세요 the mill", "x" * 50]
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS * 40))
+    return path
+
+
+@pytest.fixture
+def bpe(tmp_path):
+    return Tokenizer.load(write_bpe(tmp_path / "bpe"))
+
+
+def prepare(corpus, bpe, output, **options):
+    options = {"unit_bytes": 500, "report": False, "show_progress": False} | options
+    return tokenmill.prepare(inputs=str(corpus), tokenizer=bpe, output=str(output), **options)
+
+
+def ids_of(dataset):
+    return [dataset[at].tolist() for at in range(len(TEXTS))]
+
+
+def counted(monkeypatch, verdict=None):
+    """Counts the comparisons of a job; `verdict` stands in for their outcome."""
+    calls = []
+
+    def compare(tokenizer, texts, **options):
+        calls.append(list(texts))
+        return check_parity(tokenizer, texts, **options) if verdict is None else verdict(tokenizer)
+
+    monkeypatch.setattr(trust, "check_parity", compare)
+    return calls
+
+
+class Reversed(Tokenizer):
+    """An engine that differs from native on every document."""
+
+    def encode_batch(self, texts, **options):
+        return super().encode_batch([text.as_py()[::-1] for text in texts], **options)
+
+
+def test_a_difference_starts_the_job_over_with_the_other_engine(corpus, bpe, tmp_path, monkeypatch):
+    other = Reversed(bpe.recipe, "fast")
+    calls = counted(monkeypatch, lambda _: Verdict(other, 3, "document 0 of the sample"))
+    saved = []
+    monkeypatch.setattr(
+        unit, "save_receipt", lambda root, receipt, save=unit.save_receipt: saved.append(save(root, receipt))
+    )
+    dataset = prepare(corpus, bpe, tmp_path / "out", eos=False)
+    assert ids_of(dataset) == [bpe.encode(text[::-1], special="text") for text in TEXTS]
+    assert len(calls) == 1
+    assert len(saved) == len(dataset.manifest.shards) > 1, "a unit of the engine that was wrong was counted"
+
+
+def test_an_error_of_the_comparison_ends_the_job(corpus, bpe, tmp_path, monkeypatch):
+    def broken(_):
+        raise RuntimeError("no such engine")
+
+    counted(monkeypatch, broken)
+    with pytest.raises(RuntimeError, match="no such engine"):
+        prepare(corpus, bpe, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_the_same_comparison_is_made_once(corpus, bpe, tmp_path, monkeypatch):
+    calls = counted(monkeypatch)
+    first = prepare(corpus, bpe, tmp_path / "one").manifest.content_hash
+    assert prepare(corpus, bpe, tmp_path / "two").manifest.content_hash == first
+    assert len(calls) == 1
+    corpus.write_text(json.dumps({"text": "another corpus"}) + "\n")
+    prepare(corpus, bpe, tmp_path / "three")
+    assert len(calls) == 2
+
+
+def test_a_difference_is_not_remembered(corpus, bpe, tmp_path, monkeypatch):
+    calls = counted(monkeypatch, lambda tokenizer: Verdict(tokenizer.with_strategy("fast"), 3, "differs"))
+    prepare(corpus, bpe, tmp_path / "one")
+    prepare(corpus, bpe, tmp_path / "two")
+    assert len(calls) == 2
+
+
+def test_memory_is_of_one_build_one_version_and_one_reading(bpe, monkeypatch):
+    ParityMemory(bpe, TEXTS, "text").remember()
+    assert ParityMemory(bpe, TEXTS, "text").agreed()
+    assert not ParityMemory(bpe, TEXTS, "parse").agreed()
+    assert not ParityMemory(bpe, TEXTS[:2], "text").agreed()
+    assert not ParityMemory(bpe, ["".join(TEXTS)], "text").agreed()
+    for part in ("_build", "_version_of_hf"):
+        with monkeypatch.context() as changed:
+            changed.setattr(f"tokenmill.tokenizer.parity_memory.{part}", lambda: "another")
+            assert not ParityMemory(bpe, TEXTS, "text").agreed()
+
+
+def test_memory_is_bounded_and_may_be_missing(bpe, tmp_path, monkeypatch):
+    for at in range(KEPT + 3):
+        ParityMemory(bpe, [str(at)], "text").remember()
+    assert not ParityMemory(bpe, ["0"], "text").agreed()
+    assert ParityMemory(bpe, [str(KEPT + 2)], "text").agreed()
+    (tmp_path / "a file").write_text("")
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "a file"))
+    ParityMemory(bpe, TEXTS, "text").remember()
+    assert not ParityMemory(bpe, TEXTS, "text").agreed()
