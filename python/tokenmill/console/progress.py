@@ -51,6 +51,7 @@ class Progress:
         self.unit = unit
         self.done = resumed
         self.counts: dict[str, int] = {}
+        self.note = ""  # what else there is to say, at the end of the line
         self._resumed = resumed
         self._show = show and world.speaks(environ)
         self._interval = interval
@@ -118,6 +119,8 @@ class Progress:
         if "seconds_left" in shown:
             parts.append(f"{words.duration(shown['seconds_left'])} left")
         parts.append(f"memory {words.size(_resident())}")
+        if self.note:
+            parts.append(self.note)
         return ", ".join(parts)
 
 

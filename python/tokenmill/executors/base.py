@@ -34,8 +34,38 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
+class Workers:
+    """Who works for a run, now and over its `seconds`; `busy` has the seconds in units by node."""
+
+    at_work: int
+    cpus: int
+    seconds: float
+    busy: dict[str, float]
+
+    @property
+    def utilisation(self) -> float:
+        """The part of the CPUs' time that was spent in units which have ended."""
+        offered = self.cpus * self.seconds
+        return min(1.0, sum(self.busy.values()) / offered) if offered else 0.0
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The same as numbers."""
+        shown = {"at_work": self.at_work, "cpus": self.cpus, "nodes": len(self.busy)}
+        return shown | {"utilisation": round(self.utilisation, 3)}
+
+    @property
+    def words(self) -> str:
+        """`"2 of 2 CPUs at work on 2 nodes, 93 % of their time so far"`."""
+        nodes = f" on {len(self.busy)} node{'s' * (len(self.busy) != 1)}" if self.busy else ""
+        return (
+            f"{self.at_work} of {self.cpus} CPUs at work{nodes}, {self.utilisation:.0%} of their time so far"
+        )
+
+
+@dataclass(frozen=True)
 class Watch:
-    """The caller's side of a run: `stop` asks for an end, `report` hears counts as work goes on.
+    """The caller's side of a run: `stop` asks for an end, the others hear of it as work goes on.
 
     `trusted` returns when a result may count, or raises; only executors of this process ask it.
     """
@@ -43,6 +73,7 @@ class Watch:
     report: Callable[..., None]
     stop: threading.Event = field(default_factory=threading.Event)
     trusted: Callable[[], None] = lambda: None
+    workers: Callable[[Workers], None] = lambda _: None
 
 
 class Done(NamedTuple):
@@ -61,6 +92,9 @@ def timed(work: Work, job: Any, task: Task, control: Control) -> Done:
 
 class Executor(Protocol):
     """Runs `work` on every task."""
+
+    def warm(self) -> None:
+        """Begin what a run will need (a connection, processes) while the caller still plans; never raises."""
 
     def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, watch: Watch) -> Iterator[Done]:
         """Each task as it ends; `count` is how many there are.

@@ -33,6 +33,9 @@ class LocalExecutor:
     writer_batch_size: int | None = None
     keep_in_memory: bool = False
 
+    def warm(self) -> None:
+        """Threads need no time to start."""
+
     def run(self, work: Work, job: Any, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
         """Each task as it ends."""
         workers = max(1, min(self.threads, count))

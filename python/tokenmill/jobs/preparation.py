@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tokenmill.dataset.manifest import Manifest
     from tokenmill.dataset.receipt import Receipt
-    from tokenmill.executors.base import Executor
+    from tokenmill.executors.base import Executor, Workers
     from tokenmill.jobs.share import Share
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.plan import Plan, Unit
@@ -188,7 +188,7 @@ class _Run:
         with stopping(self._stop), self._progress:
             tasks = self._tasks(todo)
             self._recorder.phase("tokenizing")
-            watch = Watch(self._count, self._stop, self._preparation.trusted)
+            watch = Watch(self._count, self._stop, self._preparation.trusted, self._workers)
             for done in self._preparation.executor.run(run_unit, self._job, tasks, len(todo), watch):
                 made[done.task.unit.ordinal] = done.result
                 self._record(*done)
@@ -215,6 +215,10 @@ class _Run:
         self._progress.advance(
             amounts["bytes"], documents=amounts.get("documents", 0), tokens=amounts.get("tokens", 0)
         )
+
+    def _workers(self, workers: Workers) -> None:
+        self._recorder.workers(workers.figures)
+        self._progress.note = workers.words
 
     def _record(self, task: Task, receipt: Receipt, seconds: float) -> None:
         self._recorder.count(units_done=1)

@@ -16,7 +16,7 @@ from tokenmill.dataset.remote import Remote
 from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.executors.choose import choose_executor
-from tokenmill.jobs.launch import alone
+from tokenmill.jobs.launch import alone, this_launch
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
@@ -132,6 +132,10 @@ def set_up(
     if inputs is None:
         with resolved.blamed("source.inputs", InputNotFoundError):
             inputs = discover(config.source)
+    threads, memory = execution.threads or 1, execution.memory_budget or (256 << 20)
+    executor = choose_executor(execution, threads, memory)
+    if alone() or this_launch().leads:
+        executor.warm()
     source, found = settle(config.source, inputs)
     config = config.model_copy(update={"source": source})
     with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
@@ -145,8 +149,7 @@ def set_up(
         lines.tokenizer_type(strategy.name, strategy.reason, processes)
         for line in resolved.ignored(strategy.name):
             logger.warning("%s", line)
-    threads, memory = execution.threads or 1, execution.memory_budget or (256 << 20)
-    preparation = Preparation(job, inputs, choose_executor(execution, threads, memory), threads, memory)
+    preparation = Preparation(job, inputs, executor, threads, memory)
     if fresh:
         if not alone():
             # A rank that is late could not tell the new dataset from the one that is to go.

@@ -32,7 +32,8 @@ def made_ready(preparation: Preparation) -> Preparation:
     """The same job with sizes that suit its documents, its comparison under way; says how it will run."""
     job = preparation.job
     sample = sample_documents(preparation.inputs, job.config.source)
-    warm_up(job, sample.texts, preparation.threads)
+    if isinstance(preparation.executor, LocalExecutor):
+        warm_up(job, sample.texts, preparation.threads)
     machine = measure()
     executor = preparation.executor
     if isinstance(executor, LocalExecutor):

@@ -113,6 +113,11 @@ class Recorder:
             for name, amount in amounts.items():
                 self.state[name] += amount
 
+    def workers(self, figures: dict[str, float]) -> None:
+        """Tell who is at work, where the work is done by others than this process."""
+        with self._lock:
+            self.state["workers"] = figures
+
     def event(self, kind: str, **fields: Any) -> None:
         """Append one line with one write, so that lines of several processes never mix."""
         line = json.dumps({"event": kind, "at": now(), "run": self._run, **fields}, ensure_ascii=False) + "\n"
