@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, final
+from typing import Any, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,14 @@ __all__ = [
     "Codec",
     "CsvReader",
     "JsonlReader",
+    "Merges",
     "PairMerger",
     "PieceCounter",
     "PieceCounts",
     "Records",
+    "Spellings",
     "StringCounter",
+    "Tokens",
     "__version__",
     "best_fit",
     "copy_segments",
@@ -24,6 +27,8 @@ __all__ = [
     "ids_to_lists",
     "invalid_rows",
     "pattern_steps",
+    "read_hf",
+    "read_tiktoken",
     "scan_family",
     "scan_pieces",
     "split_text",
@@ -274,3 +279,58 @@ def scan_pieces(
 
 def scan_family(spec: str | Sequence[tuple[str, str, str, bool]]) -> str:
     """The hand-written scanner that a pattern or a list of steps gets, or "chain"."""
+
+# --- vocabulary files --------------------------------------------------------------------------------
+
+@final
+class Tokens(Sequence[bytes | None]):
+    """The bytes of every token, by id; None in the holes."""
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """How many ids have a token."""
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int, /) -> bytes | None: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[bytes | None]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @staticmethod
+    def from_flat(bytes: bytes, lengths: bytes, ids: bytes) -> Tokens:
+        """What pickling took apart: the bytes of all tokens, their lengths and their ids."""
+    def digest_bytes(self) -> bytes:
+        """What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole."""
+
+@final
+class Merges(Sequence[tuple[int, int]]):
+    """Pairs of token ids in the order of their ranks."""
+
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int, /) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[tuple[int, int]]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @staticmethod
+    def from_flat(pairs: bytes, products: bytes) -> Merges:
+        """What pickling took apart."""
+    def json(self) -> str:
+        """`[[left,right],…]`, as a fingerprint takes it."""
+
+@final
+class Spellings:
+    """The vocabulary of a `tokenizer.json`: token -> id, as the file spells tokens."""
+
+    def __len__(self) -> int: ...
+    def get(self, spelling: str) -> int | None:
+        """The id of a token, or None."""
+    def as_text(self) -> Tokens:
+        """The tokens as UTF-8."""
+    def as_bytes(self) -> tuple[Tokens, list[tuple[int, bytes]]]:
+        """The tokens as the bytes that they spell, and `(id, UTF-8)` of those outside the byte alphabet."""
+
+def read_tiktoken(data: bytes) -> Tokens | None:
+    """The tokens of a `.tiktoken` file; None asks for a closer look."""
+
+def read_hf(data: bytes) -> tuple[bytes, Spellings, Merges] | None:
+    """The outline, the vocabulary and the merges of a `tokenizer.json`; None asks for a closer look."""

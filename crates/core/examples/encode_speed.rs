@@ -8,6 +8,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use tokenmill_core::bpe::{Alphabet, Bpe, EncodeState, Merges, VocabSpec, DEFAULT_CACHE_BYTES};
+use tokenmill_core::files::read_tiktoken;
 use tokenmill_core::scan::{ScanSpec, Scanner};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => DEFAULT_CACHE_BYTES,
     };
     let clock = Instant::now();
-    let bpe = Bpe::new(load(vocabulary)?)?;
+    let bpe = Bpe::new(&load(vocabulary)?)?;
     let loaded = clock.elapsed();
     let scanner = Scanner::new(&ScanSpec::named(scanner).ok_or("no such scanner")?)?;
     let clock = Instant::now();
@@ -78,14 +79,8 @@ fn cpu_time() -> Duration {
 }
 
 fn load(path: &str) -> Result<VocabSpec, Box<dyn Error>> {
-    let mut tokens = Vec::new();
-    for line in fs::read_to_string(path)?.lines() {
-        let (token, id) = line
-            .split_once(' ')
-            .ok_or("expected `base64 id` on each line")?;
-        tokens.push((base64(token), id.parse()?));
-    }
-    let order = tokens.iter().map(|(_, id)| *id).collect();
+    let tokens = read_tiktoken(&fs::read(path)?).ok_or("expected `base64 rank` on each line")?;
+    let order = tokens.ids().to_vec();
     Ok(VocabSpec {
         tokens,
         extra: Vec::new(),
@@ -93,21 +88,4 @@ fn load(path: &str) -> Result<VocabSpec, Box<dyn Error>> {
         alphabet: Alphabet::Bytes,
         ignore_merges: true,
     })
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits = text
-        .bytes()
-        .filter_map(|byte| DIGITS.iter().position(|digit| *digit == byte));
-    let (mut bits, mut held, mut bytes) = (0, 0u32, Vec::new());
-    for digit in digits {
-        held = (held << 6) | digit as u32;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((held >> bits) as u8);
-        }
-    }
-    bytes
 }

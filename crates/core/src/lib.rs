@@ -6,6 +6,7 @@
 pub mod bpe;
 pub mod codec;
 pub mod error;
+pub mod files;
 pub mod jsonl;
 pub mod packing;
 pub mod records;

@@ -2,11 +2,11 @@
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use tokenmill_core::codec::{Codec as CoreCodec, Ids, Options, Special};
 use tokenmill_core::{Error, Stop};
 
-use crate::codec_spec::{spec_from, Parts};
+use crate::codec_spec::spec_from;
 use crate::documents::{self, Chunk};
 use crate::error::{brief, detached, to_py};
 use crate::lists;
@@ -40,8 +40,9 @@ fn special_from(name: &str) -> PyResult<Special> {
 impl Codec {
     #[new]
     #[pyo3(signature = (**parts))]
-    fn new(py: Python<'_>, parts: Option<Parts>) -> PyResult<Self> {
-        let (spec, family) = spec_from(parts.unwrap_or_default()).map_err(|error| to_py(&error))?;
+    fn new(py: Python<'_>, parts: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let parts = parts.map_or_else(|| PyDict::new(py), Clone::clone);
+        let (spec, family) = spec_from(parts.extract()?).map_err(|error| to_py(&error))?;
         let inner = brief(py, || CoreCodec::new(spec))?;
         Ok(Self {
             inner: Box::new(inner),

@@ -6,20 +6,38 @@ use tokenmill_core::codec::{Added, CodecSpec, Prefix, Spelled, Splitter, Step};
 use tokenmill_core::scan::{Behavior, Dialect, ScanSpec, Scanner, Step as ScanStep};
 use tokenmill_core::{Error, Result};
 
+use crate::vocabulary::{Merges as MergesRead, Tokens};
+
 type Token = (Vec<u8>, u32);
+
+/// Tokens that a file reader made, or pairs that Python made.
+#[derive(FromPyObject)]
+pub enum TokenParts<'py> {
+    Read(PyRef<'py, Tokens>),
+    Pairs(Vec<Token>),
+}
+
+/// Merges that a file reader made, or pairs that Python made.
+#[derive(FromPyObject)]
+pub enum MergeParts<'py> {
+    Read(PyRef<'py, MergesRead>),
+    Pairs(Vec<(u32, u32)>),
+}
+
 /// `(kind, pattern, behavior, flag)` of a pre-tokenizer step.
 pub type StepParts = (String, String, String, bool);
 type AddedParts = (String, u32, bool, bool, bool, bool, bool);
 
 /// Keyword arguments of `_core.Codec`; `tokenmill.tokenizer.native` writes them.
-#[derive(FromPyObject, Default)]
+#[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools)] // independent flags of one call
-pub struct Parts {
-    tokens: Vec<Token>,
+pub struct Parts<'py> {
+    tokens: TokenParts<'py>,
     extra: Vec<Token>,
-    merges: Option<Vec<(u32, u32)>>,
-    ranked: Vec<u32>,
+    merges: Option<MergeParts<'py>>,
+    /// Token ids in the order of their ranks; None where that is the order of the ids.
+    ranked: Option<Vec<u32>>,
     chars: bool,
     byte_tokens: Option<Vec<u32>>,
     unk: Option<u32>,
@@ -40,19 +58,26 @@ pub struct Parts {
 }
 
 /// The specification and the name of its scanner.
-pub fn spec_from(parts: Parts) -> Result<(CodecSpec, &'static str)> {
+pub fn spec_from(parts: Parts<'_>) -> Result<(CodecSpec, &'static str)> {
     let (splitter, family) = splitter(&parts)?;
     let alphabet = alphabet(&parts)?;
+    let tokens = match parts.tokens {
+        TokenParts::Read(tokens) => tokens.core().clone(),
+        TokenParts::Pairs(pairs) => pairs.into_iter().collect(),
+    };
+    let merges = match (parts.merges, parts.ranked) {
+        (Some(MergeParts::Read(merges)), _) => Merges::List(merges.core().clone()),
+        (Some(MergeParts::Pairs(pairs)), _) => Merges::List(pairs.into()),
+        (None, Some(ranked)) => Merges::Ranked(ranked),
+        (None, None) => Merges::Ranked(tokens.ids().to_vec()),
+    };
     let spec = CodecSpec {
         known_family: family != "chain" && matches!(splitter, Splitter::Scan(_)),
         splitter,
         vocabulary: VocabSpec {
-            tokens: parts.tokens,
+            tokens,
             extra: parts.extra,
-            merges: match parts.merges {
-                Some(merges) => Merges::List(merges),
-                None => Merges::Ranked(parts.ranked),
-            },
+            merges,
             alphabet,
             ignore_merges: parts.ignore_merges,
         },
@@ -74,7 +99,7 @@ pub fn spec_from(parts: Parts) -> Result<(CodecSpec, &'static str)> {
     Ok((spec, family))
 }
 
-fn alphabet(parts: &Parts) -> Result<Alphabet> {
+fn alphabet(parts: &Parts<'_>) -> Result<Alphabet> {
     if !parts.chars {
         return Ok(Alphabet::Bytes);
     }
@@ -123,7 +148,7 @@ fn normalizer_step((kind, first, second): (String, String, String)) -> Result<St
     })
 }
 
-fn splitter(parts: &Parts) -> Result<(Splitter, &'static str)> {
+fn splitter(parts: &Parts<'_>) -> Result<(Splitter, &'static str)> {
     let spec = match parts.steps.as_slice() {
         [(kind, ..)] if kind == "whole" => return Ok((Splitter::Whole, "sentencepiece")),
         [(kind, ..)] if kind == "words" => return Ok((Splitter::Words, "sentencepiece")),

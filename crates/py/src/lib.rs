@@ -10,6 +10,7 @@ mod packing;
 mod records;
 mod scan;
 mod train;
+mod vocabulary;
 
 use pyo3::prelude::*;
 
@@ -22,5 +23,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     records::register(module)?;
     scan::register(module)?;
     train::register(module)?;
+    vocabulary::register(module)?;
     Ok(())
 }

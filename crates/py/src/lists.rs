@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList};
+use pyo3::types::{PyInt, PyList, PyTuple};
 
 use crate::error::to_py;
 use tokenmill_core::Error;
@@ -58,12 +58,21 @@ pub fn nested<'py>(py: Python<'py>, ids: &[u32], offsets: &[i64]) -> PyResult<Bo
 
 /// Ids from an array of 16 or 32 bits, or from any sequence of ints.
 pub fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    // Asking for an array imports NumPy, which a list has no need of.
+    let is_list = ids.is_instance_of::<PyList>() || ids.is_instance_of::<PyTuple>();
+    if is_list {
+        return plain(ids);
+    }
     if let Ok(array) = ids.extract::<PyReadonlyArray1<'_, u32>>() {
         return Ok(array.as_array().to_vec());
     }
     if let Ok(array) = ids.extract::<PyReadonlyArray1<'_, u16>>() {
         return Ok(array.as_array().iter().map(|&id| u32::from(id)).collect());
     }
+    plain(ids)
+}
+
+fn plain(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     ids.extract::<Vec<u32>>().map_err(|error| {
         to_py(&Error::Input(format!(
             "expected token ids from 0 to 2^32 - 1: {error}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -29,10 +27,7 @@ _TO_LATIN = {ord(char): byte for char, byte in BYTE_OF.items()}
 # Latin-1 characters that stand for no byte by themselves would otherwise pass through `translate` unseen.
 _TO_LATIN.update({code: 0x110000 - 1 for code in range(256) if chr(code) not in BYTE_OF})
 _TO_CHARS = dict(CHAR_OF)
-# The byte of each code point; the last entry stands for all that follow.
 _OUTSIDE = 256
-_BYTE_OF_CODE = np.full(max(map(ord, BYTE_OF)) + 2, _OUTSIDE, np.uint16)
-_BYTE_OF_CODE[[ord(char) for char in BYTE_OF]] = list(BYTE_OF.values())
 
 
 def bytes_of(token: str) -> bytes | None:
@@ -45,8 +40,13 @@ def bytes_of(token: str) -> bytes | None:
 
 def bytes_of_all(tokens: Collection[str]) -> list[bytes | None]:
     """`bytes_of` of every token, all at once: a character is one byte, so the text of all can be cut."""
+    import numpy as np
+
+    # The byte of each code point; the last entry stands for all that follow.
+    byte_of = np.full(max(map(ord, BYTE_OF)) + 2, _OUTSIDE, np.uint16)
+    byte_of[[ord(char) for char in BYTE_OF]] = list(BYTE_OF.values())
     text = "".join(tokens).encode("utf-32-le", "surrogatepass")
-    codes = _BYTE_OF_CODE[np.minimum(np.frombuffer(text, "<u4"), len(_BYTE_OF_CODE) - 1)]
+    codes = byte_of[np.minimum(np.frombuffer(text, "<u4"), len(byte_of) - 1)]
     ends = np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     data = codes.astype(np.uint8).tobytes()
     found: list[bytes | None] = [data[start:end] for start, end in pairwise([0, *ends.tolist()])]

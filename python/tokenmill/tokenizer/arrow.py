@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tokenmill.errors import InputError
-
-_EMPTY = np.empty(0, np.uint8)
 
 
 def is_arrow(docs: Any) -> bool:
@@ -32,6 +28,8 @@ def chunks_of(docs: Any) -> list[tuple[Any, Any]]:
 
 
 def _buffers(chunk: Any) -> tuple[Any, Any]:
+    import numpy as np
+
     kind = str(chunk.type)
     if kind.startswith(("dictionary", "extension")):
         raise InputError(f"an Arrow array of {kind}; cast it first, e.g. array.cast(pyarrow.large_string())")
@@ -50,4 +48,6 @@ def _buffers(chunk: Any) -> tuple[Any, Any]:
 
 
 def _bytes(buffer: Any) -> Any:
-    return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else _EMPTY
+    import numpy as np
+
+    return np.frombuffer(buffer if buffer is not None and buffer.size else b"", np.uint8)

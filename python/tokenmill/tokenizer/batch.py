@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
 class TokenBatch:
     """Flat `ids` (uint16 or uint32) and `offsets` (int64): document `i` is `ids[offsets[i]:offsets[i + 1]]`.
 
+    >>> import numpy as np
     >>> TokenBatch(np.array([5, 6, 7], np.uint16), np.array([0, 2, 3])).to_lists()
     [[5, 6], [7]]
     """
@@ -46,6 +46,8 @@ class TokenBatch:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TokenBatch):
             return NotImplemented
+        import numpy as np
+
         return np.array_equal(self.ids, other.ids) and np.array_equal(self.offsets, other.offsets)
 
     __hash__ = None  # type: ignore[assignment]
@@ -56,6 +58,8 @@ class TokenBatch:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """The number of ids of each document."""
+        import numpy as np
+
         return np.diff(self.offsets)
 
     def to_lists(self) -> list[list[int]]:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.backend import Strategy
-from tokenmill.tokenizer.fast import FastBackend
 from tokenmill.tokenizer.hf_json import walk
 from tokenmill.tokenizer.native import NativeBackend
 from tokenmill.tokenizer.native_steps import UnsupportedError
 
 if TYPE_CHECKING:
     from tokenmill.tokenizer.backend import Backend, StrategyName
+    from tokenmill.tokenizer.fast import FastBackend
     from tokenmill.tokenizer.recipe import Recipe
 
 
@@ -58,9 +58,10 @@ def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Backend, S
 
 
 def _fast(recipe: Recipe) -> FastBackend:
-    from tokenmill.tokenizer.save_hf import to_json
+    from tokenmill.tokenizer.fast import FastBackend
+    from tokenmill.tokenizer.save_hf import whole_json
 
-    return FastBackend(recipe.hf or to_json(recipe), recipe.added, recipe.source)
+    return FastBackend(whole_json(recipe), recipe.added, recipe.source)
 
 
 def role_of(recipe: Recipe, role: str) -> int | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tokenmill._core import Merges, Spellings, read_hf
 from tokenmill.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.tokenizer.alphabet import bytes_of_all
+from tokenmill.tokenizer.hf_text import HfText
 from tokenmill.tokenizer.merge_list import merges_of
 from tokenmill.tokenizer.recipe import (
     AddedToken,
@@ -21,20 +24,51 @@ from tokenmill.tokenizer.recipe import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 SIDE_FILES = ("tokenizer_config.json", "special_tokens_map.json")
 
 
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """What the core read of a file: the vocabulary and the merges, checked, and the text that holds them."""
+
+    vocabulary: Spellings
+    merges: Merges
+    text: bytes
+
+
 def load_file(path: Path, data: Json | None = None) -> Recipe:
     """A `tokenizer.json`, parsed already or not; config files beside it are read too."""
+    return from_json(read_json(path) if data is None else data, str(path), _config_beside(path))
+
+
+def load_quickly(path: Path) -> Recipe | None:
+    """The same by the core's reader, which knows good files only; None asks for `load_file`."""
+    return from_text(path.read_bytes(), str(path), lambda: _config_beside(path))
+
+
+def from_text(text: bytes, source: str, config: Callable[[], Json]) -> Recipe | None:
+    """The recipe in the text of a `tokenizer.json`; None where that takes a closer look."""
+    found = read_hf(text)
+    if found is None:
+        return None
+    outline, vocabulary, merges = found
+    try:
+        data = json.loads(outline)
+    except (RecursionError, ValueError):
+        return None
+    return from_json(data, source, config(), _Large(vocabulary, merges, text))
+
+
+def _config_beside(path: Path) -> Json:
     config: Json = {}
     for name in reversed(SIDE_FILES):
         side = path.with_name(name)
         if side.is_file():
             config.update(read_json(side))
-    return from_json(read_json(path) if data is None else data, str(path), config)
+    return config
 
 
 def read_json(path: Path) -> Json:
@@ -64,8 +98,8 @@ def parse_json(text: str, where: str) -> Json:
     return data
 
 
-def from_json(data: Json, source: str, config: Json | None = None) -> Recipe:
-    """The recipe in a parsed `tokenizer.json`."""
+def from_json(data: Json, source: str, config: Json | None = None, large: _Large | None = None) -> Recipe:
+    """The recipe in a parsed `tokenizer.json`; `large` has the parts of it that the core has read."""
     body = data.get("model")
     if not isinstance(body, dict):
         raise TokenizerError(
@@ -76,15 +110,21 @@ def from_json(data: Json, source: str, config: Json | None = None) -> Recipe:
     }
     is_bpe = body.get("type", "BPE" if "merges" in body else "") == "BPE"
     byte_level = any(step.get("type") == "ByteLevel" for step in walk(steps["pre_tokenizer"]))
-    vocabulary = _vocabulary(body, source) if is_bpe else {}
-    model = _bpe(body, vocabulary, source, byte_level=byte_level) if is_bpe else None
+    vocabulary: dict[str, int] | Spellings = {}
+    model = None
+    if is_bpe and large is not None:
+        vocabulary = large.vocabulary
+        model = _bpe_read(body, large, byte_level=byte_level)
+    elif is_bpe:
+        vocabulary = _vocabulary(body, source)
+        model = _bpe(body, vocabulary, source, byte_level=byte_level)
     added = _added(data.get("added_tokens") or [], vocabulary, source, renumber=is_bpe)
     return Recipe(
         source=source,
         format="hf",
         model=model,
         added=_with_config(added, config or {}, source),
-        hf=data,
+        hf=HfText(data, None if large is None else large.text),
         config=config or {},
         **steps,
     )
@@ -143,17 +183,39 @@ def _bpe(body: Json, vocabulary: dict[str, int], source: str, *, byte_level: boo
     else:
         entries = [(_utf8(token, where), token_id) for token, token_id in vocabulary.items()]
         outside = []
-    tokens = table_of(entries, where)
+    merges = merges_of(body.get("merges"), vocabulary, source)
+    return _model(
+        body, vocabulary, table_of(entries, where), merges, outside=tuple(outside), byte_level=byte_level
+    )
+
+
+def _bpe_read(body: Json, large: _Large, *, byte_level: bool) -> Model:
+    if byte_level:
+        tokens, outside = large.vocabulary.as_bytes()
+    else:
+        tokens, outside = large.vocabulary.as_text(), []
+    return _model(body, large.vocabulary, tokens, large.merges, outside=tuple(outside), byte_level=byte_level)
+
+
+def _model(
+    body: Json,
+    vocabulary: dict[str, int] | Spellings,
+    tokens: Sequence[bytes | None],
+    merges: Sequence[tuple[int, int]],
+    *,
+    outside: tuple[tuple[int, bytes], ...],
+    byte_level: bool,
+) -> Model:
     unk = body.get("unk_token")
     return Model(
         kind="bytes" if byte_level else "chars",
         tokens=tokens,
-        merges=merges_of(body.get("merges"), vocabulary, source),
+        merges=merges,
         ignore_merges=bool(body.get("ignore_merges")),
         byte_fallback=bool(body.get("byte_fallback")),
         fuse_unk=bool(body.get("fuse_unk")),
         unk_id=vocabulary.get(unk) if isinstance(unk, str) else None,
-        unreachable=tuple(outside),
+        unreachable=outside,
         end_of_word_suffix=body.get("end_of_word_suffix") or "",
     )
 
@@ -165,7 +227,9 @@ def _utf8(token: str, where: str) -> bytes:
         raise TokenizerError(f"{where}: token {token!r} holds a lone surrogate, which no text can") from error
 
 
-def _added(items: Any, vocabulary: dict[str, int], source: str, *, renumber: bool) -> tuple[AddedToken, ...]:
+def _added(
+    items: Any, vocabulary: dict[str, int] | Spellings, source: str, *, renumber: bool
+) -> tuple[AddedToken, ...]:
     if not isinstance(items, list):
         raise TokenizerError(f"{source}: added_tokens is {type(items).__name__}; expected a list")
     added = []
@@ -193,7 +257,7 @@ def added_token(content: str, token_id: int, flags: Json) -> AddedToken:
 
 
 def _renumbered(
-    added: tuple[AddedToken, ...], vocabulary: dict[str, int], source: str
+    added: tuple[AddedToken, ...], vocabulary: dict[str, int] | Spellings, source: str
 ) -> tuple[AddedToken, ...]:
     """The ids that HF gives when it loads the file: those of the vocabulary, else the next free ones."""
     size, top, out = len(vocabulary), -1, []

@@ -102,6 +102,9 @@ def _dispatch(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
 
 
 def _from_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+    quick = hf_json.load_quickly(path)
+    if quick is not None:
+        return with_specials(quick, special_tokens)
     data = hf_json.read_json(path)
     # A vocabulary may hold a token "model", but its values are all numbers.
     is_vocabulary = bool(data) and isinstance(next(iter(data.values())), int)
@@ -124,8 +127,8 @@ def with_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> R
     known = {token.content for token in recipe.added}
     fresh = [AddedToken(content, i) for content, i in special_tokens.items() if content not in known]
     added = check_added((*recipe.added, *fresh), f"{recipe.source}: special_tokens")
-    hf = None if recipe.hf is None or not fresh else {**recipe.hf, "added_tokens": _merged(recipe.hf, fresh)}
-    return replace(recipe, added=added, hf=hf or recipe.hf)
+    hf = recipe.hf.with_added(_merged(recipe.hf.outline, fresh)) if recipe.hf and fresh else recipe.hf
+    return replace(recipe, added=added, hf=hf)
 
 
 def _merged(hf: dict[str, Any], fresh: list[AddedToken]) -> list[Any]:

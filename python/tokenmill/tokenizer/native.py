@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tokenmill._core import Codec
+from tokenmill._core import Codec, Merges, Tokens
 from tokenmill.tokenizer import arrow
 from tokenmill.tokenizer.alphabet import chars_of
 from tokenmill.tokenizer.hf_json import walk
@@ -19,6 +17,7 @@ from tokenmill.tokenizer.native_steps import UnsupportedError, normalizer_steps,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from tokenmill.tokenizer.backend import Special
@@ -52,6 +51,8 @@ class NativeBackend:
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""
         if arrow.is_arrow(docs):
+            import numpy as np
+
             return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
         return self.codec.count_list(list(docs), special, template, threads)
 
@@ -138,14 +139,13 @@ def parts_of(recipe: Recipe) -> dict[str, Any]:
 def _parts(recipe: Recipe) -> dict[str, Any]:
     model = recipe.model
     if model is None:
-        kind = ((recipe.hf or {}).get("model") or {}).get("type", "unknown")
+        kind = recipe.hf.model.get("type", "unknown") if recipe.hf else "unknown"
         raise UnsupportedError(f"the model is {kind}, not BPE")
     _refuse_model_options(recipe)
     template = template_of(recipe.post_processor)
     added = sorted(recipe.added, key=lambda token: (not token.special, token.id))
     parts: dict[str, Any] = {
-        "merges": None if model.merges is None else list(model.merges),
-        "ranked": list(model.rank_order),
+        "ranked": _ranked(model),
         "ignore_merges": model.ignore_merges,
         "unk": model.unk_id,
         "fuse_unk": model.fuse_unk,
@@ -155,16 +155,33 @@ def _parts(recipe: Recipe) -> dict[str, Any]:
         "template": template,
     }
     parts |= _bytes_parts(recipe, model) if model.kind == "bytes" else _chars_parts(recipe, model)
-    known = {token_id for _, token_id in parts["tokens"]}
+    # What the file's reader knows of the merges holds for the tokens as that reader made them, not rewritten.
+    as_read = isinstance(model.merges, Merges) and isinstance(parts["tokens"], Tokens)
+    parts["merges"] = model.merges if as_read or model.merges is None else list(model.merges)
     extra = dict(model.unreachable)
     extra.update({token.id: token.content.encode() for token in recipe.added})
     extra.update({token_id: data for data, token_id in parts.pop("byte_extra", ())})
-    parts["extra"] = [(data, token_id) for token_id, data in extra.items() if token_id not in known]
+    parts["extra"] = _without(parts["tokens"], extra)
     return parts
 
 
+def _ranked(model: Model) -> list[int] | None:
+    """Ids by rank; None says that tokens rank by their ids, which the core can see for itself."""
+    in_order = isinstance(model.tokens, Tokens) and model.rank_order == range(len(model.tokens))
+    return None if in_order else list(model.rank_order)
+
+
+def _without(tokens: Tokens | list[tuple[bytes, int]], extra: dict[int, bytes]) -> list[tuple[bytes, int]]:
+    """The extra tokens whose ids no token has."""
+    if isinstance(tokens, Tokens):
+        taken = {i for i in extra if i < len(tokens) and tokens[i] is not None}
+    else:
+        taken = {i for _, i in tokens}
+    return [(data, i) for i, data in extra.items() if i not in taken]
+
+
 def _refuse_model_options(recipe: Recipe) -> None:
-    body = (recipe.hf or {}).get("model") or {}
+    body = recipe.hf.model if recipe.hf else {}
     if body.get("dropout"):
         raise UnsupportedError(f"BPE dropout is {body['dropout']}: ids are random")
     if body.get("continuing_subword_prefix"):
@@ -173,10 +190,13 @@ def _refuse_model_options(recipe: Recipe) -> None:
 
 def _bytes_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
     steps, after, prefix = scan_steps(recipe.pre_tokenizer)
-    tokens = [(token, i) for i, token in enumerate(model.tokens) if token is not None]
     spelled = bool(after or model.end_of_word_suffix)
-    if spelled:
-        tokens = [(_spelling(token, model.end_of_word_suffix), i) for token, i in tokens]
+    tokens: Tokens | list[tuple[bytes, int]]
+    if isinstance(model.tokens, Tokens) and not spelled:
+        tokens = model.tokens
+    else:
+        pairs = [(token, i) for i, token in enumerate(model.tokens) if token is not None]
+        tokens = [(_spelling(token, model.end_of_word_suffix), i) for token, i in pairs] if spelled else pairs
     return {
         "chars": spelled,
         "spelled": spelled,

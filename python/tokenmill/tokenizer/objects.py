@@ -34,11 +34,12 @@ def recipe_of(source: Any) -> Recipe:
             f"a {kind} is no tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, a "
             "transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
         )
-    data = hf_json.parse_json(inner.to_str(), name)
+    text, config = inner.to_str(), _config(source)
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
-        return hf_json.from_json(data, name, _config(source))
+        quick = hf_json.from_text(text.encode(errors="surrogatepass"), name, lambda: config)
+        return quick or hf_json.from_json(hf_json.parse_json(text, name), name, config)
 
 
 def from_directory(path: Path) -> Recipe:

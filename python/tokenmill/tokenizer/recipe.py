@@ -7,16 +7,17 @@ JSON form of a `tokenizer.json`, since that is the vocabulary of steps that ever
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from tokenmill._core import Merges, Tokens
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.foreign import Foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from tokenmill.tokenizer.hf_text import HfText
 
 Json = dict[str, Any]
 
@@ -49,13 +50,14 @@ class Model:
 
     `kind` "bytes": `tokens` are byte strings and pieces start from single bytes. `kind` "chars": tokens are
     UTF-8 strings and pieces start from characters (SentencePiece style). `merges` are `(left, right)` ids in
-    rank order; None means that the rank of a token is its place in `rank_order` (tiktoken).
+    rank order; None means that the rank of a token is its place in `rank_order` (tiktoken). Readers of large
+    files hand over `_core.Tokens` and `_core.Merges`, which are sequences without an object for each item.
     """
 
     kind: Literal["bytes", "chars"]
-    tokens: tuple[bytes | None, ...]
-    merges: tuple[tuple[int, int], ...] | None = None
-    rank_order: tuple[int, ...] = ()
+    tokens: Sequence[bytes | None]
+    merges: Sequence[tuple[int, int]] | None = None
+    rank_order: Sequence[int] = ()
     ignore_merges: bool = False
     byte_fallback: bool = False
     fuse_unk: bool = False
@@ -80,7 +82,7 @@ class Recipe:
     post_processor: Json | None = None
     decoder: Json | None = None
     # The tokenizer.json that this came from, kept for the `fast` strategy and for models that only HF knows.
-    hf: Json | None = None
+    hf: HfText | None = None
     # tokenizer_config.json and special_tokens_map.json, as they were.
     config: Json = field(default_factory=dict)
     # A tokenizer that only Python can ask: an object with `encode` or `__call__`, for the `slow` strategy.
@@ -88,23 +90,23 @@ class Recipe:
 
     def fingerprint(self) -> str:
         """A hash of everything that decides ids; names, paths and the decoder do not."""
+        import hashlib
+
         if self.python is not None:
+            from tokenmill.tokenizer.foreign import Foreign
+
             return Foreign(self.python).fingerprint()
         digest = hashlib.blake2b(digest_size=16)
         digest.update(b"tokenmill-tokenizer-1")
         model = self.model
         if model is None:
-            digest.update(_canonical(self.hf or {}))
+            digest.update(_canonical(self.hf.whole() if self.hf else {}))
         else:
+            digest.update(_token_bytes(model.tokens))
+            merges = _merges_json(model.merges)
             digest.update(
-                b"".join(
-                    [
-                        b"\xff" if token is None else len(token).to_bytes(4, "little") + token
-                        for token in model.tokens
-                    ]
-                )
+                b"[%b,%b,%b]" % (merges, _canonical(list(model.rank_order)), _canonical(model.scores))
             )
-            digest.update(_canonical([model.merges, model.rank_order, model.scores]))
             flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
             digest.update(_canonical([model.kind, *flags, model.end_of_word_suffix]))
         added = [
@@ -112,6 +114,17 @@ class Recipe:
         ]
         digest.update(_canonical([added, self.normalizer, self.pre_tokenizer, self.post_processor]))
         return digest.hexdigest()
+
+
+def _token_bytes(tokens: Sequence[bytes | None]) -> bytes:
+    if isinstance(tokens, Tokens):
+        return tokens.digest_bytes()
+    parts = [b"\xff" if token is None else len(token).to_bytes(4, "little") + token for token in tokens]
+    return b"".join(parts)
+
+
+def _merges_json(merges: Sequence[tuple[int, int]] | None) -> bytes:
+    return merges.json().encode() if isinstance(merges, Merges) else _canonical(merges)
 
 
 def _canonical(value: Any) -> bytes:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def save(recipe: Recipe, path: Path) -> None:
     """A `tokenizer.json` file, or a directory that gets one with its config."""
-    data = recipe.hf or to_json(recipe)
+    data = whole_json(recipe)
     target = path if path.suffix == ".json" else path / "tokenizer.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -28,6 +28,11 @@ def save(recipe: Recipe, path: Path) -> None:
         config = {"tokenizer_class": "PreTrainedTokenizerFast", **recipe.config}
         text = json.dumps(config, ensure_ascii=False, indent=2)
         target.with_name("tokenizer_config.json").write_text(text, encoding="utf-8")
+
+
+def whole_json(recipe: Recipe) -> Json:
+    """The `tokenizer.json` that the recipe came from, or one that says the same."""
+    return to_json(recipe) if recipe.hf is None else recipe.hf.whole()
 
 
 def to_json(recipe: Recipe) -> Json:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import binascii
-import gzip
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tokenmill._core import read_tiktoken
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer import patterns
 from tokenmill.tokenizer.recipe import Json, Model, Recipe, check_added, specials_from, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -23,6 +23,8 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
     """A `.tiktoken` file, plain or gzipped; a known stem (`cl100k_base`) brings its pattern along."""
     data = path.read_bytes()
     if path.suffix == ".gz":
+        import gzip
+
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, ValueError) as error:
@@ -38,7 +40,13 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
     if pattern is None and known is not None:
         pattern = known.pattern
         special_tokens = {**known.special_tokens, **(special_tokens or {})}
-    return from_ranks(parse(data, str(path)), str(pattern), special_tokens, str(path))
+    tokens = read_tiktoken(data)
+    if tokens is None:
+        return from_ranks(parse(data, str(path)), str(pattern), special_tokens, str(path))
+    order: Sequence[int] = range(len(tokens))
+    if tokens.count < len(tokens):
+        order = tuple(i for i in order if tokens[i] is not None)
+    return _recipe(tokens, order, str(pattern), special_tokens, str(path))
 
 
 def parse(data: bytes, where: str) -> list[tuple[bytes, int]]:
@@ -81,6 +89,16 @@ def from_ranks(
     pairs = sorted(ranks, key=lambda pair: pair[1] if isinstance(pair[1], int) else -1)
     tokens = table_of(pairs, source)
     _check_tokens(pairs, source)
+    return _recipe(tokens, tuple(rank for _, rank in pairs), pattern, special_tokens, source)
+
+
+def _recipe(
+    tokens: Sequence[bytes | None],
+    order: Sequence[int],
+    pattern: str,
+    special_tokens: Mapping[str, int] | None,
+    source: str,
+) -> Recipe:
     added = check_added(specials_from(special_tokens), f"{source}: special_tokens")
     for token in added:
         if token.id < len(tokens) and tokens[token.id] not in {None, token.content.encode()}:
@@ -88,7 +106,7 @@ def from_ranks(
                 f"{source}: special token {token.content!r} has the id {token.id}, which belongs to "
                 f"{tokens[token.id]!r}; give it a free id ({len(tokens)} or more)"
             )
-    model = Model("bytes", tokens, rank_order=tuple(rank for _, rank in pairs), ignore_merges=True)
+    model = Model("bytes", tokens, rank_order=order, ignore_merges=True)
     return Recipe(
         source=source,
         format="tiktoken",

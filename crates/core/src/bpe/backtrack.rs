@@ -7,6 +7,7 @@
 //!
 //! The idea is that of the `bpe` crate of github/rust-gems; a heap of merges costs ten times as much here.
 
+use super::pairs::PairTable;
 use super::tables::Tables;
 use super::trie::Trie;
 use super::NONE;
@@ -61,26 +62,42 @@ pub(crate) fn encode(tables: &Tables, trie: &Trie, piece: &[u8], out: &mut Vec<u
 }
 
 /// Whether merging the bytes of two tokens gives these two tokens again.
+#[inline]
+pub(crate) fn stay_apart(tables: &Tables, left: u32, right: u32) -> bool {
+    apart(
+        &tables.pairs,
+        |symbol| tables.splits[symbol as usize],
+        left,
+        right,
+    )
+}
+
+/// The same for tables that are still being built: `split` gives the two parts of a product.
 ///
 /// Merges are undone from the last one back. At each step, two parts meet at the boundary; had they a
 /// product that ranks before the merge undone last, they would have merged first.
-#[inline]
-pub(crate) fn stay_apart(tables: &Tables, mut left: u32, mut right: u32) -> bool {
+#[inline(always)]
+pub(crate) fn apart(
+    pairs: &PairTable,
+    split: impl Fn(u32) -> (u32, u32),
+    mut left: u32,
+    mut right: u32,
+) -> bool {
     let mut undone = NONE;
     loop {
-        if tables.pairs.get(left, right) < undone {
+        if pairs.get(left, right) < undone {
             return false;
         }
         if left > right {
             undone = left;
-            left = tables.splits[left as usize].1;
+            left = split(left).1;
             if left == NONE {
                 return true;
             }
         } else {
             // Of two equal products the left one is made first, so a tie at the boundary also comes first.
             undone = right + 1;
-            right = tables.splits[right as usize].0;
+            right = split(right).0;
             if right == NONE {
                 return true;
             }

@@ -1,15 +1,19 @@
 //! From a list of merges, or of ranked tokens, to one canonical split per token.
 //!
-//! Entries are visited in rank order with a table of what was found so far. A token's bytes are merged
-//! with all better pairs; if two symbols are left, they are its split. Only where more are left (a token
+//! Entries are visited in rank order with a table of what was found so far. A listed pair is a split if its two
+//! tokens stay apart under all better pairs; else, and where only the product is known, the token's bytes are
+//! merged with all better pairs; if two symbols are left, they are its split. Only where more are left (a token
 //! that needs a *worse* pair first, or that merges never make) are its merges replayed in full.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use super::backtrack::apart;
 use super::merge::MergeScratch;
+use super::merge_short::{self, CAPACITY};
 use super::pairs::{PairTable, SYMBOL_LIMIT};
 use super::symbols::Symbols;
-use super::{Merges, Vocabulary, NONE};
+use super::{MergeList, Merges, Vocabulary, NONE};
 use crate::{Error, Result};
 
 /// A replay looks at all pairs at each step; tokens beyond this length are refused instead.
@@ -29,13 +33,24 @@ pub(crate) struct Split {
 /// The merges as given, asked about one pair of token ids at a time.
 struct Rules<'a> {
     vocabulary: &'a Vocabulary,
-    /// `List`: rank of a pair. A pair that is listed twice has its last rank, as in HF.
-    ranks: HashMap<(u32, u32), u32>,
+    /// `List`: all pairs in rank order.
+    list: &'a [(u32, u32)],
+    /// `List`: rank of a pair, filled when first asked for.
+    ranks: OnceCell<HashMap<(u32, u32), u32>>,
     /// `Ranked`: rank by product.
     priority: Vec<u32>,
 }
 
 impl Rules<'_> {
+    /// A pair that is listed twice has its last rank, as in HF.
+    fn rank(&self, pair: (u32, u32)) -> Option<u32> {
+        let ranks = self.ranks.get_or_init(|| {
+            let pairs = self.list.iter().enumerate();
+            pairs.map(|(rank, pair)| (*pair, rank as u32)).collect()
+        });
+        ranks.get(&pair).copied()
+    }
+
     fn product(&self, left: u32, right: u32) -> Option<u32> {
         let mut spelled = self.vocabulary.bytes_of(left)?.to_vec();
         spelled.extend_from_slice(self.vocabulary.bytes_of(right)?);
@@ -46,7 +61,7 @@ impl Rules<'_> {
     fn get(&self, left: u32, right: u32) -> Option<(u32, u32)> {
         let product = self.product(left, right)?;
         let rank = if self.priority.is_empty() {
-            *self.ranks.get(&(left, right))?
+            self.rank((left, right))?
         } else {
             *self.priority.get(product as usize)?
         };
@@ -93,6 +108,10 @@ struct Builder<'a> {
     base: Vec<u32>,
     /// By rank: the token that has it.
     products: Vec<u32>,
+    /// By rank: the symbols that its product is made of, once it is in the table.
+    halves: Vec<(u32, u32)>,
+    /// Whether every product so far ranks after both of its parts.
+    rises: bool,
     table: PairTable,
     scratch: MergeScratch,
     /// Splits whose rank is still to come: a better entry must not see them.
@@ -109,7 +128,7 @@ pub(crate) fn splits(
     mergeable: &[bool],
 ) -> Result<Vec<Split>> {
     let entries = match merges {
-        Merges::List(list) => list.len(),
+        Merges::List(list) => list.pairs().len(),
         Merges::Ranked(ids) => ids.len(),
     };
     if entries + base_ids.len() > SYMBOL_LIMIT {
@@ -123,12 +142,15 @@ pub(crate) fn splits(
         base_ids,
         rules: Rules {
             vocabulary,
-            ranks: HashMap::new(),
+            list: &[],
+            ranks: OnceCell::new(),
             priority: Vec::new(),
         },
         ranks: vec![NONE; vocabulary.id_limit()],
         base: vec![NONE; vocabulary.id_limit()],
         products: vec![NONE; entries],
+        halves: vec![(NONE, NONE); entries],
+        rises: true,
         table: PairTable::with_room(entries),
         scratch: MergeScratch::default(),
         delayed: HashMap::new(),
@@ -145,23 +167,20 @@ pub(crate) fn splits(
     Ok(builder.splits)
 }
 
-impl Builder<'_> {
-    fn visit_list(&mut self, list: &[(u32, u32)], mergeable: &[bool]) -> Result<()> {
-        self.rules.ranks = list
-            .iter()
-            .enumerate()
-            .map(|(rank, pair)| (*pair, rank as u32))
-            .collect();
-        for (rank, (left, right)) in list.iter().enumerate() {
-            let product = self
-                .rules
-                .product(*left, *right)
-                .filter(|id| mergeable[*id as usize]);
-            let Some(product) = product else {
+impl<'a> Builder<'a> {
+    fn visit_list(&mut self, list: &'a MergeList, mergeable: &[bool]) -> Result<()> {
+        self.rules.list = list.pairs();
+        let known = list.products();
+        for (rank, (left, right)) in list.pairs().iter().enumerate() {
+            let product = match known {
+                Some(products) => Some(products[rank]),
+                None => self.rules.product(*left, *right),
+            };
+            let Some(product) = product.filter(|id| mergeable[*id as usize]) else {
                 return Err(self.no_product(rank, *left, *right));
             };
-            if self.rules.ranks.get(&(*left, *right)) == Some(&(rank as u32)) {
-                self.visit(rank as u32, product)?;
+            if known.is_some() || self.rules.rank((*left, *right)) == Some(rank as u32) {
+                self.visit(rank as u32, product, Some((*left, *right)))?;
             }
         }
         Ok(())
@@ -178,7 +197,7 @@ impl Builder<'_> {
             self.rules.priority[*id as usize] = rank as u32;
         }
         for (rank, id) in ids.iter().enumerate() {
-            self.visit(rank as u32, *id)?;
+            self.visit(rank as u32, *id, None)?;
         }
         Ok(())
     }
@@ -196,15 +215,47 @@ impl Builder<'_> {
     }
 
     /// Settles the split of `product` if it is not known yet; tables it once its own rank has come.
-    fn visit(&mut self, rank: u32, product: u32) -> Result<()> {
+    fn visit(&mut self, rank: u32, product: u32, pair: Option<(u32, u32)>) -> Result<()> {
         let settled = self.base[product as usize] != NONE || self.ranks[product as usize] != NONE;
         if !settled {
-            self.settle(rank, product)?;
+            match pair.filter(|(left, right)| self.is_split(rank, *left, *right)) {
+                Some((left, right)) => self.add(
+                    rank,
+                    Split {
+                        rank,
+                        left,
+                        right,
+                        product,
+                    },
+                ),
+                None => self.settle(rank, product)?,
+            }
         }
-        if let Some(split) = self.delayed.remove(&rank) {
-            self.table(split);
+        if !self.delayed.is_empty() {
+            if let Some(split) = self.delayed.remove(&rank) {
+                self.table(split);
+            }
         }
         Ok(())
+    }
+
+    /// Whether two tokens that are made already stay apart until `rank`; `false` only asks to look closer.
+    fn is_split(&self, rank: u32, left: u32, right: u32) -> bool {
+        let is_made = |id: u32| self.base[id as usize] != NONE || self.ranks[id as usize] < rank;
+        let base = self.base_ids.len() as u32;
+        let halves = |symbol: u32| match symbol.checked_sub(base) {
+            Some(rank) => self.halves[rank as usize],
+            None => (NONE, NONE),
+        };
+        self.rises
+            && is_made(left)
+            && is_made(right)
+            && apart(
+                &self.table,
+                halves,
+                self.symbol_of(left),
+                self.symbol_of(right),
+            )
     }
 
     fn settle(&mut self, rank: u32, product: u32) -> Result<()> {
@@ -214,11 +265,10 @@ impl Builder<'_> {
             self.ranks[product as usize] = UNREACHABLE;
             return Ok(());
         }
-        let first = self.scratch.symbols.clone();
-        self.scratch.merge(&self.table);
+        self.merge();
         if let [left, right] = self.scratch.symbols[..] {
             let (left, right) = (self.id_of(left), self.id_of(right));
-            match self.rules.get(left, right) {
+            match self.rule(left, right, product) {
                 Some((own, made)) if made == product => self.add(
                     rank,
                     Split {
@@ -232,6 +282,40 @@ impl Builder<'_> {
             }
             return Ok(());
         }
+        self.replay(rank, product, token)
+    }
+
+    /// Merges the symbols in the scratch by the pairs so far.
+    fn merge(&mut self) {
+        let symbols = &mut self.scratch.symbols;
+        let count = symbols.len();
+        if count > CAPACITY {
+            return self.scratch.merge(&self.table);
+        }
+        let mut first = [0; CAPACITY];
+        let mut products = [NONE; CAPACITY];
+        first[..count].copy_from_slice(symbols);
+        for (product, pair) in products.iter_mut().zip(symbols.windows(2)) {
+            *product = self.table.get(pair[0], pair[1]);
+        }
+        let left = merge_short::merge(&self.table, &mut first, &mut products, count);
+        symbols.truncate(left);
+        symbols.copy_from_slice(&first[..left]);
+    }
+
+    /// Rank and product of two tokens that together spell `product`.
+    fn rule(&self, left: u32, right: u32, product: u32) -> Option<(u32, u32)> {
+        if self.rules.priority.is_empty() || !self.vocabulary.is_unique() {
+            return self.rules.get(left, right);
+        }
+        let rank = self.rules.priority[product as usize];
+        (rank != NONE).then_some((rank, product))
+    }
+
+    /// All merges of a token, asked for one by one.
+    fn replay(&mut self, rank: u32, product: u32, token: &[u8]) -> Result<()> {
+        let mut first = Vec::new();
+        self.symbols.of_token(token, &mut first);
         let ids = first
             .iter()
             .map(|symbol| self.base_ids[*symbol as usize])
@@ -279,7 +363,9 @@ impl Builder<'_> {
 
     fn table(&mut self, split: Split) {
         let (left, right) = (self.symbol_of(split.left), self.symbol_of(split.right));
-        self.table
-            .insert(left, right, self.symbol_of(split.product));
+        let product = self.symbol_of(split.product);
+        self.rises &= left < product && right < product;
+        self.halves[split.rank as usize] = (left, right);
+        self.table.insert(left, right, product);
     }
 }

@@ -34,7 +34,7 @@ pub struct Bpe {
 
 impl Bpe {
     /// Checks a vocabulary and builds the tables.
-    pub fn new(spec: VocabSpec) -> Result<Self> {
+    pub fn new(spec: &VocabSpec) -> Result<Self> {
         Ok(Self {
             tables: Tables::new(spec)?,
             cuts: OnceLock::new(),

@@ -32,6 +32,7 @@ mod spill;
 mod state;
 mod symbols;
 mod tables;
+mod tokens;
 mod trie;
 mod vocabulary;
 mod windows;
@@ -44,10 +45,13 @@ mod tests;
 
 pub use encode::Bpe;
 pub use pieces::Pieces;
-pub use spec::{Alphabet, Merges, VocabSpec};
+pub use spec::{Alphabet, MergeList, Merges, VocabSpec};
 pub use state::{EncodeState, DEFAULT_CACHE_BYTES};
+pub use tokens::Tokens;
 pub use vocabulary::Vocabulary;
 pub use words::WordCut;
+
+pub(crate) use hash::hash_bytes;
 
 /// The symbol that stands for "none": no pair, no neighbour, no token.
 pub(crate) const NONE: u32 = u32::MAX;

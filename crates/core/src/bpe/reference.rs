@@ -6,23 +6,18 @@ use super::{Alphabet, Merges, VocabSpec};
 
 /// Ids of one piece, by definition.
 pub(crate) fn encode_piece(spec: &VocabSpec, piece: &[u8]) -> Vec<u32> {
-    let ids: HashMap<&[u8], u32> = spec
-        .tokens
-        .iter()
-        .map(|(token, id)| (&token[..], *id))
-        .collect();
-    let bytes: HashMap<u32, &[u8]> = spec
-        .tokens
-        .iter()
-        .map(|(token, id)| (*id, &token[..]))
-        .collect();
+    let ids: HashMap<&[u8], u32> = spec.tokens.iter().collect();
+    let bytes: HashMap<u32, &[u8]> = spec.tokens.iter().map(|(token, id)| (id, token)).collect();
     if let (true, Some(id)) = (spec.ignore_merges, ids.get(piece)) {
         return vec![*id];
     }
     let rank = |left: u32, right: u32| -> Option<(usize, u32)> {
         let product = *ids.get(&[*bytes.get(&left)?, *bytes.get(&right)?].concat()[..])?;
         let rank = match &spec.merges {
-            Merges::List(list) => list.iter().rposition(|pair| *pair == (left, right))?,
+            Merges::List(list) => list
+                .pairs()
+                .iter()
+                .rposition(|pair| *pair == (left, right))?,
             Merges::Ranked(order) => order.iter().position(|id| *id == product)?,
         };
         Some((rank, product))

@@ -1,5 +1,8 @@
 //! What a loader hands over: tokens, merges, and how text becomes the first symbols.
 
+use super::hash::mix;
+use super::Tokens;
+
 /// A vocabulary as found in a file, before anything is checked.
 #[derive(Debug, Clone)]
 pub struct VocabSpec {
@@ -7,7 +10,7 @@ pub struct VocabSpec {
     ///
     /// With [`Alphabet::Bytes`] these are raw bytes; with [`Alphabet::Chars`] they are UTF-8 in which
     /// the word marker `▁` is written as a space, so that text needs no rewriting before a lookup.
-    pub tokens: Vec<(Vec<u8>, u32)>,
+    pub tokens: Tokens,
     /// Tokens that decode but never come out of a merge: added and special tokens, byte tokens.
     pub extra: Vec<(Vec<u8>, u32)>,
     /// Which pairs merge, and in which order.
@@ -22,9 +25,56 @@ pub struct VocabSpec {
 #[derive(Debug, Clone)]
 pub enum Merges {
     /// Pairs of token ids in rank order; the product is the token that spells both.
-    List(Vec<(u32, u32)>),
+    List(MergeList),
     /// Token ids in order of priority; any two neighbours that together spell such a token may merge.
     Ranked(Vec<u32>),
+}
+
+/// Pairs of token ids in rank order, and, where a loader looked them up already, their products.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MergeList {
+    pairs: Vec<(u32, u32)>,
+    products: Vec<u32>,
+}
+
+impl MergeList {
+    /// A list whose products are known; `None` where a pair is there twice.
+    pub fn checked(pairs: Vec<(u32, u32)>, products: Vec<u32>) -> Option<Self> {
+        const EMPTY: u64 = u64::MAX;
+        let mut slots = vec![EMPTY; (pairs.len() * 2 + 2).next_power_of_two()];
+        let mask = slots.len() - 1;
+        for (left, right) in &pairs {
+            let key = u64::from(*left) << 32 | u64::from(*right);
+            let mut slot = mix(key, 0) as usize & mask;
+            while slots[slot] != EMPTY {
+                if slots[slot] == key {
+                    return None;
+                }
+                slot = (slot + 1) & mask;
+            }
+            slots[slot] = key;
+        }
+        (pairs.len() == products.len()).then_some(Self { pairs, products })
+    }
+
+    /// The pairs.
+    pub fn pairs(&self) -> &[(u32, u32)] {
+        &self.pairs
+    }
+
+    /// The product of each pair, if it is known that there is one and that no pair is there twice.
+    pub fn products(&self) -> Option<&[u32]> {
+        (self.products.len() == self.pairs.len()).then_some(&self.products)
+    }
+}
+
+impl From<Vec<(u32, u32)>> for MergeList {
+    fn from(pairs: Vec<(u32, u32)>) -> Self {
+        Self {
+            pairs,
+            products: Vec::new(),
+        }
+    }
 }
 
 /// What a piece is made of before the first merge.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Alphabet, Vocabulary, NONE};
+use super::{Alphabet, Tokens, Vocabulary, NONE};
 use crate::{Error, Result};
 
 /// How text becomes its first symbols. Symbols `0..len()` are the alphabet; products come after.
@@ -29,7 +29,7 @@ impl Symbols {
     /// Numbers the alphabet; gives back the token id of each symbol as well.
     pub(crate) fn new(
         alphabet: &Alphabet,
-        tokens: &[(Vec<u8>, u32)],
+        tokens: &Tokens,
         vocabulary: &Vocabulary,
     ) -> Result<(Self, Vec<u32>)> {
         match alphabet {
@@ -48,10 +48,10 @@ impl Symbols {
                     unk: None,
                     fuse_unk: *fuse_unk,
                 };
-                for (token, id) in tokens {
+                for (token, id) in tokens.iter() {
                     if let Some(character) = single_char(token) {
                         chars.insert(character, ids.len() as u32);
-                        ids.push(*id);
+                        ids.push(id);
                     }
                 }
                 chars.letters = ids.len() as u32;

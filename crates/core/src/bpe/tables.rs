@@ -39,11 +39,11 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Checks a vocabulary and builds the tables.
-    pub(crate) fn new(spec: VocabSpec) -> Result<Self> {
+    pub(crate) fn new(spec: &VocabSpec) -> Result<Self> {
         let vocabulary = Vocabulary::new(&spec.tokens, &spec.extra)?;
         let (symbols, mut ids) = Symbols::new(&spec.alphabet, &spec.tokens, &vocabulary)?;
         let mut mergeable = vec![false; vocabulary.id_limit()];
-        for (_, id) in &spec.tokens {
+        for id in spec.tokens.ids() {
             mergeable[*id as usize] = true;
         }
         let found = canonical::splits(&spec.merges, &vocabulary, &symbols, &ids, &mergeable)?;
@@ -65,10 +65,11 @@ impl Tables {
         }
         let mut whole = HashMap::new();
         if spec.ignore_merges {
-            let unmade = |(token, id): &(Vec<u8>, u32)| {
+            let unmade = |(token, id): &(&[u8], u32)| {
                 symbol_of[*id as usize] == NONE && vocabulary.id_of(token) == Some(*id)
             };
-            whole.extend(spec.tokens.into_iter().filter(unmade));
+            let found = spec.tokens.iter().filter(unmade);
+            whole.extend(found.map(|(token, id)| (token.to_vec(), id)));
         }
         let rises = |(product, (left, right)): (usize, &(u32, u32))| {
             *left == NONE || (*left < product as u32 && *right < product as u32)

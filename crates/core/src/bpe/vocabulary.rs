@@ -1,7 +1,7 @@
 //! Token bytes by id and id by token bytes.
 
 use super::hash::hash_bytes;
-use super::NONE;
+use super::{Tokens, NONE};
 use crate::{Error, Result};
 
 /// Ids at or above this are refused: tables are indexed by id, and a stray id of 2^32-1 must not become
@@ -25,15 +25,20 @@ pub struct Vocabulary {
     /// Open addressing over hashes of token bytes; only tokens that text can become are in it.
     slots: Vec<u32>,
     count: usize,
+    /// Whether some bytes have more than one id.
+    twins: bool,
 }
 
 impl Vocabulary {
     /// Builds both directions. `extra` tokens decode but are not found by their bytes unless the
     /// bytes are otherwise unknown.
-    pub(crate) fn new(tokens: &[(Vec<u8>, u32)], extra: &[(Vec<u8>, u32)]) -> Result<Self> {
-        let all = || tokens.iter().chain(extra);
-        let limit = all()
-            .map(|(_, id)| *id)
+    pub(crate) fn new(tokens: &Tokens, extra: &[(Vec<u8>, u32)]) -> Result<Self> {
+        let extras = || extra.iter().map(|(token, id)| (&token[..], *id));
+        let limit = tokens
+            .ids()
+            .iter()
+            .copied()
+            .chain(extras().map(|(_, id)| id))
             .max()
             .map_or(0, |id| u64::from(id) + 1);
         if limit > u64::from(ID_LIMIT) {
@@ -42,7 +47,7 @@ impl Vocabulary {
                 limit - 1
             )));
         }
-        let bytes: usize = all().map(|(token, _)| token.len()).sum();
+        let bytes = tokens.bytes().len() + extras().map(|(token, _)| token.len()).sum::<usize>();
         if bytes > (u32::MAX as usize) - ARENA_SLACK {
             return Err(Error::Tokenizer(format!(
                 "the tokens hold {bytes} bytes together, expected less than 4 GiB"
@@ -60,9 +65,10 @@ impl Vocabulary {
             ],
             slots: vec![NONE; (count * 2 + 2).next_power_of_two()],
             count,
+            twins: false,
         };
-        for (token, id) in all() {
-            vocabulary.add(token, *id)?;
+        for (token, id) in tokens.iter().chain(extras()) {
+            vocabulary.add(token, id)?;
         }
         vocabulary.arena.resize(bytes + ARENA_SLACK, 0);
         Ok(vocabulary)
@@ -87,6 +93,8 @@ impl Vocabulary {
         let slot = self.slot_of(token);
         if self.slots[slot] == NONE {
             self.slots[slot] = id;
+        } else {
+            self.twins = true;
         }
         Ok(())
     }
@@ -121,6 +129,11 @@ impl Vocabulary {
     /// One more than the largest id.
     pub fn id_limit(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether every token is found by its bytes.
+    pub(crate) fn is_unique(&self) -> bool {
+        !self.twins
     }
 
     /// How many ids have a token.

@@ -109,7 +109,7 @@ impl Codec {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            bpe: Bpe::new(spec.vocabulary)?,
+            bpe: Bpe::new(&spec.vocabulary)?,
             splitter: spec.splitter,
             raw: Matcher::new(early.collect())?,
             normalized: Matcher::new(late)?,

@@ -12,3 +12,4 @@ mod strings;
 pub use elements::{read_elements, Elements, State};
 pub use fields::{Fields, Part};
 pub use lines::read;
+pub(crate) use strings::{find_special, unescape};

@@ -4,7 +4,7 @@ use crate::records::{Policy, Reason};
 
 /// Offset of the first byte that is a quote, a backslash or a control character; `s.len()` if none.
 #[inline(always)]
-pub(super) fn find_special(s: &[u8]) -> usize {
+pub(crate) fn find_special(s: &[u8]) -> usize {
     let mut at = 0;
     while let Some(chunk) = s.get(at..at + LANES) {
         let mask = special_mask(chunk);
@@ -71,7 +71,7 @@ fn special_mask(chunk: &[u8]) -> u64 {
 /// Appends the characters of the JSON string body `s` (no quotes, already validated) to `out`.
 ///
 /// A lone surrogate is U+FFFD and counted under [`Policy::Replace`], else an error with its offset.
-pub(super) fn unescape(
+pub(crate) fn unescape(
     s: &[u8],
     policy: Policy,
     out: &mut Vec<u8>,

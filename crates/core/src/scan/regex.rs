@@ -47,21 +47,30 @@ impl Pattern {
     }
 }
 
-/// Spells out `\w` and `\W` as Oniguruma reads them: superscripts and fractions are word characters
-/// to it, joiners are not. That is all it tells apart from this engine, of all scalar values.
+/// Spells out `\w` and `\W` as Oniguruma reads them: joiners are no word characters to it, and outside of
+/// brackets superscripts and fractions are. That is all it tells apart from this engine, of all scalar values.
 fn with_oniguruma_words(source: &str) -> String {
     const WORD: &str = r"[\w²³¹¼½¾&&[^\u200c\u200d]]";
+    const WORD_IN_BRACKETS: &str = r"[\w&&[^\u200c\u200d]]";
     let (mut pattern, mut rest) = (String::with_capacity(source.len()), source);
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
+    let mut depth = 0usize;
+    while let Some(at) = rest.find(['\\', '[', ']']) {
+        let (before, found) = rest.split_at(at);
         pattern.push_str(before);
-        let end = 1 + escape[1..].chars().next().map_or(0, char::len_utf8);
-        match &escape[..end] {
-            r"\w" => pattern.push_str(WORD),
-            r"\W" => pattern.extend(["[^", WORD, "]"]),
+        let escaped = found[1..].chars().next().map_or(0, char::len_utf8);
+        let end = 1 + if found.starts_with('\\') { escaped } else { 0 };
+        let word = if depth > 0 { WORD_IN_BRACKETS } else { WORD };
+        match &found[..end] {
+            r"\w" => pattern.push_str(word),
+            r"\W" => pattern.extend(["[^", word, "]"]),
             other => pattern.push_str(other),
         }
-        rest = &escape[end..];
+        match &found[..end] {
+            "[" => depth += 1,
+            "]" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        rest = &found[end..];
     }
     pattern + rest
 }
@@ -83,7 +92,11 @@ mod tests {
     #[test]
     fn oniguruma_words_are_spelled_out_and_nothing_else_is() {
         assert_eq!(with_oniguruma_words(r"a\\w\s\"), r"a\\w\s\");
-        assert_eq!(matches(r"[^\w\s]", Dialect::Oniguruma, "a²!"), [(3, 4)]);
+        assert_eq!(
+            matches(r"[^\w\s]", Dialect::Oniguruma, "a²!"),
+            [(1, 3), (3, 4)]
+        );
+        assert_eq!(matches(r"[a]\w", Dialect::Oniguruma, "a²!"), [(0, 3)]);
         assert_eq!(matches(r"\W", Dialect::Oniguruma, "a²!"), [(3, 4)]);
         assert_eq!(matches(r"\w+", Dialect::Rust, "a²"), [(0, 1)]);
     }

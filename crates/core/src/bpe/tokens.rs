@@ -1,0 +1,137 @@
+//! Tokens with their ids in one buffer: a vocabulary has hundreds of thousands of them, and a vector for
+//! each would cost more than everything else that loading does.
+
+use super::NONE;
+
+/// `(bytes, id)` pairs in the order in which they were put in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tokens {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    ids: Vec<u32>,
+}
+
+impl Tokens {
+    /// Empty, with room for so many tokens of so many bytes together.
+    pub fn with_room(tokens: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(tokens),
+            ids: Vec::with_capacity(tokens),
+        }
+    }
+
+    /// Adds a token at the end.
+    pub fn push(&mut self, token: &[u8], id: u32) {
+        self.bytes.extend_from_slice(token);
+        self.close(id);
+    }
+
+    /// Adds a token whose bytes `write` appends; where it gives `false`, nothing is added.
+    pub fn push_with(&mut self, id: u32, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        let before = self.bytes.len();
+        let good = write(&mut self.bytes);
+        if good {
+            self.close(id);
+        } else {
+            self.bytes.truncate(before);
+        }
+        good
+    }
+
+    fn close(&mut self, id: u32) {
+        self.ends.push(self.bytes.len());
+        self.ids.push(id);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// All bytes, one token after the other.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The ids, in order.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// The bytes of the token at a place (not of an id); empty beyond the end.
+    pub fn at(&self, place: usize) -> &[u8] {
+        let start = match place.checked_sub(1) {
+            Some(before) => self.ends.get(before).copied().unwrap_or(usize::MAX),
+            None => 0,
+        };
+        let end = self.ends.get(place).copied().unwrap_or(0);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    /// Every token with its id.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], u32)> + '_ {
+        let mut start = 0;
+        self.ends.iter().zip(&self.ids).map(move |(end, id)| {
+            let token = &self.bytes[start..*end];
+            start = *end;
+            (token, *id)
+        })
+    }
+
+    /// The place of each id, [`u32::MAX`] in the holes; `None` where two tokens have one id.
+    pub fn places(&self) -> Option<Vec<u32>> {
+        let limit = self.ids.iter().max().map_or(0, |id| *id as usize + 1);
+        let mut places = vec![NONE; limit];
+        for (place, id) in self.ids.iter().enumerate() {
+            if std::mem::replace(&mut places[*id as usize], place as u32) != NONE {
+                return None;
+            }
+        }
+        Some(places)
+    }
+}
+
+impl<B: AsRef<[u8]>> FromIterator<(B, u32)> for Tokens {
+    fn from_iter<I: IntoIterator<Item = (B, u32)>>(pairs: I) -> Self {
+        let mut tokens = Self::default();
+        for (token, id) in pairs {
+            tokens.push(token.as_ref(), id);
+        }
+        tokens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back_as_they_went_in() {
+        let tokens: Tokens = [("a", 3), ("", 1), ("bc", 0)].into_iter().collect();
+        let pairs: Vec<_> = tokens.iter().collect();
+        assert_eq!(pairs, [(&b"a"[..], 3), (&b""[..], 1), (&b"bc"[..], 0)]);
+        assert_eq!(
+            (0..4).map(|place| tokens.at(place)).collect::<Vec<_>>(),
+            [&b"a"[..], b"", b"bc", b""]
+        );
+    }
+
+    #[test]
+    fn places_know_holes_and_refuse_twins() {
+        let mut tokens: Tokens = [("a", 3), ("b", 1)].into_iter().collect();
+        assert_eq!(tokens.places(), Some(vec![NONE, 1, NONE, 0]));
+        assert!(!tokens.push_with(7, |bytes| {
+            bytes.push(b'x');
+            false
+        }));
+        assert_eq!(tokens.bytes(), b"ab");
+        tokens.push(b"c", 3);
+        assert_eq!(tokens.places(), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! Vocabulary files, read by the core, as Python sees them: sequences that make an object only when asked for one.
+
+use std::fmt::Write;
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PySlice, PyTuple, PyType};
+use tokenmill_core::bpe::{MergeList as CoreMerges, Tokens as CoreTokens};
+use tokenmill_core::files;
+use tokenmill_core::Error;
+
+use crate::error::to_py;
+
+const NONE: u32 = u32::MAX;
+
+/// The bytes of every token, by id; `None` in the holes.
+#[pyclass(frozen, sequence, module = "tokenmill._core")]
+pub struct Tokens {
+    tokens: CoreTokens,
+    /// Place of each id.
+    places: Vec<u32>,
+}
+
+impl Tokens {
+    pub fn new(tokens: CoreTokens) -> PyResult<Self> {
+        let places = tokens
+            .places()
+            .ok_or_else(|| to_py(&Error::Tokenizer("two tokens have one id".into())))?;
+        Ok(Self { tokens, places })
+    }
+
+    /// The tokens themselves.
+    pub fn core(&self) -> &CoreTokens {
+        &self.tokens
+    }
+
+    fn bytes<'py>(&self, py: Python<'py>, id: usize) -> Option<Bound<'py, PyBytes>> {
+        let place = *self.places.get(id)?;
+        (place != NONE).then(|| PyBytes::new(py, self.tokens.at(place as usize)))
+    }
+}
+
+#[pymethods]
+impl Tokens {
+    fn __len__(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many ids have a token.
+    #[getter]
+    fn count(&self) -> usize {
+        self.tokens.len()
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        item(py, index, self.places.len(), |py, id| {
+            Ok(self.bytes(py, id).into_pyobject(py)?)
+        })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let lengths: Vec<u8> = (0..self.tokens.len())
+            .flat_map(|place| (self.tokens.at(place).len() as u32).to_le_bytes())
+            .collect();
+        let ids: Vec<u8> = words_to_bytes(self.tokens.ids().iter().copied());
+        let parts = [self.tokens.bytes(), &lengths, &ids].map(|part| PyBytes::new(py, part));
+        let make = PyType::new::<Self>(py).getattr("from_flat")?;
+        (make, PyTuple::new(py, parts)?).into_pyobject(py)
+    }
+
+    /// What `__reduce__` took apart: the bytes of all tokens, their lengths and their ids.
+    #[staticmethod]
+    fn from_flat(bytes: &[u8], lengths: &[u8], ids: &[u8]) -> PyResult<Self> {
+        let mut tokens = CoreTokens::with_room(ids.len() / 4, bytes.len());
+        let mut start = 0;
+        for (length, id) in words(lengths).zip(words(ids)) {
+            let end = start + length as usize;
+            let token = bytes.get(start..end).ok_or_else(damaged)?;
+            tokens.push(token, id);
+            start = end;
+        }
+        if start != bytes.len() {
+            return Err(damaged());
+        }
+        Self::new(tokens)
+    }
+
+    /// What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole.
+    fn digest_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let mut out = Vec::with_capacity(self.tokens.bytes().len() + 4 * self.places.len());
+        for &place in &self.places {
+            if place == NONE {
+                out.push(0xFF);
+                continue;
+            }
+            let token = self.tokens.at(place as usize);
+            out.extend_from_slice(&(token.len() as u32).to_le_bytes());
+            out.extend_from_slice(token);
+        }
+        PyBytes::new(py, &out)
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.places.len() == other.places.len()
+            && (0..self.places.len()).all(|id| self.at_id(id) == other.at_id(id))
+    }
+}
+
+impl Tokens {
+    fn at_id(&self, id: usize) -> Option<&[u8]> {
+        let place = self.places[id];
+        (place != NONE).then(|| self.tokens.at(place as usize))
+    }
+}
+
+/// Pairs of token ids in the order of their ranks.
+#[pyclass(frozen, sequence, module = "tokenmill._core")]
+pub struct Merges {
+    list: CoreMerges,
+}
+
+impl Merges {
+    /// The list itself.
+    pub fn core(&self) -> &CoreMerges {
+        &self.list
+    }
+}
+
+#[pymethods]
+impl Merges {
+    fn __len__(&self) -> usize {
+        self.list.pairs().len()
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let pairs = self.list.pairs();
+        item(py, index, pairs.len(), |py, rank| {
+            Ok(pairs[rank].into_pyobject(py)?.into_any())
+        })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let pairs = self.list.pairs().iter();
+        let pairs = words_to_bytes(pairs.flat_map(|(left, right)| [*left, *right]));
+        let products = words_to_bytes(self.list.products().unwrap_or_default().iter().copied());
+        let make = PyType::new::<Self>(py).getattr("from_flat")?;
+        (
+            make,
+            (PyBytes::new(py, &pairs), PyBytes::new(py, &products)),
+        )
+            .into_pyobject(py)
+    }
+
+    /// What `__reduce__` took apart.
+    #[staticmethod]
+    fn from_flat(pairs: &[u8], products: &[u8]) -> Self {
+        let flat: Vec<u32> = words(pairs).collect();
+        let pairs: Vec<(u32, u32)> = flat
+            .chunks_exact(2)
+            .map(|pair| (pair[0], pair[1]))
+            .collect();
+        let checked = CoreMerges::checked(pairs.clone(), words(products).collect());
+        let list = checked.unwrap_or_else(|| pairs.into());
+        Self { list }
+    }
+
+    /// `[[left,right],…]`, as a fingerprint takes it.
+    fn json(&self) -> String {
+        let mut out = String::with_capacity(14 * self.list.pairs().len() + 2);
+        for (left, right) in self.list.pairs() {
+            out.push(if out.is_empty() { '[' } else { ',' });
+            // Writing to a string cannot fail.
+            let _ = write!(out, "[{left},{right}]");
+        }
+        out.push_str(if out.is_empty() { "[]" } else { "]" });
+        out
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.list.pairs() == other.list.pairs()
+    }
+}
+
+/// The vocabulary of a `tokenizer.json`: token -> id, as the file spells tokens.
+#[pyclass(frozen, module = "tokenmill._core")]
+pub struct Spellings {
+    inner: files::Spellings,
+}
+
+type Outside<'py> = Vec<(u32, Bound<'py, PyBytes>)>;
+
+#[pymethods]
+impl Spellings {
+    fn __len__(&self) -> usize {
+        self.inner.tokens().len()
+    }
+
+    /// The id of a token, or None.
+    fn get(&self, spelling: &str) -> Option<u32> {
+        self.inner.id_of(spelling)
+    }
+
+    /// The tokens as UTF-8.
+    fn as_text(&self) -> PyResult<Tokens> {
+        Tokens::new(self.inner.tokens().clone())
+    }
+
+    /// The tokens as the bytes that they spell, and `(id, UTF-8)` of those outside the byte alphabet.
+    fn as_bytes<'py>(&self, py: Python<'py>) -> PyResult<(Tokens, Outside<'py>)> {
+        let (tokens, outside) = self.inner.as_bytes();
+        let outside = outside
+            .iter()
+            .map(|(token, id)| (id, PyBytes::new(py, token)));
+        Ok((Tokens::new(tokens)?, outside.collect()))
+    }
+}
+
+/// The tokens of a `.tiktoken` file; None asks for a closer look.
+#[pyfunction]
+pub fn read_tiktoken(py: Python<'_>, data: &[u8]) -> PyResult<Option<Tokens>> {
+    let tokens = py.detach(|| files::read_tiktoken(data));
+    tokens.map(Tokens::new).transpose()
+}
+
+type HfFile<'py> = (Bound<'py, PyBytes>, Spellings, Merges);
+
+/// The outline, the vocabulary and the merges of a `tokenizer.json`; None asks for a closer look.
+#[pyfunction]
+pub fn read_hf<'py>(py: Python<'py>, data: &[u8]) -> Option<HfFile<'py>> {
+    let file = py.detach(|| files::read_hf(data))?;
+    let outline = PyBytes::new(py, &file.outline);
+    let spellings = Spellings {
+        inner: file.spellings,
+    };
+    Some((outline, spellings, Merges { list: file.merges }))
+}
+
+/// One item, or the list of a slice.
+fn item<'py>(
+    py: Python<'py>,
+    index: &Bound<'py, PyAny>,
+    length: usize,
+    make: impl Fn(Python<'py>, usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if let Ok(slice) = index.cast::<PySlice>() {
+        let slice = slice.indices(length as isize)?;
+        let at = (0..slice.slicelength).map(|step| slice.start + step as isize * slice.step);
+        let items = at.map(|at| make(py, at as usize));
+        let items = items.collect::<PyResult<Vec<_>>>()?;
+        return Ok(PyList::new(py, items)?.into_any());
+    }
+    let at = index.extract::<isize>()?;
+    let at = if at < 0 { at + length as isize } else { at };
+    match usize::try_from(at) {
+        Ok(at) if at < length => make(py, at),
+        _ => Err(PyIndexError::new_err(format!("item {at} of {length}"))),
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    let words = bytes.chunks_exact(4);
+    words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+}
+
+fn words_to_bytes(words: impl Iterator<Item = u32>) -> Vec<u8> {
+    words.flat_map(u32::to_le_bytes).collect()
+}
+
+fn damaged() -> PyErr {
+    to_py(&Error::Tokenizer(
+        "a pickled vocabulary is damaged: its lengths do not add up".into(),
+    ))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Tokens>()?;
+    module.add_class::<Merges>()?;
+    module.add_class::<Spellings>()?;
+    module.add_function(wrap_pyfunction!(read_tiktoken, module)?)?;
+    module.add_function(wrap_pyfunction!(read_hf, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+"""The `tokenizer.json` that a recipe came from: its small parts at hand, its large ones still text.
+
+Parsing the vocabulary and the merges into Python objects takes longer than all else that loading does, and
+only saving and the `fast` strategy want them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class HfText:
+    """`outline` is the object without what `model.vocab` and `model.merges` hold, if `text` has them."""
+
+    __slots__ = ("outline", "text")
+
+    outline: Json
+    text: bytes | None
+
+    def __init__(self, outline: Json, text: bytes | None = None) -> None:
+        self.outline = outline
+        self.text = text
+
+    @property
+    def model(self) -> Json:
+        """The options of the model."""
+        body = self.outline.get("model")
+        return body if isinstance(body, dict) else {}
+
+    def with_added(self, added: list[Any]) -> HfText:
+        """The same with other added tokens."""
+        return HfText({**self.outline, "added_tokens": added}, self.text)
+
+    def whole(self) -> Json:
+        """The whole object, as Hugging Face reads it."""
+        if self.text is None:
+            return self.outline
+        large = json.loads(self.text)["model"]
+        return {
+            **self.outline,
+            "model": {**self.model, "vocab": large["vocab"], "merges": large["merges"]},
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HfText) and self.whole() == other.whole()
+
+    __hash__ = None  # type: ignore[assignment]
