@@ -29,6 +29,14 @@ impl TieBreak {
             }
         }
     }
+
+    /// Sorts pairs of equal counts, the one that goes first last.
+    pub fn sort(self, keys: &mut [u64], tokens: &Tokens) {
+        match self {
+            Self::LowestIds => keys.sort_unstable_by(|a, b| b.cmp(a)),
+            Self::GreatestBytes => keys.sort_unstable_by(|&a, &b| self.compare(a, b, tokens)),
+        }
+    }
 }
 
 /// A pair and the count it had when it was pushed.
@@ -56,8 +64,9 @@ impl Heap {
         heap
     }
 
+    /// True when `a` goes before `b`.
     #[inline(always)]
-    fn above(&self, a: Candidate, b: Candidate, tokens: &Tokens) -> bool {
+    pub fn above(&self, a: Candidate, b: Candidate, tokens: &Tokens) -> bool {
         if a.count == b.count {
             self.tie.compare(a.key, b.key, tokens) == Ordering::Greater
         } else {
@@ -119,6 +128,11 @@ impl Heap {
             at = best;
         }
         self.entries[at] = candidate;
+    }
+
+    /// Gives everything, in no order.
+    pub fn drain(&mut self) -> impl Iterator<Item = Candidate> + '_ {
+        self.entries.drain(..)
     }
 
     /// Bytes held.

@@ -1,5 +1,7 @@
 //! The places of every pair, in one arena that is swept instead of freed.
 
+use std::ops::Range;
+
 use super::pairs::{key, split, Pair, PairTable};
 use super::tokens::Tokens;
 use super::words::{Words, EDGE};
@@ -7,28 +9,36 @@ use super::words::{Words, EDGE};
 /// Lists of places, each ascending; a pair holds the start and length of its own.
 #[derive(Default)]
 pub struct Lists {
+    /// The whole arena; what was never written costs no memory.
     places: Vec<u32>,
-    limit: usize,
+    end: usize,
+    /// Where a list stood that is not needed any more. The lists made from it are written here: the arena
+    /// grows half as fast, and these cells are still in the cache.
+    hole: Range<usize>,
     /// Lists that were joined from two and must be brought into order at the end of the step.
     mixed: Vec<(u32, u32)>,
 }
 
 impl Lists {
-    /// Room for `len` places, and half as many again before the first sweep.
+    /// Room for `len` places, and three quarters as many again before the first sweep.
     pub fn new(len: usize) -> Self {
-        let limit = len + len / 2 + 1024;
-        let mut places = Vec::with_capacity(limit);
-        places.resize(len, 0);
         Self {
-            places,
-            limit,
-            mixed: Vec::new(),
+            places: vec![0; len + len / 4 * 3 + 1024],
+            end: len,
+            ..Self::default()
         }
     }
 
     /// Whether `more` places fit before the next sweep.
     pub fn fits(&self, more: usize) -> bool {
-        self.places.len() + more <= self.limit
+        self.end + more <= self.places.len()
+    }
+
+    /// The places of a list will not be asked for again.
+    pub fn release(&mut self, start: u32, len: u32) {
+        if len as usize > self.hole.len() {
+            self.hole = start as usize..start as usize + len as usize;
+        }
     }
 
     /// The places of one list.
@@ -37,25 +47,42 @@ impl Lists {
         &self.places[start as usize..start as usize + len as usize]
     }
 
+    /// Asks the processor to fetch the first places of a list.
+    #[inline(always)]
+    pub fn prefetch(&self, start: u32) {
+        super::prefetch(&self.places, start as usize);
+    }
+
     /// Makes a list of `len` places; they are written by the caller.
     #[inline(always)]
     pub fn reserve(&mut self, len: u32) -> u32 {
-        let start = self.places.len();
-        self.places.resize(start + len as usize, 0);
+        let len = len as usize;
+        if len <= self.hole.len() {
+            self.hole.start += len;
+            return (self.hole.start - len) as u32;
+        }
+        self.append(len)
+    }
+
+    fn append(&mut self, len: usize) -> u32 {
+        let start = self.end;
+        self.end += len;
+        if self.end > self.places.len() {
+            self.places.resize(self.end, 0);
+        }
         start as u32
     }
 
     /// Moves a pair's list to the end with room for `more` places; (its new start, where they go).
     pub fn extend(&mut self, pair: &mut Pair, more: u32) -> (u32, u32) {
-        let first = self.places.len() as u32;
-        if pair.count > 0 {
-            let old = pair.start as usize;
-            self.places.extend_from_within(old..old + pair.len as usize);
-        }
-        let start = self.reserve(more);
-        pair.len = start + more - first;
+        let known = if pair.count > 0 { pair.len } else { 0 };
+        let first = self.append((known + more) as usize);
+        let old = pair.start as usize;
+        self.places
+            .copy_within(old..old + known as usize, first as usize);
+        pair.len = known + more;
         self.mixed.push((first, pair.len));
-        (first, start)
+        (first, first + known)
     }
 
     /// Writes one place.
@@ -80,7 +107,7 @@ impl Lists {
     /// Drops the lists of pairs that are gone and the places that no longer hold their pair.
     ///
     /// What is left has at most one place per adjacent pair of tokens, so a sweep always frees at
-    /// least the third of the arena that was added since the start.
+    /// least what was added since the start.
     #[cold]
     pub fn sweep(&mut self, pairs: &mut PairTable, cells: &[u32], tokens: &Tokens) {
         let mut live: Vec<&mut Pair> = pairs.live_mut().collect();
@@ -90,7 +117,7 @@ impl Lists {
             let (left, right) = split(pair.key);
             let step = tokens.len_of(left) as usize;
             let start = end;
-            for i in pair.start as usize..(pair.start + pair.len) as usize {
+            for i in pair.start as usize..pair.start as usize + pair.len as usize {
                 let place = self.places[i];
                 if cells[place as usize] == left && cells[place as usize + step] == right {
                     self.places[end] = place;
@@ -100,12 +127,13 @@ impl Lists {
             pair.start = start as u32;
             pair.len = (end - start) as u32;
         }
-        self.places.truncate(end);
+        self.end = end;
+        self.hole = 0..0;
     }
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.places.capacity() * 4
+        self.places.len() * 4
     }
 }
 

@@ -10,11 +10,12 @@
 //! they cannot be the best while the best is followed. When it no longer is, or when a token is made by a
 //! second split, so that counts can rise, all pairs are counted anew and from then on all are followed.
 
-use super::heap::{Candidate, Heap, TieBreak};
+use super::heap::{Candidate, TieBreak};
 use super::history::History;
 use super::lists::Lists;
 use super::neighbours::Neighbours;
 use super::pairs::{key, split, Pair, PairTable};
+use super::queue::Queue;
 use super::tokens::Tokens;
 use super::words::{Words, EDGE, INSIDE};
 use crate::{Error, Result, Stop};
@@ -43,7 +44,7 @@ pub struct Merger {
     pub(super) pairs: PairTable,
     pub(super) lists: Lists,
     tokens: Tokens,
-    heap: Heap,
+    queue: Queue,
     left: Neighbours,
     right: Neighbours,
     twins: Vec<u32>,
@@ -71,9 +72,9 @@ impl Merger {
         if options.max_token_length < 2 {
             pairs = PairTable::new(0);
         }
-        let heap = Heap::new(candidates(&pairs), options.tie, &tokens);
+        let queue = Queue::new(candidates(&pairs), options.tie, &tokens);
         Self {
-            heap,
+            queue,
             words,
             pairs,
             lists,
@@ -92,7 +93,10 @@ impl Merger {
         for _ in 0..limit {
             stop.check()?;
             match self.best() {
-                Some(best) => self.step(best),
+                Some(best) => {
+                    self.fetch_ahead();
+                    self.step(best);
+                }
                 None => return Ok(true),
             }
         }
@@ -128,7 +132,7 @@ impl Merger {
             return None;
         }
         loop {
-            let Some(top) = self.heap.top() else {
+            let Some(top) = self.queue.top(&self.tokens) else {
                 if self.follow_all() {
                     continue;
                 }
@@ -150,10 +154,9 @@ impl Merger {
             }
             if now == 0 || now > top.count {
                 // Gone, or pushed again with its higher count.
-                self.heap.pop(&self.tokens);
+                self.queue.pop(top, &self.tokens);
             } else {
-                let lower = Candidate { count: now, ..top };
-                self.heap.replace_top(lower, &self.tokens);
+                self.queue.lower(top, now, &self.tokens);
             }
         }
     }
@@ -172,7 +175,7 @@ impl Merger {
         (self.pairs, self.lists) = (PairTable::new(0), Lists::default());
         let longest = self.options.max_token_length;
         (self.pairs, self.lists) = super::recount::all_pairs(&self.words, &self.tokens, longest);
-        self.heap = Heap::new(candidates(&self.pairs), self.options.tie, &self.tokens);
+        self.queue = Queue::new(candidates(&self.pairs), self.options.tie, &self.tokens);
         true
     }
 
@@ -196,7 +199,24 @@ impl Merger {
             fresh,
         };
         let twins = self.join(step, best);
+        self.lists.release(best.start, best.len);
         self.settle(step, twins);
+    }
+
+    /// Fetches what the next steps will probably touch: a pair's slot, later its list, then its words.
+    #[inline(always)]
+    fn fetch_ahead(&mut self) {
+        if let Some(key) = self.queue.ahead(12) {
+            self.pairs.prefetch(key);
+        }
+        if let Some(pair) = self.queue.ahead(8).and_then(|key| self.pairs.get(key)) {
+            self.lists.prefetch(pair.start);
+        }
+        if let Some(pair) = self.queue.ahead(4).and_then(|key| self.pairs.get(key)) {
+            for &place in self.lists.places(pair.start, pair.len.min(4)) {
+                super::prefetch(&self.words.cells, place as usize);
+            }
+        }
     }
 
     /// Sweeps the lists if this step's new places might not fit; the pair's own list may move.
@@ -340,7 +360,7 @@ impl Merger {
             });
             (weight, start)
         };
-        self.heap.push(Candidate { count, key }, &self.tokens);
+        self.queue.push(Candidate { count, key }, &self.tokens);
         Some(start)
     }
 
@@ -366,14 +386,13 @@ impl Merger {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.words.memory() + self.pairs.memory() + self.lists.memory() + self.heap.memory()
+        self.words.memory() + self.pairs.memory() + self.lists.memory() + self.queue.memory()
     }
 }
 
-fn candidates(pairs: &PairTable) -> Vec<Candidate> {
-    let candidate = |pair: &Pair| Candidate {
+fn candidates(pairs: &PairTable) -> impl Iterator<Item = Candidate> + '_ {
+    pairs.live().map(|pair| Candidate {
         count: pair.count,
         key: pair.key,
-    };
-    pairs.live().map(candidate).collect()
+    })
 }

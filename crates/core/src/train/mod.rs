@@ -15,6 +15,7 @@ mod merge;
 mod merge_tests;
 mod neighbours;
 mod pairs;
+mod queue;
 mod recount;
 mod spill;
 mod table;

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub const EDGE: u32 = u32::MAX;
 /// Stands inside a token, between its first and its last cell.
 pub const INSIDE: u32 = u32::MAX - 1;
-/// Places are 32-bit and the list arena may hold one and a half times as many as there are cells.
+/// Places are 32-bit and the list arena may hold one and three quarters as many as there are cells.
 const MOST_CELLS: u64 = 1 << 31;
 
 /// Something that can tell all pieces and their counts, twice and in the same order or not.

@@ -1,0 +1,179 @@
+//! Candidate pairs, best first: a heap of the frequent ones, and a plain list per count of all others.
+//!
+//! Almost all pairs are rare, so a heap of them is large, and each step through it misses the cache. A list
+//! per count needs no order until its turn comes; then it is sorted once, and who comes next is known long
+//! before, in time to fetch what its merge will touch.
+
+use super::heap::{Candidate, Heap, TieBreak};
+use super::tokens::Tokens;
+
+/// Pairs at least this frequent are in the heap: some thousands, which stay in the cache.
+const FREQUENT: usize = 1 << 12;
+
+/// The candidates, read lazily: a count that has fallen since is put right when it is met.
+pub struct Queue {
+    frequent: Heap,
+    /// Keys by count, in no order.
+    rare: Vec<Vec<u64>>,
+    /// The count whose turn it is among the rare; [`FREQUENT`] before the first.
+    level: usize,
+    /// The keys of that count, the best one last.
+    sorted: Vec<u64>,
+    /// Those that came when it was sorted already.
+    late: Heap,
+    tie: TieBreak,
+}
+
+impl Queue {
+    /// Takes candidates in any order.
+    pub fn new(all: impl Iterator<Item = Candidate>, tie: TieBreak, tokens: &Tokens) -> Self {
+        let mut rare = vec![Vec::new(); FREQUENT];
+        let mut frequent = Vec::new();
+        for candidate in all {
+            match rare.get_mut(candidate.count as usize) {
+                Some(list) => list.push(candidate.key),
+                None => frequent.push(candidate),
+            }
+        }
+        Self {
+            frequent: Heap::new(frequent, tie, tokens),
+            rare,
+            level: FREQUENT,
+            sorted: Vec::new(),
+            late: Heap::new(Vec::new(), tie, tokens),
+            tie,
+        }
+    }
+
+    /// The best candidate, stale or not.
+    #[inline]
+    pub fn top(&mut self, tokens: &Tokens) -> Option<Candidate> {
+        if let Some(top) = self.frequent.top() {
+            return Some(top);
+        }
+        while self.sorted.is_empty() && self.late.top().is_none() {
+            self.level = self.level.checked_sub(1)?;
+            self.sorted = std::mem::take(&mut self.rare[self.level]);
+            self.tie.sort(&mut self.sorted, tokens);
+        }
+        let count = self.level as u64;
+        let first = self.sorted.last().map(|&key| Candidate { count, key });
+        match (first, self.late.top()) {
+            (Some(first), Some(late)) if self.late.above(first, late, tokens) => Some(first),
+            (first, late) => late.or(first),
+        }
+    }
+
+    /// Removes `top`, which is what [`Queue::top`] gave.
+    #[inline]
+    pub fn pop(&mut self, top: Candidate, tokens: &Tokens) {
+        if self.frequent.top().is_some() {
+            self.frequent.pop(tokens);
+        } else if self.late.top() == Some(top) {
+            self.late.pop(tokens);
+        } else {
+            self.sorted.pop();
+        }
+    }
+
+    /// Puts `top`, which is what [`Queue::top`] gave, back with its lower count.
+    #[inline]
+    pub fn lower(&mut self, top: Candidate, count: u64, tokens: &Tokens) {
+        let lower = Candidate { count, ..top };
+        if count as usize >= FREQUENT {
+            self.frequent.replace_top(lower, tokens);
+        } else {
+            self.pop(top, tokens);
+            self.push(lower, tokens);
+        }
+    }
+
+    /// Adds a candidate.
+    #[inline]
+    pub fn push(&mut self, candidate: Candidate, tokens: &Tokens) {
+        let count = candidate.count as usize;
+        if count >= FREQUENT {
+            self.frequent.push(candidate, tokens);
+            return;
+        }
+        match count.cmp(&self.level) {
+            std::cmp::Ordering::Less => self.rare[count].push(candidate.key),
+            std::cmp::Ordering::Equal => self.late.push(candidate, tokens),
+            std::cmp::Ordering::Greater => {
+                self.close();
+                self.level = count + 1;
+                self.rare[count].push(candidate.key);
+            }
+        }
+    }
+
+    /// Puts the keys of the current count back: a count above it has come up.
+    #[cold]
+    fn close(&mut self) {
+        let list = &mut self.rare[self.level];
+        list.append(&mut self.sorted);
+        list.extend(self.late.drain().map(|candidate| candidate.key));
+    }
+
+    /// The key that is `ahead` places behind the top, unless a late one comes between.
+    #[inline(always)]
+    pub fn ahead(&self, ahead: usize) -> Option<u64> {
+        let at = self.sorted.len().checked_sub(ahead + 1)?;
+        Some(self.sorted[at])
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        let rare: usize = self.rare.iter().map(Vec::capacity).sum();
+        self.frequent.memory() + self.late.memory() + (rare + self.sorted.capacity()) * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pairs::key;
+    use super::*;
+
+    /// Pops everything from a queue and a heap that see the same pushes; they must agree.
+    #[test]
+    fn order_is_that_of_one_heap() {
+        let tokens = Tokens::new(0);
+        for tie in [TieBreak::LowestIds, TieBreak::GreatestBytes] {
+            let mut state = 3u64;
+            let mut random = |below: u64| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                (state >> 33) % below
+            };
+            let mut candidate = |most: u64| Candidate {
+                count: random(most) + 1,
+                key: key(random(256) as u32, random(256) as u32),
+            };
+            let first: Vec<Candidate> = (0..200).map(|_| candidate(9000)).collect();
+            let mut queue = Queue::new(first.iter().copied(), tie, &tokens);
+            let mut heap = Heap::new(first, tie, &tokens);
+            for round in 0..2000u64 {
+                let (top, expected) = (queue.top(&tokens), heap.top());
+                assert_eq!(top, expected, "round {round} {tie:?}");
+                let Some(top) = top else { break };
+                match round % 5 {
+                    0 => {
+                        // Sometimes above the top: counts can rise.
+                        let more = candidate(top.count + top.count / 8 + 1);
+                        queue.push(more, &tokens);
+                        heap.push(more, &tokens);
+                    }
+                    1 if top.count > 1 => {
+                        queue.lower(top, top.count - 1, &tokens);
+                        let count = top.count - 1;
+                        heap.replace_top(Candidate { count, ..top }, &tokens);
+                    }
+                    _ => {
+                        queue.pop(top, &tokens);
+                        heap.pop(&tokens);
+                    }
+                }
+            }
+            assert_eq!(queue.top(&tokens), None);
+        }
+    }
+}
