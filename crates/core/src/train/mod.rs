@@ -14,6 +14,7 @@ mod merge;
 #[cfg(test)]
 mod merge_tests;
 mod neighbours;
+mod pages;
 mod pairs;
 mod queue;
 mod recount;
