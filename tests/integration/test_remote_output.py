@@ -106,12 +106,12 @@ def test_a_job_goes_on_from_the_receipts_in_the_store(corpus, tmp_path, bucket, 
 
     def publish(self, root, receipt):
         if len(published) == 3:
-            raise StoreError("the credentials expired")
+            raise StoreError("the machine is taken away")
         published.append(receipt.shard.name)
         return real(self, root, receipt)
 
     monkeypatch.setattr(Remote, "publish", publish)
-    with pytest.raises(StoreError, match="expired"):
+    with pytest.raises(StoreError, match="taken away"):
         prepare(corpus, f"{bucket}/out")
     store = ObjectStore(f"{bucket}/out")
     assert store.read("manifest.json") is None

@@ -8,6 +8,7 @@ refused before anything is written.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,9 +128,16 @@ class LocalStore:
         """A directory keeps its promise."""
 
 
+def store_variables() -> dict[str, str]:
+    """What the environment says of stores: where they are, and who we are there."""
+    return {
+        name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))
+    }
+
+
 @lru_cache(maxsize=16)
-def _client(address: str, *, patient: bool) -> Any:
-    """One client, with its connections, for each address."""
+def _client(address: str, _variables: frozenset[tuple[str, str]], *, patient: bool) -> Any:
+    """One client, with its connections, for each address; another when there are new credentials."""
     from obstore.store import from_url
 
     limits = {"max_retries": 10, "retry_timeout": timedelta(minutes=3)}
@@ -137,6 +145,16 @@ def _client(address: str, *, patient: bool) -> Any:
         address,
         retry_config=limits if patient else {"max_retries": 2, "retry_timeout": timedelta(seconds=10)},
     )
+
+
+def _in_a_line(error: BaseException) -> str:
+    """The first line; where the server answered in XML, its code and its sentence in place of that."""
+    text = str(error).strip()
+    first, xml, answer = text.partition("<?xml")
+    words = [re.search(f"<{tag}>([^<]*)<", answer) for tag in ("Code", "Message")]
+    if xml and all(words):
+        return first + ": ".join(word[1].rstrip(".") for word in words if word)
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 @dataclass(frozen=True)
@@ -151,7 +169,7 @@ class ObjectStore:
         except ImportError as error:
             raise MissingExtraError.of("obstore", "s3", f"the object store {self.address}") from error
         with self._told("opened"):
-            return _client(self.address, patient=patient)
+            return _client(self.address, frozenset(store_variables().items()), patient=patient)
 
     @contextmanager
     def _told(self, what: str, name: str = "") -> Iterator[None]:
@@ -163,11 +181,10 @@ class ObjectStore:
         except (BaseError, OSError, ValueError) as error:
             if isinstance(error, StoreError):
                 raise
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise StoreError(
-                f"{self.address}/{name} could not be {what}: {first}. Check the address, the credentials "
-                "(they may have expired) and AWS_ENDPOINT_URL. What is finished is safe: the same command "
-                "goes on from there"
+                f"{self.address}/{name} could not be {what}: {_in_a_line(error)}. Check the address, the "
+                "credentials (they may have expired) and AWS_ENDPOINT_URL. What is finished is safe: the "
+                "same command goes on from there"
             ) from error
 
     def read(self, name: str) -> bytes | None:

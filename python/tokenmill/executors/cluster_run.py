@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.errors import InterruptedJobError, RejectLimitError, TokenmillError
+from tokenmill.errors import InterruptedJobError, RejectLimitError, StoreError, TokenmillError
 from tokenmill.executors.base import Workers
 from tokenmill.executors.budgets import Attempt, Budgets
 
@@ -126,6 +126,9 @@ class ClusterRun:
         again = self.budgets.failed(attempt, time.monotonic())
         if again:
             self.waiting.append(attempt)
+        elif isinstance(error, StoreError):
+            # The client has been patient already, and every unit would meet the same.
+            raise error
         logger.warning(
             "unit %s failed (%s); %s",
             attempt.task.name,

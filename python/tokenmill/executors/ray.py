@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataset.store import store_variables
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.executors.base import timed
 from tokenmill.executors.cluster_run import ClusterRun
@@ -29,8 +30,6 @@ logger = logging.getLogger("tokenmill.ray")
 TASK_MEMORY = 512 << 20  # blocks in flight, the encoder's tables and its cache, with room
 # A cluster of thousands has no use for a driver that warms every CPU: its jobs are long.
 MOST_WARMED = 256
-# Where a store is and who we are there; a node that has its own settings keeps them.
-STORE_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
 
 
 @dataclass
@@ -63,7 +62,7 @@ class RayExecutor:
         ray = self._opening.result() if self._opening is not None else connect(self.address)
         # The job goes to the object store once, and to each worker process once; in a list, or Ray would
         # unpickle it for every task.
-        reference = ray.put((job, _store_variables()))
+        reference = ray.put((job, store_variables()))
         settings = (self.batch_size, self.writer_batch_size)
         remote = ray.remote(num_cpus=1, memory=TASK_MEMORY, max_retries=0, scheduling_strategy="SPREAD")(
             _run_task
@@ -122,17 +121,13 @@ def _import_modules() -> None:
     import tokenmill.tokenizer.tokenizer  # noqa: F401
 
 
-def _store_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(STORE_VARIABLES)}
-
-
 # Of this worker process: unpickling a vocabulary for every unit would cost more than the unit.
 _JOBS: dict[str, Any] = {}
 _OWN_VARIABLES = frozenset(os.environ)
 
 
 def _job_of(key: str, reference: list[Any]) -> Any:
-    """The job of this run; variables that the driver has and this node lacks are set before it is used."""
+    """The job of this run. A node that has settings of its own for stores keeps them; else the driver's."""
     if key not in _JOBS:
         import ray
 
