@@ -21,6 +21,7 @@ __all__ = [
     "Tokens",
     "__version__",
     "best_fit",
+    "blank_texts",
     "copy_segments",
     "frame_documents",
     "hash_texts",
@@ -62,6 +63,9 @@ class StringCounter:
     def __new__(cls, strings: list[str]) -> StringCounter: ...
     def count(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
         """The occurrences in all texts `data[offsets[d]:offsets[d + 1]]`, none across two texts."""
+
+def blank_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each text `data[offsets[d]:offsets[d + 1]]` is empty or all white space."""
 
 def hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
     """XXH3-128 of every text `data[offsets[d]:offsets[d + 1]]`, as (low, high) in one flat array."""
@@ -106,6 +110,8 @@ class JsonlReader:
     ) -> JsonlReader: ...
     def read(self, block: Any, /) -> Records:
         """Reads a block of whole lines."""
+    def read_in_place(self, block: Any, /) -> tuple[int, int] | None:
+        """Unescapes the text of one line where it stands and gives its span; None: the line is for `read`."""
     def read_elements(self, block: Any, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
         """Reads the whole elements of a part of one JSON value: records, bytes used, state, broken."""
 

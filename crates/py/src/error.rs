@@ -45,11 +45,16 @@ pub fn to_py(error: &Error) -> PyErr {
 
 /// Runs `work` without the GIL, on a thread of its own, and raises `Stop` when a signal handler
 /// raises (Ctrl-C): the work must call `stop.check()?` every few milliseconds. A panic becomes
-/// `tokenmill.errors.InternalError`.
+/// `tokenmill.errors.InternalError`. In a thread that Python sends no signals the work is done right there.
 pub fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Stop) -> Result<T> + Send,
 ) -> PyResult<T> {
+    if !handles_signals(py) {
+        return py
+            .detach(|| caught(|| work(&Stop::new())))
+            .map_err(|error| to_py(&error));
+    }
     let stop = Stop::new();
     let mut signal: Option<PyErr> = None;
     let outcome = py.detach(|| {
@@ -82,6 +87,17 @@ pub fn detached<T: Send>(
         Some(raised) => Err(raised),
         None => outcome.map_err(|error| to_py(&error)),
     }
+}
+
+/// Whether this is Python's main thread: no other one ever sees a signal, so that a thread of its own for the
+/// work would be for nothing. In doubt it is.
+fn handles_signals(py: Python<'_>) -> bool {
+    let ask = || -> PyResult<bool> {
+        let threading = py.import("threading")?;
+        let main = threading.call_method0("main_thread")?.getattr("ident")?;
+        threading.call_method0("get_ident")?.eq(main)
+    };
+    ask().unwrap_or(true)
 }
 
 /// What a signal handler raised since the last look, if anything.

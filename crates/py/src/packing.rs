@@ -18,6 +18,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frame_documents, module)?)?;
     module.add_function(wrap_pyfunction!(copy_segments, module)?)?;
     module.add_function(wrap_pyfunction!(best_fit, module)?)?;
+    module.add_function(wrap_pyfunction!(blank_texts, module)?)?;
     module.add_class::<StringCounter>()?;
     module.add_function(wrap_pyfunction!(hash_texts, module)?)
 }
@@ -119,6 +120,18 @@ fn best_fit<'py>(
     let lengths = lengths.as_slice()?;
     let (bins, places) = brief(py, || packing::best_fit(lengths, capacity))?;
     Ok((bins.into_pyarray(py), places.into_pyarray(py)))
+}
+
+/// Whether each text is empty or all white space, as one byte each.
+#[pyfunction]
+fn blank_texts<'py>(
+    py: Python<'py>,
+    data: Ids<'py, u8>,
+    offsets: Ids<'py, i64>,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
+    let blank = brief(py, || packing::blank_texts(data, offsets))?;
+    Ok(blank.into_pyarray(py))
 }
 
 /// XXH3-128 of every text, as (low, high) pairs in one flat array.

@@ -133,6 +133,25 @@ impl JsonlReader {
         Ok(Records::new(py, batch))
     }
 
+    /// Unescapes the text of a block that is one line where it stands, and gives its span; None, and the
+    /// block as it was, if the line is for `read`.
+    #[pyo3(signature = (block, /))]
+    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
+    fn read_in_place(
+        &self,
+        py: Python<'_>,
+        block: PyBuffer<u8>,
+    ) -> PyResult<Option<(usize, usize)>> {
+        if block.readonly() {
+            return Err(PyValueError::new_err("the block must be writable"));
+        }
+        let length = bytes_of(&block)?.len();
+        // SAFETY: as in `bytes_of`, and the buffer is writable; the caller (tokenmill.sources) gives a
+        // window of memory of its own that nobody else reads or writes during the call.
+        let line = unsafe { std::slice::from_raw_parts_mut(block.buf_ptr().cast::<u8>(), length) };
+        brief(py, || Ok(jsonl::text_in_place(line, &self.fields)))
+    }
+
     /// Reads the whole elements of a part of one JSON value. `state` is 0 at its start, then what the
     /// call before gave; returns the records, the bytes used, the next state (4 is behind the value)
     /// and whether the value is broken there.

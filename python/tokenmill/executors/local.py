@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from tokenmill.executors.base import Done, Task, Watch, Work
 
 MIN_BLOCK_BYTES = 64 << 10
-# Blocks of one unit in flight (read, waiting, encoding, waiting, written), times what a block's text weighs
-# with its raw bytes and its ids.
-BLOCKS_IN_FLIGHT = 12
+# Blocks of one unit in flight (read, waiting, waiting, written, and one for each thread that encodes), times
+# what a block's text weighs with its raw bytes and its ids.
+BLOCKS_IN_FLIGHT = 8
+BLOCKS_PER_THREAD = 4
 _WAKE_SECONDS = 0.2
 
 
@@ -61,13 +62,11 @@ class LocalExecutor:
                 raise
 
     def _control(self, workers: int, watch: Watch) -> Control:
-        share = self.memory_budget // (workers * BLOCKS_IN_FLIGHT)
         threads = max(1, self.threads // workers)
-        # Several threads on one block need enough of it each.
-        most = DEFAULT_BLOCK_BYTES * (1 if threads == 1 else 2 * threads)
+        share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
         return Control(
             threads=threads,
-            block_bytes=max(MIN_BLOCK_BYTES, min(most, share)),
+            block_bytes=max(MIN_BLOCK_BYTES, min(DEFAULT_BLOCK_BYTES, share)),
             batch_size=self.batch_size,
             writer_batch_size=self.writer_batch_size,
             keep_in_memory=self.keep_in_memory,

@@ -1,4 +1,4 @@
-"""How often the strings of special tokens stand in texts that are read as plain text."""
+"""What stands in texts: how often the strings of special tokens, and which texts are blank."""
 
 from __future__ import annotations
 
@@ -32,3 +32,8 @@ class StringCounter:
         if not self.strings or len(offsets) < 2:
             return 0
         return self._counter.count(data, np.ascontiguousarray(offsets))
+
+
+def blank(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Where a text `data[offsets[d]:offsets[d + 1]]` is empty or all white space."""
+    return _core.blank_texts(data, np.ascontiguousarray(offsets))

@@ -16,11 +16,16 @@ from tokenmill.pipeline.filters import text_buffers, token_filters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tokenmill.pipeline.control import Control
     from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import Block
+
+
+# A block of this many times the usual size is worth the threads of the whole unit.
+MANY_BLOCKS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +50,69 @@ class Encoded:
         return int(self.offsets[-1] - self.offsets[0])
 
 
-def encode_block(
-    job: Job, control: Control, held: list[Any], duplicates: NDArray[np.bool_] | None, *, passed: int
-) -> Iterator[tuple[Encoded, int]]:
-    """The batches of a block, each with how many candidates for duplicates it consumed.
+@dataclass(slots=True)
+class Kept:
+    """The documents of a block that passed the text filters, on their way to be encoded."""
 
-    `held` is `[part, block]` and is emptied, so that nobody keeps a huge text longer than it is needed.
-    `passed` counts the documents of this unit that went through the text filters before this block.
+    texts: pa.LargeStringArray | None
+    origins: Origins
+    part: int
+    account: Account
+    block: Block
+
+    def take_texts(self) -> pa.LargeStringArray:
+        """The texts, which are then held by the caller alone: a huge one goes as soon as it is encoded."""
+        texts, self.texts = self.texts, None
+        return texts
+
+
+def keep_blocks(
+    job: Job, blocks: Iterator[tuple[int, Block]], duplicates: NDArray[np.bool_] | None
+) -> Iterator[Kept]:
+    """Every block of a unit, given with the number of its part, after the text filters.
+
+    `duplicates` says of each document that passes them whether it repeats an earlier one.
     """
-    part, block = held
-    held.clear()
-    account = Account()
-    texts, origins, candidates = _kept(job, block, part, duplicates, passed=passed, account=account)
-    offsets, _ = text_buffers(block.texts)
-    account.text_bytes += int(offsets[-1] - offsets[0])
+    passed = 0
+    for part, block in blocks:
+        account = Account()
+        offsets, _ = text_buffers(block.texts)
+        account.text_bytes += int(offsets[-1] - offsets[0])
+        del offsets, _
+        texts, origins, candidates = _kept(job, block, part, duplicates, passed=passed, account=account)
+        passed += candidates
+        kept = Kept(texts, origins, part, account, _without_texts(block))
+        del block, texts
+        yield kept
+
+
+def encode_kept(job: Job, control: Control, kept: Kept) -> list[Encoded]:
+    """The batches of a block, the first with what the block counted."""
+    texts, origins, account = kept.take_texts(), kept.origins, kept.account
+    carried: Block | None = kept.block
     account.special_strings += job.special_strings.count(*text_buffers(texts))
-    carried: Block | None = _without_texts(block)
-    del block, offsets, _
-    count = len(texts)
+    count, made = len(texts), []
+    threads = _threads_for(texts, control)
     size = control.batch_size or max(1, count)
     for start in range(0, max(1, count), size):
         control.check()
-        batch = job.encoder.encode_batch(
-            texts.slice(start, size), special=job.config.tokenizer.special, threads=control.threads
-        )
+        part = texts.slice(start, size)
         if start + size >= count:
             del texts
-        ids, ends, kept = _framed(job, batch, account)
-        chosen = origins.slice(start, len(kept)).take(kept)
-        yield Encoded(ids, ends, chosen, part, account, carried), candidates if start == 0 else 0
+        batch = job.encoder.encode_batch(part, special=job.config.tokenizer.special, threads=threads)
+        del part
+        ids, ends, chosen = _framed(job, batch, account)
+        made.append(
+            Encoded(ids, ends, origins.slice(start, len(chosen)).take(chosen), kept.part, account, carried)
+        )
         account, carried = Account(), None
+    return made
+
+
+def _threads_for(texts: pa.LargeStringArray, control: Control) -> int:
+    """One thread for a block among others; all of them for one that is far larger than a block."""
+    offsets, _ = text_buffers(texts)
+    return control.threads if offsets[-1] - offsets[0] > MANY_BLOCKS * control.block_bytes else 1
 
 
 def _without_texts(block: Block) -> Block:

@@ -163,6 +163,10 @@ class Recorder:
 
 def _versions() -> dict[str, str]:
     """Of what this process has loaded: anything else has no part in the result."""
-    loaded = ((name, sys.modules.get(name)) for name in ("numpy", "pyarrow", "tokenizers", "transformers"))
-    found = {name: str(module.__version__) for name, module in loaded if module is not None}
-    return {"python": platform.python_version(), "tokenmill": tokenmill.__version__} | found
+    found = {"python": platform.python_version(), "tokenmill": tokenmill.__version__}
+    for name in ("numpy", "pyarrow", "tokenizers", "transformers"):
+        # A module that another thread is just importing has no version yet.
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found[name] = str(version)
+    return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.dataset.arrays import arrow_of
+from tokenmill.packing.strings import blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from tokenmill.sources.where import Predicate
 
     Mask = NDArray[np.bool_]
-
-# First bytes that white space can have in UTF-8: ASCII controls and space, U+0085, U+00A0, U+1680,
-# U+2000.., U+3000.
-_SPACE_LEADS = np.zeros(256, dtype=bool)
-_SPACE_LEADS[[*range(9, 14), *range(28, 33), 0xC2, 0xE1, 0xE2, 0xE3]] = True
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ class TextFilters:
         sieve = _Sieve(len(block.texts))
         config, texts = self.config, block.texts
         if config.drop_blank:
-            sieve.drop("blank", blank(texts))
+            sieve.drop("blank", blank(*text_buffers(texts)))
         if config.min_chars is not None or config.max_chars is not None:
             import pyarrow.compute as pc
 
@@ -104,23 +99,6 @@ class _Sieve:
             self.reasons[reason] += count
             self.kept &= ~out
         return fresh
-
-
-def blank(texts: pa.LargeStringArray) -> Mask:
-    """Where a text is empty or all white space; most are settled by their first byte."""
-    offsets, data = text_buffers(texts)
-    lengths = np.diff(offsets)
-    out: Mask = lengths == 0
-    first = np.zeros(len(texts), dtype=np.uint8)
-    first[~out] = data[offsets[:-1][~out]]
-    maybe = np.flatnonzero(~out & _SPACE_LEADS[first])
-    if len(maybe):
-        # Imported late, as in `keep`: few blocks have such a document, and it takes as long as a small job.
-        import pyarrow.compute as pc
-
-        trimmed = pc.utf8_ltrim_whitespace(texts.take(arrow_of(maybe)))
-        out[maybe] = np.asarray(pc.binary_length(trimmed)) == 0
-    return out
 
 
 def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

@@ -1,19 +1,22 @@
 """One unit to one receipt: read -> filter -> encode -> frame -> pack -> write.
 
-Reading and encoding run ahead in threads of their own; the unit's thread packs and writes. No step looks at a
-single document in Python, and at most a few blocks are in flight.
+One thread reads and filters ahead, several encode a block each, the unit's own packs and writes. No step
+looks at a single document in Python, and at most a few blocks are in flight.
 """
 
 from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.receipt import Receipt, RejectPlace, ShardEntry, save_receipt
 from tokenmill.errors import InterruptedJobError
-from tokenmill.pipeline.encode import Encoded, encode_block
+from tokenmill.pipeline.encode import encode_kept, keep_blocks
+from tokenmill.pipeline.ordered import ordered
 from tokenmill.pipeline.shards import ShardBuilder
 from tokenmill.sources import prefetch, read_blocks
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.encode import Encoded
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.plan import Unit
     from tokenmill.sources.model import Block, InputFile
@@ -59,8 +63,13 @@ class _Tally:
     places: list[RejectPlace] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
 
-    def block(self, part: int, block: Block) -> None:
-        """Count what came in and what was refused or mended."""
+    def add(self, encoded: Encoded) -> None:
+        """Count one batch, and with the first of a block what came in and what was refused or mended."""
+        self.account.add(encoded.account)
+        if encoded.block is not None:
+            self._block(encoded.part, encoded.block)
+
+    def _block(self, part: int, block: Block) -> None:
         account = self.account
         account.input_bytes += block.bytes_read
         account.documents_read += len(block)
@@ -78,11 +87,15 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     try:
         builder = ShardBuilder(job, task.unit.name, control)
         tally = _Tally(records=[0] * len(task.unit.parts))
-        blocks = prefetch(read_task(job, task, control), depth=1)
-        for encoded in prefetch(_encoded(job, task, control, blocks), depth=1):
-            tally.account.add(encoded.account)
-            if encoded.block is not None:
-                tally.block(encoded.part, encoded.block)
+        kept = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
+        batches = ordered(partial(encode_kept, job, control), kept, control.threads)
+        for encoded in chain.from_iterable(batches):
+            tally.add(encoded)
+            control.report(
+                bytes=encoded.block.bytes_read if encoded.block is not None else 0,
+                documents=encoded.documents,
+                tokens=encoded.tokens,
+            )
             builder.add(encoded)
         control.trusted()
         return _finish(job, task.unit, builder, tally)
@@ -113,28 +126,16 @@ def _finish(job: Job, unit: Unit, builder: ShardBuilder, tally: _Tally) -> Recei
     return receipt
 
 
-def read_task(job: Job, task: Task, control: Control) -> Iterator[list[Any]]:
-    """The blocks of a unit as `[number of its part, block]`; whoever takes one may empty the list."""
+def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[int, Block]]:
+    """The blocks of a unit, each with the number of its part."""
     for nth, part in enumerate(task.unit.parts):
         columns = job.filters.columns
         source = job.config.source
         file, size = task.inputs[nth], control.block_bytes
         for block in read_blocks(file, part.range, source, block_bytes=size, columns=columns):
             control.check()
-            yield [nth, block]
-
-
-def _encoded(job: Job, task: Task, control: Control, blocks: Iterator[list[Any]]) -> Iterator[Encoded]:
-    passed = 0
-    for held in blocks:
-        for encoded, candidates in encode_block(job, control, held, task.duplicates, passed=passed):
-            passed += candidates
-            control.report(
-                bytes=encoded.block.bytes_read if encoded.block is not None else 0,
-                documents=encoded.documents,
-                tokens=encoded.tokens,
-            )
-            yield encoded
+            yield nth, block
+            del block
 
 
 def task_of(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> Task:

@@ -54,6 +54,7 @@ def read_blocks(
             if block.rejects and config.on_error == "fail":
                 raise refused(block.rejects[0])
             yield block
+            del block
     except FileFaultError as fault:
         if config.on_error == "fail":
             raise

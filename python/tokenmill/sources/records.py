@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
@@ -92,6 +93,9 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
     def read(window: Window) -> Block:
         if window.over_long:
             return _over_long(window, rows, places)
+        if window.given and (text := _whole_text(reader, window)) is not None:
+            size = len(window.data)
+            return Block(text, np.array([rows], np.int64), bytes_read=size, rows_read=1)
         origin = Origin(places, rows, window.offset, len(window.data))
         return as_block(request, reader.read(window.data), origin, JsonColumn)
 
@@ -100,6 +104,18 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
         for block in windows(stream, cut, read):
             rows += block.rows_read
             yield block
+            del block  # before the next one is read: it may be huge
+
+
+def _whole_text(reader: Reader, window: Window) -> pa.LargeStringArray | None:
+    """The text of a window that is one huge JSON line, made in the window's own memory."""
+    if not isinstance(reader, _core.JsonlReader):
+        return None
+    span = reader.read_in_place(window.data)
+    if span is None:
+        return None
+    start, end = span
+    return large_strings(window.data[start:end], np.array([0, end - start], np.int64))
 
 
 @dataclass(frozen=True, slots=True)

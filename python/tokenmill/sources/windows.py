@@ -34,12 +34,14 @@ class Stream(Protocol):
 class Window:
     """Whole records at `offset` of the (decoded) file; valid only while it is being read.
 
-    With `over_long`, the bytes are only the beginning of one record that is left out.
+    With `over_long`, the bytes are only the beginning of one record that is left out. With `given`, the bytes
+    are one huge record in memory of its own, which the reader may change and keep.
     """
 
     data: memoryview
     offset: int
     over_long: bool = False
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,18 @@ class Buffer:
     def drop(self, count: int) -> None:
         """Forget the first `count` bytes, and the room that a long record took."""
         kept = self.fill - count
-        if len(self.data) > self.capacity >= kept:
-            self._move(count, self.capacity)
+        if self.is_large or len(self.data) > self.capacity >= kept:
+            # Never moved within a large array: its record may have been given away with it.
+            self._move(count, max(self.capacity, kept))
         elif count:
             self.data[:kept] = self.data[count : self.fill]
         self.fill = kept
         self.offset += count
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a record has outgrown what is usual."""
+        return isinstance(self.data, mmap.mmap)
 
     def find(self, delimiter: bytes, start: int = 0) -> int:
         """Where the delimiter first stands, from `start` on; -1 if nowhere (an empty one never does)."""
@@ -130,18 +138,20 @@ def windows(stream: Stream, cut: Cut, read: Callable[[Window], Item]) -> Iterato
     buffer = Buffer(stream, first_byte(cut.start, delimiter), block_bytes)
     if not _find_start(buffer, cut):
         return
-    target = block_bytes
+    target, searched = block_bytes, 0
     while stop is None or buffer.offset < stop:
         buffer.read(target)
-        end = _end_of_records(buffer, stop, delimiter)
+        end = _end_of_records(buffer, stop, delimiter, searched)
         if end == 0 and buffer.fault:
             raise buffer.fault
         if end == 0 and buffer.ended:
             end = buffer.fill
         if end:
-            item = read(Window(memoryview(buffer.data)[:end], buffer.offset))
+            alone = buffer.is_large and searched > 0
+            item = read(Window(memoryview(buffer.data)[:end], buffer.offset, given=alone))
             buffer.drop(end)
             yield item
+            del item  # before the next window is read: it may be huge
         elif buffer.ended:
             return
         elif buffer.fill > cut.max_record:
@@ -149,9 +159,11 @@ def windows(stream: Stream, cut: Cut, read: Callable[[Window], Item]) -> Iterato
             _skip_record(buffer, delimiter)
             yield item
         else:
-            target = min(2 * buffer.fill, cut.max_record + len(delimiter) + 1)
+            # Beyond some size in steps, so that little of what follows a huge record is held with it.
+            target = min(buffer.fill + min(buffer.fill, LARGE), cut.max_record + len(delimiter) + 1)
+            searched = max(buffer.fill - len(delimiter) + 1, 0)
             continue
-        target = max(block_bytes, buffer.fill)
+        target, searched = max(block_bytes, buffer.fill), 0
 
 
 def _find_start(buffer: Buffer, cut: Cut) -> bool:
@@ -178,11 +190,17 @@ def _skip_record(buffer: Buffer, delimiter: bytes) -> None:
     buffer.drop(at + len(delimiter))
 
 
-def _end_of_records(buffer: Buffer, stop: int | None, delimiter: bytes) -> int:
-    """Where the last whole record that starts before `stop` ends; 0 if it is not in the buffer."""
+def _end_of_records(buffer: Buffer, stop: int | None, delimiter: bytes, searched: int) -> int:
+    """Where the last whole record that starts before `stop` ends; 0 if it is not in the buffer.
+
+    A record that no delimiter ended in the first `searched` bytes and that is huge stays alone.
+    """
     width = len(delimiter)
     if not width:
         return 0
+    if searched and buffer.is_large:
+        at = buffer.find(delimiter, searched)
+        return at + width if at >= 0 else 0
     if stop is not None:
         # The delimiter that ends at or after `stop` ends the range's last record.
         at = buffer.find(delimiter, max(stop - buffer.offset - width, 0))

@@ -5,11 +5,13 @@
 
 mod elements;
 mod fields;
+mod in_place;
 mod lines;
 mod parse;
 mod strings;
 
 pub use elements::{read_elements, Elements, State};
 pub use fields::{Fields, Part};
+pub use in_place::text_in_place;
 pub use lines::read;
 pub(crate) use strings::{find_special, unescape};

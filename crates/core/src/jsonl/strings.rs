@@ -86,10 +86,8 @@ pub(crate) fn unescape(
         if at >= s.len() {
             break;
         }
-        let (character, used) = match s.get(at + 1) {
-            Some(b'u') => code_point(&s[at..]),
-            Some(&byte) => (Some(simple_escape(byte)), 2),
-            None => break,
+        let Some(Escaped { character, used }) = character_at(&s[at..]) else {
+            break;
         };
         match character {
             Some(character) if character.is_ascii() => out.push(character as u8),
@@ -105,6 +103,22 @@ pub(crate) fn unescape(
         at += used;
     }
     Ok(replaced)
+}
+
+/// What an escape stands for (nothing for half a surrogate pair), and the bytes it takes.
+pub(super) struct Escaped {
+    pub character: Option<char>,
+    pub used: usize,
+}
+
+/// The escape that starts `s` with its backslash; None at the end of `s`.
+#[inline(always)]
+pub(super) fn character_at(s: &[u8]) -> Option<Escaped> {
+    let (character, used) = match s.get(1)? {
+        b'u' => code_point(s),
+        &byte => (Some(simple_escape(byte)), 2),
+    };
+    Some(Escaped { character, used })
 }
 
 fn simple_escape(byte: u8) -> char {

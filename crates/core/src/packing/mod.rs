@@ -1,13 +1,15 @@
 //! Loops over flat `(ids, offsets)` that `NumPy` has no single pass for: framing documents with BOS and
-//! EOS, copying segments into rows, best-fit packing, hashing and searching texts.
+//! EOS, copying segments into rows, best-fit packing, hashing and searching texts, finding blank ones.
 
 mod best_fit;
+mod blank;
 mod copy;
 mod frame;
 mod hash;
 mod strings;
 
 pub use best_fit::best_fit;
+pub use blank::blank_texts;
 pub use copy::copy_segments;
 pub use frame::frame;
 pub use hash::hash_texts;
