@@ -1,32 +1,39 @@
 """What a cluster costs: the same job on this machine's threads and on two Ray nodes with one CPU each.
 
-`python benchmarks/ray_overhead.py [--corpora DIR] [--megabytes 1000]`
+`python benchmarks/ray_overhead.py [--corpora DIR] [--megabytes 250 1000] [--rounds 3]`
 
-The cluster's start is not counted; the first job on it is (its workers load the vocabulary). Content hashes are
-compared before the figures are printed. Bar: at most 1.3x the wall time of two local threads.
+The cluster is up and at rest before the clock starts. Each figure is of a new process that has imported `tokenmill`
+and calls `prepare`: finding inputs, loading the vocabulary and, on Ray, importing and connecting Ray, starting workers
+and sending them the job all count. `again` is the same call once more in that process. Places take turns in every
+round, ratios are taken within a round, and the middle one is told. Content hashes are compared before
+anything is printed. Bar: at most 1.3x the wall time of two local threads.
 """
 
 import argparse
 import json
 import os
+import shutil
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # stay on loopback
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
 os.environ["PYTHONPATH"] = f"{ROOT / 'python'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-
-from ray.cluster_utils import Cluster  # noqa: E402
-
-import corpora  # noqa: E402
-import tokenmill  # noqa: E402
+PLACES = {
+    "one local thread": {"threads": 1},
+    "two local threads": {"threads": 2},
+    "two Ray nodes, one CPU each": {"executor": "ray"},
+}
 
 
 def write_corpus(folder, source, megabytes):
     """JSON Lines of about that size, in four files; repeated texts, since only the wall time matters here."""
+    import corpora
+
     texts = corpora.documents("en", source)
     lines = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts]
     size = sum(len(line.encode()) for line in lines)
@@ -37,62 +44,90 @@ def write_corpus(folder, source, megabytes):
     return sum(path.stat().st_size for path in folder.glob("*.jsonl"))
 
 
-def timed(**options):
-    started = time.perf_counter()
-    dataset = tokenmill.prepare(
-        show_progress=False, verbose_level="ERROR", parity_check=False, report=False, **options
-    )
-    return time.perf_counter() - started, dataset.content_hash
+def call(options):
+    """In a process of its own: the job twice, each time from nothing."""
+    import tokenmill
+
+    told = {}
+    for name in ("first", "again"):
+        shutil.rmtree(options["output"], ignore_errors=True)
+        started = time.perf_counter()
+        dataset = tokenmill.prepare(
+            show_progress=False, verbose_level="ERROR", parity_check=False, report=False, **options
+        )
+        told[name] = time.perf_counter() - started
+    print(json.dumps(told | {"hash": dataset.content_hash}))
+
+
+def run_in_process(options):
+    command = [sys.executable, __file__, "--call", json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(folder, address, tokenizer, rounds):
+    """For each place its rounds."""
+    job = {"inputs": [f"{folder}/*.jsonl"], "tokenizer": tokenizer, "unit_bytes": 16 << 20}
+    found = {place: [] for place in PLACES}
+    with tempfile.TemporaryDirectory() as output:
+        for _ in range(rounds):
+            for place, options in PLACES.items():
+                more = {"ray_address": address} if "executor" in options else {}
+                found[place].append(run_in_process(job | options | more | {"output": f"{output}/out"}))
+    if len({told["hash"] for every in found.values() for told in every}) != 1:
+        sys.exit("the content hashes differ: nothing to compare")
+    return found
+
+
+def summary(found):
+    """Middle seconds and middle ratio within a round, by place, of the first call and of the second."""
+    base = found["two local threads"]
+    return {
+        place: {
+            name: {
+                "seconds": statistics.median(told[name] for told in every),
+                "ratio": statistics.median(a[name] / b[name] for a, b in zip(every, base, strict=True)),
+            }
+            for name in ("first", "again")
+        }
+        for place, every in found.items()
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpora", type=Path, default=corpora.CORPORA)
-    parser.add_argument("--megabytes", type=float, default=1000)
+    parser.add_argument("--corpora", type=Path)
+    parser.add_argument("--megabytes", type=float, nargs="+", default=[250, 1000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--call", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.call:
+        return call(json.loads(options.call))
+    import corpora
+    from ray_cluster import cluster_of
+
     scratch = ROOT / "benchmarks" / "results"
     scratch.mkdir(exist_ok=True)
     tokenizer = str(corpora.vocabulary_files(scratch)["cl100k"])
-    nodes = {
-        "node_ip_address": "127.0.0.1",
-        "num_cpus": 1,
-        "object_store_memory": 100 << 20,
-        "memory": 3 << 30,
-    }
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "in").mkdir()
-        size = write_corpus(folder / "in", options.corpora, options.megabytes)
-        job = {"inputs": [f"{folder}/in/*.jsonl"], "tokenizer": tokenizer, "unit_bytes": 16 << 20}
-        local = {
-            threads: timed(output=f"{folder}/local-{threads}", threads=threads, **job) for threads in (1, 2)
-        }
-        cluster = Cluster(initialize_head=True, head_node_args=nodes | {"include_dashboard": False})
-        cluster.add_node(**nodes)
-        cluster.wait_for_nodes()
-        ray_seconds, ray_hash = timed(
-            output=f"{folder}/ray", executor="ray", ray_address=cluster.address, **job
-        )
-        import ray
-
-        ray.shutdown()
-        cluster.shutdown()
-    if len({ray_hash, *(digest for _, digest in local.values())}) != 1:
-        sys.exit("the content hashes differ: nothing to compare")
-    print(
-        f"{size / 1e6:.0f} MB of JSON Lines, units of 16 MiB\n\n| where | seconds | against two threads |\n|---|---|---|"
-    )
-    two = local[2][0]
-    for where, seconds in (
-        ("one local thread", local[1][0]),
-        ("two local threads", two),
-        ("two Ray nodes, one CPU each", ray_seconds),
-    ):
-        print(f"| {where} | {seconds:.2f} | {seconds / two:.2f}x |")
-    figures = {"one": local[1][0], "two": two, "ray": ray_seconds, "bytes": size}
+    figures = {}
+    with cluster_of(2) as address:
+        for megabytes in options.megabytes:
+            with tempfile.TemporaryDirectory() as folder:
+                size = write_corpus(Path(folder), options.corpora or corpora.CORPORA, megabytes)
+                found = compare(folder, address, tokenizer, options.rounds)
+            figures[size] = summary(found) | {"rounds": found}
+    print("units of 16 MiB\n\n| MB | where | seconds | ratio | again | ratio |\n|---|---|---|---|---|---|")
+    for size, places in figures.items():
+        for place in PLACES:
+            first, again = places[place]["first"], places[place]["again"]
+            print(
+                f"| {size / 1e6:.0f} | {place} | {first['seconds']:.2f} | {first['ratio']:.2f}x "
+                f"| {again['seconds']:.2f} | {again['ratio']:.2f}x |"
+            )
     (scratch / "ray_overhead.json").write_text(json.dumps(figures, indent=1))
+    return None
 
 
 if __name__ == "__main__":

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from tokenmill.executors.base import Executor
 
 
-def choose_executor(execution: ExecutionConfig, threads: int, memory_budget: int) -> Executor:
+def budget(execution: ExecutionConfig) -> tuple[int, int]:
+    """Threads and bytes of memory that this process may use."""
+    return execution.threads or 1, execution.memory_budget or (256 << 20)
+
+
+def choose_executor(execution: ExecutionConfig) -> Executor:
     """`local` unless the settings say `ray`; a cluster is asked for only when units are run."""
     if execution.executor == "ray":
         from tokenmill.executors.ray import RayExecutor
@@ -21,6 +26,7 @@ def choose_executor(execution: ExecutionConfig, threads: int, memory_budget: int
             batch_size=execution.batch_size,
             writer_batch_size=execution.writer_batch_size,
         )
+    threads, memory_budget = budget(execution)
     return LocalExecutor(
         threads=threads,
         memory_budget=memory_budget,

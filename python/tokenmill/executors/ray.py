@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,10 @@ class RayExecutor:
         """Connect and let every worker import what units need; an error is kept for `run`."""
         if self._opening is None:
             self._opening = Future()
+            with suppress(ImportError):
+                # First, and here: beside other work in this process it would only take turns with it, and
+                # nothing starts elsewhere before it is done.
+                import ray  # noqa: F401
             threading.Thread(target=self._open, name="tokenmill-ray", daemon=True).start()
 
     def _open(self) -> None:

@@ -15,7 +15,7 @@ from tokenmill.dataset.reader import open_dataset
 from tokenmill.dataset.remote import Remote
 from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
-from tokenmill.executors.choose import choose_executor
+from tokenmill.executors.choose import budget, choose_executor
 from tokenmill.jobs.launch import alone, this_launch
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from tokenmill.config.resolve import Resolved
     from tokenmill.dataset.reader import Dataset
+    from tokenmill.executors.base import Executor
     from tokenmill.pipeline.job import Job
     from tokenmill.sources import InputFile
 
@@ -102,15 +103,30 @@ def set_up_splits(
     fresh: bool = False,
 ) -> dict[str, Preparation]:
     """One preparation per split, by name; one with an empty name where the inputs have no splits."""
+    executor = _warmed(resolved)
     with resolved.blamed("source.inputs", InputNotFoundError):
         found = by_split(discover(resolved.config.source) if inputs is None else inputs)
     every: dict[str, Preparation] = {}
     for name, files in found.items():
         every[name] = set_up(
-            of_split(resolved, name), inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh
+            of_split(resolved, name),
+            inputs=files,
+            tokenizer=tokenizer,
+            keep=keep,
+            fresh=fresh,
+            executor=executor,
         )
         tokenizer = every[name].job.encoder
     return every
+
+
+def _warmed(resolved: Resolved) -> Executor:
+    """The executor; a cluster begins to start its workers now, while this process still reads and plans."""
+    execution = resolved.config.execution
+    executor = choose_executor(execution)
+    if alone() or this_launch().leads:
+        executor.warm()
+    return executor
 
 
 def set_up(
@@ -120,6 +136,7 @@ def set_up(
     tokenizer: Any = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
+    executor: Executor | None = None,
 ) -> Preparation:
     """Find inputs, load the tokenizer, settle what was left open, and say what was chosen."""
     config = resolved.config
@@ -132,10 +149,6 @@ def set_up(
     if inputs is None:
         with resolved.blamed("source.inputs", InputNotFoundError):
             inputs = discover(config.source)
-    threads, memory = execution.threads or 1, execution.memory_budget or (256 << 20)
-    executor = choose_executor(execution, threads, memory)
-    if alone() or this_launch().leads:
-        executor.warm()
     source, found = settle(config.source, inputs)
     config = config.model_copy(update={"source": source})
     with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
@@ -149,7 +162,8 @@ def set_up(
         lines.tokenizer_type(strategy.name, strategy.reason, processes)
         for line in resolved.ignored(strategy.name):
             logger.warning("%s", line)
-    preparation = Preparation(job, inputs, executor, threads, memory)
+    threads, memory = budget(execution)
+    preparation = Preparation(job, inputs, executor or choose_executor(execution), threads, memory)
     if fresh:
         if not alone():
             # A rank that is late could not tell the new dataset from the one that is to go.
