@@ -80,8 +80,12 @@ def suited_to_disk(executor: LocalExecutor, job: Job, machine: Machine) -> Local
 
 
 def warm_up(job: Job, texts: list[str], threads: int) -> None:
-    """One batch that is not timed, so that caches and processes exist when the clock starts."""
-    if texts:
+    """One batch that is not timed, so that caches and processes exist when the clock starts.
+
+    Native has neither to wait for: its threads fill their caches beside the first reads.
+    """
+    strategy = getattr(job.encoder, "strategy", None)
+    if texts and (strategy is None or strategy.name != "native"):
         lines.warming_up()
         with hf_pool.sized(threads):
             job.encoder.encode_batch(texts[:WARM_UP_DOCUMENTS], special=allowed(job), threads=threads)

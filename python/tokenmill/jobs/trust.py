@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 # Hugging Face is about a hundred times slower than native, so a comparison on this share of the input adds
-# well under the time of the job itself; a small job still compares this much.
-SHARE = 256
+# a tenth to the time of the job itself; a small job still compares this much.
+SHARE = 1024
 SMALL_SAMPLE = 1 << 16
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 SAMPLE_RECORDS = 100
+# Enough of them to choose by: records are parsed in Python here.
+SAMPLE_CHARACTERS = 1 << 17
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -37,7 +39,11 @@ def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
 def line_records(head: bytes) -> Iterator[Any]:
     """The first values of JSON Lines, bad lines left out; of one huge line, what the head has of it."""
     lines = head.decode("utf-8-sig", "replace").split("\n")
+    seen = 0
     for line in lines[:SAMPLE_RECORDS]:
+        if seen > SAMPLE_CHARACTERS:
+            return
+        seen += len(line)
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):

@@ -59,9 +59,11 @@ def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Backend, S
 
 def _fast(recipe: Recipe) -> FastBackend:
     from tokenmill.tokenizer.fast import FastBackend
-    from tokenmill.tokenizer.save_hf import whole_json
+    from tokenmill.tokenizer.hf_text import HfText
+    from tokenmill.tokenizer.save_hf import to_json
 
-    return FastBackend(whole_json(recipe), recipe.added, recipe.source)
+    hf = recipe.hf or HfText(to_json(recipe))
+    return FastBackend(hf.spelled(), str(hf.model.get("type", "unknown")), recipe.added, recipe.source)
 
 
 def role_of(recipe: Recipe, role: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.tokenizer.backend import Special
-    from tokenmill.tokenizer.recipe import AddedToken, Json
+    from tokenmill.tokenizer.recipe import AddedToken
 
 # HF returns an object of several arrays per document, so a batch is fed to it in parts.
 _PART = 1024
@@ -26,18 +25,19 @@ _PART = 1024
 class FastBackend:
     """An HF tokenizer behind the `Backend` protocol."""
 
-    def __init__(self, data: Json, added: tuple[AddedToken, ...], source: str) -> None:
-        self._json = json.dumps({**data, "truncation": None, "padding": None}, ensure_ascii=False)
+    def __init__(self, text: str, family: str, added: tuple[AddedToken, ...], source: str) -> None:
+        """`text` is that of a tokenizer.json, whose truncation and padding are left aside."""
+        self._json = text
         self._added, self._source = added, source
         self._specials = [token for token in added if token.special]
-        self.family = str((data.get("model") or {}).get("type", "unknown"))
+        self.family = family
         # One object for each reading of special tokens; the second is made when somebody asks for it, since
         # a large vocabulary takes a tenth of a second.
         self._text, self._parse = self._build(as_text=True), None
         self.id_limit = 1 + max(self._text.get_vocab(with_added_tokens=True).values(), default=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (json.loads(self._json), self._added, self._source)
+        return type(self), (self._json, self.family, self._added, self._source)
 
     def _build(self, *, as_text: bool) -> Any:
         try:
@@ -45,6 +45,8 @@ class FastBackend:
         except ImportError as error:
             raise MissingExtraError.of("tokenizers", "hf", f"{self._source}: this tokenizer") from error
         made = guarded(lambda: Tokenizer.from_str(self._json), self._source)
+        made.no_truncation()
+        made.no_padding()
         made.encode_special_tokens = as_text
         return made
 

@@ -15,14 +15,16 @@ Json = dict[str, Any]
 class HfText:
     """`outline` is the object without what `model.vocab` and `model.merges` hold, if `text` has them."""
 
-    __slots__ = ("outline", "text")
+    __slots__ = ("_changed", "outline", "text")
 
     outline: Json
     text: bytes | None
+    _changed: bool
 
-    def __init__(self, outline: Json, text: bytes | None = None) -> None:
+    def __init__(self, outline: Json, text: bytes | None = None, *, changed: bool = False) -> None:
         self.outline = outline
         self.text = text
+        self._changed = changed
 
     @property
     def model(self) -> Json:
@@ -32,7 +34,13 @@ class HfText:
 
     def with_added(self, added: list[Any]) -> HfText:
         """The same with other added tokens."""
-        return HfText({**self.outline, "added_tokens": added}, self.text)
+        return HfText({**self.outline, "added_tokens": added}, self.text, changed=True)
+
+    def spelled(self) -> str:
+        """The whole as text; that of the file where nothing was changed, since writing it takes long."""
+        if self.text is not None and not self._changed:
+            return self.text.decode()
+        return json.dumps(self.whole(), ensure_ascii=False)
 
     def whole(self) -> Json:
         """The whole object, as Hugging Face reads it."""
