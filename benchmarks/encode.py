@@ -11,7 +11,6 @@ get one megabyte and one turn. Prints a Markdown table and writes JSON to `bench
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
 
 import corpora  # noqa: E402
+import machine  # noqa: E402
 import peers  # noqa: E402
 
 SLOW = ("tiktoken", "tokenizers")
@@ -104,19 +104,6 @@ def table(best):
     return "\n".join(lines)
 
 
-def machine():
-    """What the figures were measured on."""
-    model = next(
-        (line.split(":")[1].strip() for line in cpu_lines() if "model name" in line), platform.machine()
-    )
-    return f"{model}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
-
-
-def cpu_lines():
-    path = Path("/proc/cpuinfo")
-    return path.read_text().splitlines() if path.exists() else []
-
-
 def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -141,7 +128,12 @@ def main():
         print(json.dumps(measure(options.worker, options)))
         return
     best = collect(options)
-    report = {"machine": machine(), "versions": peers.versions(), "threads": options.threads, "best": best}
+    report = {
+        "machine": machine.described(),
+        "versions": peers.versions(),
+        "threads": options.threads,
+        "best": best,
+    }
     (options.scratch / "encode.json").write_text(json.dumps(report, indent=1))
     print(f"MB per CPU-second, {options.threads} thread(s), {report['machine']}; {report['versions']}\n")
     print(table(best))

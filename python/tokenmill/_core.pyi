@@ -262,6 +262,8 @@ class Codec:
         """The end of every piece, in bytes of the normalized text."""
     def decode(self, ids: Any) -> bytes:
         """The bytes that the ids stand for, one after the other."""
+    def decode_batch(self, ids: Any, offsets: NDArray[np.int64], errors: str) -> list[str]:
+        """One text for each document of a flat array; `errors` is that of `bytes.decode`."""
     def token_bytes(self, token_id: int) -> bytes | None:
         """The bytes of one token, or None."""
     def id_of(self, token: bytes) -> int | None:

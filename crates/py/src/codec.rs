@@ -7,6 +7,7 @@ use tokenmill_core::codec::{Codec as CoreCodec, Ids, Options, Special};
 use tokenmill_core::{Error, Stop};
 
 use crate::codec_spec::spec_from;
+use crate::decode;
 use crate::documents::{self, Chunk};
 use crate::error::{brief, detached, to_py};
 use crate::lists;
@@ -22,7 +23,6 @@ pub struct Codec {
     // Boxed: Python aligns its objects to 16 bytes, and the core holds vectors that need 32.
     inner: Box<CoreCodec>,
     family: &'static str,
-    ints: lists::Shared,
 }
 
 fn special_from(name: &str) -> PyResult<Special> {
@@ -47,7 +47,6 @@ impl Codec {
         Ok(Self {
             inner: Box::new(inner),
             family,
-            ints: lists::Shared::default(),
         })
     }
 
@@ -106,7 +105,7 @@ impl Codec {
             ids.splice(0..0, before.iter().copied());
             ids.extend_from_slice(after);
         }
-        self.ints.list(py, &ids, self.id_limit())
+        lists::list(py, &ids, self.id_limit())
     }
 
     /// The ids of a part of a text, as an array; `continued` says that it goes on after a cut.
@@ -209,10 +208,19 @@ impl Codec {
         py: Python<'py>,
         ids: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let ids = lists::ids_of(ids)?;
-        let mut out = Vec::with_capacity(ids.len() * 4);
-        brief(py, || self.inner.bpe().decode_into(&ids, &mut out))?;
-        Ok(PyBytes::new(py, &out))
+        decode::bytes(py, self.inner.bpe(), ids)
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
+    /// One text for each document of a flat array; `errors` is that of `bytes.decode`.
+    fn decode_batch<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &Bound<'py, PyAny>,
+        offsets: PyReadonlyArray1<'py, i64>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        decode::texts(py, self.inner.bpe(), ids, offsets.as_slice()?, errors)
     }
 
     /// The bytes of one token, or None.
@@ -265,6 +273,10 @@ pub fn ids_to_lists<'py>(
     ids: &Bound<'py, PyAny>,
     offsets: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let ids = lists::ids_of(ids)?;
-    lists::nested(py, &ids, offsets.as_slice()?)
+    let offsets = offsets.as_slice()?;
+    match decode::Ids::new(ids)? {
+        decode::Ids::Wide(ids) => lists::nested(py, ids.as_slice()?, offsets),
+        decode::Ids::Narrow(ids) => lists::nested(py, ids.as_slice()?, offsets),
+        decode::Ids::Owned(ids) => lists::nested(py, &ids, offsets),
+    }
 }

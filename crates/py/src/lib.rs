@@ -2,6 +2,7 @@
 
 mod codec;
 mod codec_spec;
+mod decode;
 mod documents;
 #[allow(dead_code)]
 mod error;

@@ -1,8 +1,9 @@
-//! Ids as Python ints. Making an int costs more than encoding one, so lists share one int per id.
+//! Ids as Python ints. Making an int costs more than encoding one, so lists share one int object per id.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::PyReadonlyArray1;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
@@ -11,56 +12,118 @@ use tokenmill_core::Error;
 
 /// From this many ids on, shared ints pay for their table.
 const WORTH_SHARING: usize = 4096;
+/// Ids between the one that is put into a list and the one whose int is fetched: some ten cache misses ahead.
+const AHEAD: usize = 16;
 
-/// One int object for each id, made when a long list is first asked for.
-#[derive(Default)]
-pub struct Shared(OnceLock<Vec<Py<PyInt>>>);
+/// The ints from 0 on, as far as anybody asked; one table for the whole process.
+///
+/// It is locked by attached threads only, and no Python code runs meanwhile, so nobody ever waits for it.
+static INTS: Mutex<Ints> = Mutex::new(None);
 
-impl Shared {
-    /// `ids` as a list of ints.
-    pub fn list<'py>(
-        &self,
-        py: Python<'py>,
-        ids: &[u32],
-        limit: usize,
-    ) -> PyResult<Bound<'py, PyList>> {
-        if ids.len() < WORTH_SHARING && self.0.get().is_none() {
-            return PyList::new(py, ids);
+type Ints = Option<Arc<Vec<Py<PyInt>>>>;
+
+/// Ints for all ids below `limit`; `None` if there are none yet and so few ids are not worth them.
+fn ints(py: Python<'_>, limit: usize, count: usize) -> Ints {
+    let mut known = INTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let has = known.as_ref().map_or(0, |ints| ints.len());
+    if has < limit {
+        if count < WORTH_SHARING || limit > 16 * count {
+            return None;
         }
-        let table = self.0.get_or_init(|| ints(py, limit));
-        if ids.iter().any(|&id| id as usize >= table.len()) {
-            return PyList::new(py, ids);
-        }
-        PyList::new(py, ids.iter().map(|&id| &table[id as usize]))
+        let old = known.iter().flat_map(|ints| ints.iter());
+        let old = old.map(|int| int.clone_ref(py));
+        let new = (has..limit).map(|id| PyInt::new(py, id).unbind());
+        *known = Some(Arc::new(old.chain(new).collect()));
     }
+    known.clone()
 }
 
-fn ints(py: Python<'_>, limit: usize) -> Vec<Py<PyInt>> {
-    (0..limit).map(|id| PyInt::new(py, id).unbind()).collect()
+/// `ids`, all of them below `limit`, as a list of ints.
+pub fn list<'py>(py: Python<'py>, ids: &[u32], limit: usize) -> PyResult<Bound<'py, PyList>> {
+    match ints(py, limit, ids.len()) {
+        Some(ints) if ids.iter().all(|&id| (id as usize) < ints.len()) => shared(py, ids, &ints),
+        _ => PyList::new(py, ids),
+    }
 }
 
 /// One list of ints for each pair of neighbouring offsets.
-pub fn nested<'py>(py: Python<'py>, ids: &[u32], offsets: &[i64]) -> PyResult<Bound<'py, PyList>> {
-    let limit = ids.iter().max().map_or(0, |&id| id as usize + 1);
-    let shared = (ids.len() >= WORTH_SHARING && limit <= 4 * ids.len()).then(|| ints(py, limit));
-    let lists = PyList::empty(py);
-    for pair in offsets.windows(2) {
+pub fn nested<'py, I: Copy + Into<u32>>(
+    py: Python<'py>,
+    ids: &[I],
+    offsets: &[i64],
+) -> PyResult<Bound<'py, PyList>> {
+    let limit = ids.iter().map(|&id| id.into()).max();
+    let limit = limit.map_or(0, |id| id as usize + 1);
+    let ints = ints(py, limit, ids.len());
+    let _paused = Paused::new();
+    let lists = offsets.windows(2).map(|pair| {
         let part = ids
             .get(pair[0] as usize..pair[1] as usize)
             .ok_or_else(|| to_py(&Error::Input("offsets point outside the ids".into())))?;
-        lists.append(match &shared {
-            Some(table) => PyList::new(py, part.iter().map(|&id| &table[id as usize]))?,
-            None => PyList::new(py, part)?,
-        })?;
+        match &ints {
+            Some(ints) => shared(py, part, ints),
+            None => PyList::new(py, part.iter().map(|&id| id.into())),
+        }
+    });
+    PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
+}
+
+/// Python's search for reference cycles, put off: it starts anew with every few hundred lists and then looks at every
+/// id in them, which took as long as making them. Lists of ints are in no cycle.
+struct Paused(bool);
+
+impl Paused {
+    fn new() -> Self {
+        // SAFETY: called by an attached thread, as all of this file is.
+        Self(unsafe { ffi::PyGC_Disable() } == 1)
     }
-    Ok(lists)
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if self.0 {
+            // SAFETY: as above.
+            unsafe { ffi::PyGC_Enable() };
+        }
+    }
+}
+
+/// A list of shared ints; every id has one.
+fn shared<'py, I: Copy + Into<u32>>(
+    py: Python<'py>,
+    ids: &[I],
+    ints: &[Py<PyInt>],
+) -> PyResult<Bound<'py, PyList>> {
+    let int = |id: I| -> &Py<PyInt> { &ints[id.into() as usize] };
+    // SAFETY: an attached thread may make a list; null is an error that Python has set.
+    let list = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyList_New(ids.len() as isize))? };
+    for (at, &id) in ids.iter().enumerate() {
+        if let Some(&later) = ids.get(at + AHEAD) {
+            prefetch(int(later).as_ptr());
+        }
+        let item = int(id).clone_ref(py).into_ptr();
+        // SAFETY: the list is new and nobody else has it, `at` is within its length, and it takes the reference.
+        unsafe { ffi::PyList_SetItem(list.as_ptr(), at as isize, item) };
+    }
+    // SAFETY: `PyList_New` gave a list.
+    Ok(unsafe { list.cast_into_unchecked() })
+}
+
+/// Asks for an int's reference count ahead of its change.
+#[inline(always)]
+fn prefetch(object: *const ffi::PyObject) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it never faults, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(object.cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = object;
 }
 
 /// Ids from an array of 16 or 32 bits, or from any sequence of ints.
 pub fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-    // Asking for an array imports NumPy, which a list has no need of.
-    let is_list = ids.is_instance_of::<PyList>() || ids.is_instance_of::<PyTuple>();
-    if is_list {
+    if is_plain(ids) {
         return plain(ids);
     }
     if let Ok(array) = ids.extract::<PyReadonlyArray1<'_, u32>>() {
@@ -69,13 +132,29 @@ pub fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     if let Ok(array) = ids.extract::<PyReadonlyArray1<'_, u16>>() {
         return Ok(array.as_array().iter().map(|&id| u32::from(id)).collect());
     }
+    if let Ok(array) = ids.extract::<PyReadonlyArray1<'_, i64>>() {
+        let ids = array.as_array();
+        return ids.iter().map(|&id| in_range(id)).collect();
+    }
     plain(ids)
 }
 
+fn in_range(id: i64) -> PyResult<u32> {
+    u32::try_from(id).map_err(|_| outside(&format!("found {id}")))
+}
+
+/// Whether ids come as Python ints: asking for an array imports `NumPy`, which a list has no need of.
+pub fn is_plain(ids: &Bound<'_, PyAny>) -> bool {
+    ids.is_instance_of::<PyList>() || ids.is_instance_of::<PyTuple>()
+}
+
 fn plain(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-    ids.extract::<Vec<u32>>().map_err(|error| {
-        to_py(&Error::Input(format!(
-            "expected token ids from 0 to 2^32 - 1: {error}"
-        )))
-    })
+    ids.extract::<Vec<u32>>()
+        .map_err(|error| outside(&error.to_string()))
+}
+
+fn outside(found: &str) -> PyErr {
+    to_py(&Error::Input(format!(
+        "expected token ids from 0 to 2^32 - 1: {found}"
+    )))
 }

@@ -12,6 +12,7 @@ from tokenmill.tokenizer.native_steps import UnsupportedError
 
 if TYPE_CHECKING:
     from tokenmill.tokenizer.backend import Backend, StrategyName
+    from tokenmill.tokenizer.batch import TokenBatch
     from tokenmill.tokenizer.fast import FastBackend
     from tokenmill.tokenizer.recipe import Recipe
 
@@ -85,6 +86,13 @@ def id_of(recipe: Recipe, backend: Backend, token: bytes | str) -> int | None:
         if added.content.encode() == data:
             return added.id
     return backend.id_of(data)
+
+
+def decode_flat(recipe: Recipe, backend: Backend, batch: TokenBatch, errors: str) -> list[str] | None:
+    """All texts of a batch in one step; None where each needs a look of its own."""
+    if not isinstance(backend, NativeBackend) or not backend.is_plain or not tidied(recipe, backend, b" "):
+        return None
+    return backend.codec.decode_batch(batch.ids, batch.offsets, errors)
 
 
 def tidied(recipe: Recipe, backend: Backend, data: bytes) -> bytes:

@@ -83,6 +83,11 @@ class NativeBackend:
         self.codec.decode(ids)  # refuses ids that nothing has
         return b"".join(self._words.get(int(token_id), b"") for token_id in ids)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the bytes of a text are those of its tokens, one after the other."""
+        return self._words is None
+
     def token_bytes(self, token_id: int) -> bytes | None:
         """What one id spells."""
         return self.codec.token_bytes(token_id) if self._words is None else self._words.get(token_id)

@@ -236,6 +236,10 @@ class Tokenizer:
         errors: str = "replace",
     ) -> list[str]:
         """One text for each document of a batch or each list of ids."""
+        if isinstance(batch, TokenBatch) and not skip_special_tokens:
+            texts = engines.decode_flat(self._recipe, self._backend, batch, errors)
+            if texts is not None:
+                return texts
         return [self.decode(ids, skip_special_tokens=skip_special_tokens, errors=errors) for ids in batch]
 
     # To files

@@ -1,61 +1,103 @@
 //! From token ids back to bytes.
+//!
+//! A token of up to 15 bytes is found, with its length, in one slot of 16 bytes, and copied by one store of that
+//! size: no loop, no call, and one line of memory where an offset and then the bytes would be two. The length of
+//! all tokens is added up first, so the bytes are written once, where the caller wants them.
 
-use super::vocabulary::{Entry, ARENA_SLACK};
-use super::{Bpe, NONE};
+use super::vocabulary::Vocabulary;
+use super::Bpe;
 use crate::{Error, Result};
 
-/// Ids that are looked up, measured and then copied together.
-const BATCH: usize = 128;
-/// Most tokens are shorter than this: one copy of fixed size needs no loop and no call.
-const STRIDE: usize = ARENA_SLACK;
+const SLOT: usize = 16;
+/// Bytes that fit a slot beside their length.
+const INLINE: u8 = SLOT as u8 - 1;
+/// Where the length would be: the token is longer than a slot.
+const LONG: u8 = 0xFE;
+/// The same: no token has this id.
+const HOLE: u8 = 0xFF;
+
+/// One slot for each id; the last byte is the length.
+pub(crate) struct Slots(Vec<[u8; SLOT]>);
+
+impl Slots {
+    fn new(vocabulary: &Vocabulary) -> Self {
+        let slot = |id: usize| {
+            let mut slot = [0; SLOT];
+            slot[SLOT - 1] = match vocabulary.bytes_of(id as u32) {
+                None => HOLE,
+                Some(token) if token.len() > usize::from(INLINE) => LONG,
+                Some(token) => {
+                    slot[..token.len()].copy_from_slice(token);
+                    token.len() as u8
+                }
+            };
+            slot
+        };
+        Self((0..vocabulary.id_limit()).map(slot).collect())
+    }
+}
 
 impl Bpe {
-    /// Appends the bytes of all tokens: `[15339, 1917] -> b"hello world"`.
-    pub fn decode_into(&self, ids: &[u32], out: &mut Vec<u8>) -> Result<()> {
-        let entries = self.vocabulary().entries();
-        let mut found = [Entry { start: 0, len: 0 }; BATCH];
-        for (batch, ids) in ids.chunks(BATCH).enumerate() {
-            let mut total = 0;
-            for (slot, id) in found.iter_mut().zip(ids) {
-                *slot = entries.get(*id as usize).copied().unwrap_or(Entry {
-                    start: 0,
-                    len: NONE,
-                });
-                total += slot.len as usize;
-            }
-            if let Some(at) = found[..ids.len()]
-                .iter()
-                .position(|entry| entry.len == NONE)
-            {
-                return Err(self.unknown(ids[at], batch * BATCH + at));
-            }
-            out.reserve(total + STRIDE);
-            self.copy(&found[..ids.len()], out);
+    /// How many bytes the tokens have together.
+    pub fn decoded_len<I: Copy + Into<u32>>(&self, ids: &[I]) -> Result<usize> {
+        let slots = &self.slots().0;
+        let mut total = 0;
+        for (at, id) in ids.iter().enumerate() {
+            let id: u32 = (*id).into();
+            let len = slots.get(id as usize).map_or(HOLE, |slot| slot[SLOT - 1]);
+            total += match len {
+                HOLE => return Err(self.unknown(id, at)),
+                LONG => self.long(id).len(),
+                len => usize::from(len),
+            };
         }
-        Ok(())
+        Ok(total)
     }
 
-    /// Copies tokens to the end of `out`, which has room for all of them and one stride more.
-    fn copy(&self, tokens: &[Entry], out: &mut Vec<u8>) {
-        let arena = self.vocabulary().arena().as_ptr();
-        let mut len = out.len();
-        let to = out.as_mut_ptr();
-        for token in tokens {
-            // SAFETY: an entry's bytes lie in the arena, which goes on for `ARENA_SLACK` bytes after the
-            // last one, so a full stride may be read; the caller reserved all lengths plus one stride
-            // beyond `out.len()`, and what a stride writes too much is overwritten or cut off.
-            unsafe {
-                let from = arena.add(token.start as usize);
-                if token.len as usize <= STRIDE {
-                    std::ptr::copy_nonoverlapping(from, to.add(len), STRIDE);
-                } else {
-                    std::ptr::copy_nonoverlapping(from, to.add(len), token.len as usize);
+    /// Writes the bytes of all tokens: `[15339, 1917] -> b"hello world"`; `out` is as long as
+    /// [`Self::decoded_len`] says.
+    pub fn decode_to<I: Copy + Into<u32>>(&self, ids: &[I], out: &mut [u8]) -> Result<()> {
+        let slots = &self.slots().0;
+        let mut at = 0;
+        for id in ids {
+            let id: u32 = (*id).into();
+            let slot = slots.get(id as usize).copied().unwrap_or([HOLE; SLOT]);
+            let len = slot[SLOT - 1];
+            let room = &mut out[at..];
+            if len <= INLINE {
+                match room.first_chunk_mut::<SLOT>() {
+                    // What is too much is overwritten by the next token.
+                    Some(room) => *room = slot,
+                    None => copy(&slot[..usize::from(len)], room)?,
                 }
+                at += usize::from(len);
+            } else {
+                let token = self.long(id);
+                copy(token, room)?;
+                at += token.len();
             }
-            len += token.len as usize;
         }
-        // SAFETY: `len` grew by what was reserved, and every byte below it was written above.
-        unsafe { out.set_len(len) };
+        if at == out.len() {
+            Ok(())
+        } else {
+            Err(misfit())
+        }
+    }
+
+    /// Appends the bytes of all tokens.
+    pub fn decode_into(&self, ids: &[u32], out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        out.resize(start + self.decoded_len(ids)?, 0);
+        self.decode_to(ids, &mut out[start..])
+    }
+
+    #[cold]
+    fn long(&self, id: u32) -> &[u8] {
+        self.vocabulary().bytes_of(id).unwrap_or_default()
+    }
+
+    fn slots(&self) -> &Slots {
+        self.slots.get_or_init(|| Slots::new(self.vocabulary()))
     }
 
     fn unknown(&self, id: u32, at: usize) -> Error {
@@ -64,4 +106,14 @@ impl Bpe {
             self.vocabulary().id_limit().saturating_sub(1)
         ))
     }
+}
+
+fn copy(token: &[u8], room: &mut [u8]) -> Result<()> {
+    let room = room.get_mut(..token.len()).ok_or_else(misfit)?;
+    room.copy_from_slice(token);
+    Ok(())
+}
+
+fn misfit() -> Error {
+    Error::Internal("the room for decoded bytes has another size than they".into())
 }

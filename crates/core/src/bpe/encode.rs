@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use super::cache::LANES;
 use super::cuts::Cuts;
+use super::decode::Slots;
 use super::keys::{long_key, short_key, LONG, SHORT};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
@@ -30,6 +31,8 @@ const NOT_SHORT: u128 = u128::MAX;
 pub struct Bpe {
     tables: Tables,
     cuts: OnceLock<Option<Cuts>>,
+    /// What decoding needs, built when something is first decoded.
+    pub(crate) slots: OnceLock<Slots>,
 }
 
 impl Bpe {
@@ -38,6 +41,7 @@ impl Bpe {
         Ok(Self {
             tables: Tables::new(spec)?,
             cuts: OnceLock::new(),
+            slots: OnceLock::new(),
         })
     }
 
@@ -122,7 +126,7 @@ impl Bpe {
     ) -> usize {
         let end = ends[ends.len() - 1] as usize;
         if self.tables.cuts_ascii() || !text[start..end].is_ascii() {
-            if let Some(cuts) = self.cuts() {
+            if let Some(cuts) = self.cuts(state) {
                 self.encode_cut(cuts, text, start, ends, state, out);
                 return end;
             }
@@ -182,8 +186,12 @@ impl Bpe {
         }
     }
 
-    /// The proof tables for cuts, built when the first text that is not ASCII arrives.
-    fn cuts(&self) -> Option<&Cuts> {
+    /// The proof tables for cuts, built for the first text that is not ASCII and has a full cache: they take
+    /// some 20 ms, which a few lines never earn back.
+    fn cuts(&self, state: &EncodeState) -> Option<&Cuts> {
+        if !state.full {
+            return self.cuts.get()?.as_ref();
+        }
         self.cuts.get_or_init(|| Cuts::new(&self.tables)).as_ref()
     }
 

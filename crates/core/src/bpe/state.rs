@@ -19,6 +19,8 @@ pub struct EncodeState {
     pub(crate) pending: Pending,
     /// Whether misses are put off and merged together, which pays where the pair table is far.
     pub(crate) defers: bool,
+    /// Whether there is so much text that tables which take time to build are worth it.
+    pub(crate) full: bool,
 }
 
 impl EncodeState {
@@ -33,12 +35,16 @@ impl EncodeState {
             scratch: MergeScratch::default(),
             pending: Pending::default(),
             defers: bpe.tables().letters().is_some() && bpe.tables().pairs.is_far(),
+            full: true,
         }
     }
 
     /// A state for a few kilobytes of text, cheap to build.
     pub fn small(bpe: &Bpe) -> Self {
-        Self::new(bpe, 64 << 10)
+        Self {
+            full: false,
+            ..Self::new(bpe, 64 << 10)
+        }
     }
 }
 

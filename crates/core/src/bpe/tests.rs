@@ -105,7 +105,7 @@ fn random_vocabularies_encode_as_the_reference() {
         let joins = 10 + random.below(60);
         let spec = byte_spec(&mut random, letters, joins, round % 8 < 4, round % 3 == 0);
         let bpe = Bpe::new(&spec).unwrap();
-        let mut state = EncodeState::small(&bpe);
+        let mut state = EncodeState::new(&bpe, 64 << 10);
         state.defers = round % 5 < 3;
         for _ in 0..60 {
             let piece = random.piece(letters, 40);
@@ -130,7 +130,7 @@ fn long_pieces_encode_as_the_reference() {
         };
         let spec = byte_spec(&mut random, letters, 40, round % 3 == 0, round % 4 == 0);
         let bpe = Bpe::new(&spec).unwrap();
-        let mut state = EncodeState::small(&bpe);
+        let mut state = EncodeState::new(&bpe, 64 << 10);
         let piece: String = (0..400)
             .map(|_| letters[random.below(letters.len())])
             .collect();
@@ -181,7 +181,7 @@ fn characters_with_fallback_encode_as_the_reference() {
     for round in 0..80 {
         let spec = char_spec(&mut random, &letters, round % 2 == 0, round % 4 < 2);
         let bpe = Bpe::new(&spec).unwrap();
-        let mut state = EncodeState::small(&bpe);
+        let mut state = EncodeState::new(&bpe, 64 << 10);
         for _ in 0..40 {
             let text = random.piece(&letters, 30);
             let mut out = Vec::new();
@@ -216,7 +216,7 @@ fn products_known_ahead_change_nothing() {
         let checked = MergeList::checked(pairs, products).unwrap();
         spec.merges = Merges::List(checked);
         let bpe = Bpe::new(&spec).unwrap();
-        let mut state = EncodeState::small(&bpe);
+        let mut state = EncodeState::new(&bpe, 64 << 10);
         for _ in 0..40 {
             let piece = random.piece(&letters, 24);
             let expected = reference::encode_piece(&spec, piece.as_bytes());
@@ -235,7 +235,7 @@ fn decoding_gives_the_text_back() {
     let mut random = Random(5);
     let spec = byte_spec(&mut random, &["a", "é", " "], 50, true, false);
     let bpe = Bpe::new(&spec).unwrap();
-    let mut state = EncodeState::small(&bpe);
+    let mut state = EncodeState::new(&bpe, 64 << 10);
     let text = "aéé aaé é a".repeat(9);
     let mut bytes = Vec::new();
     bpe.decode_into(&encode_one(&bpe, &mut state, &text), &mut bytes)
@@ -280,7 +280,7 @@ fn cuts_and_guesses_change_nothing_on_tangled_characters() {
             let at = |code| (code, cuts.edges_of(code));
             cuts.is_safe(at('中' as u32), at('一' as u32))
         }));
-        let mut state = EncodeState::small(&bpe);
+        let mut state = EncodeState::new(&bpe, 64 << 10);
         for _ in 0..25 {
             let piece = random.piece(&TANGLED, 60);
             let expected = reference::encode_piece(&spec, piece.as_bytes());
@@ -351,7 +351,7 @@ fn many_pieces_in_a_text_are_what_they_are_alone() {
         bpe.encode_pieces(Every(0, text.len(), len), &text, &mut state, &mut out)
             .unwrap();
         let mut alone = Vec::new();
-        let mut fresh = EncodeState::small(&bpe);
+        let mut fresh = EncodeState::new(&bpe, 64 << 10);
         for start in (0..text.len()).step_by(len) {
             alone.extend(encode_one(
                 &bpe,
@@ -369,7 +369,7 @@ fn runs_of_one_letter_encode_as_the_reference() {
     for round in 0..24 {
         let spec = byte_spec(&mut random, &["-", " "], 30, round % 2 == 0, round % 3 == 0);
         let bpe = Bpe::new(&spec).unwrap();
-        let mut state = EncodeState::small(&bpe);
+        let mut state = EncodeState::new(&bpe, 64 << 10);
         for len in [33, 64, 65, 127, 200 + random.below(100)] {
             let piece = format!(" {}{}", "-".repeat(len), " ".repeat(len / 3));
             let expected = reference::encode_piece(&spec, piece.as_bytes());

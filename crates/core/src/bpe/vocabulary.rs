@@ -8,14 +8,11 @@ use crate::{Error, Result};
 /// a giant allocation. The largest production vocabularies end near 2^18.
 pub(crate) const ID_LIMIT: u32 = 1 << 24;
 
-/// Bytes after the last token that a decoder may read (never use): it copies in fixed strides.
-pub(crate) const ARENA_SLACK: usize = 16;
-
 /// Where a token's bytes lie in the arena; `len == NONE` marks an id that no token has.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) start: u32,
-    pub(crate) len: u32,
+struct Entry {
+    start: u32,
+    len: u32,
 }
 
 /// All tokens of a tokenizer: `bytes_of(15339) -> b"hello"`, `id_of(b"hello") -> 15339`.
@@ -48,14 +45,14 @@ impl Vocabulary {
             )));
         }
         let bytes = tokens.bytes().len() + extras().map(|(token, _)| token.len()).sum::<usize>();
-        if bytes > (u32::MAX as usize) - ARENA_SLACK {
+        if bytes > u32::MAX as usize {
             return Err(Error::Tokenizer(format!(
                 "the tokens hold {bytes} bytes together, expected less than 4 GiB"
             )));
         }
         let count = tokens.len() + extra.len();
         let mut vocabulary = Self {
-            arena: Vec::with_capacity(bytes + ARENA_SLACK),
+            arena: Vec::with_capacity(bytes),
             entries: vec![
                 Entry {
                     start: 0,
@@ -70,7 +67,6 @@ impl Vocabulary {
         for (token, id) in tokens.iter().chain(extras()) {
             vocabulary.add(token, id)?;
         }
-        vocabulary.arena.resize(bytes + ARENA_SLACK, 0);
         Ok(vocabulary)
     }
 
@@ -144,13 +140,5 @@ impl Vocabulary {
     /// Whether there are no tokens at all.
     pub fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    pub(crate) fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    pub(crate) fn arena(&self) -> &[u8] {
-        &self.arena
     }
 }
