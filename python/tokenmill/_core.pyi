@@ -23,10 +23,12 @@ __all__ = [
     "best_fit",
     "blank_texts",
     "copy_segments",
+    "encode_part",
     "frame_documents",
     "hash_texts",
     "ids_to_lists",
     "invalid_rows",
+    "last_cut",
     "pattern_steps",
     "read_hf",
     "read_tiktoken",
@@ -268,6 +270,14 @@ class Codec:
         """The bytes of one token, or None."""
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes, or None."""
+
+def last_cut(codec: Codec, data: NDArray[np.uint8]) -> int:
+    """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
+
+def encode_part(
+    codec: Codec, data: NDArray[np.uint8], special: str, continued: bool
+) -> NDArray[np.uint16] | NDArray[np.uint32]:
+    """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
 
 def ids_to_lists(ids: NDArray[Any], offsets: NDArray[np.int64]) -> list[list[int]]:
     """One list of ints for each document of a flat array."""

@@ -6,11 +6,13 @@ python kill_loop.py KILLS CORPUS PLACE: prints one JSON object. A process of its
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -64,12 +66,19 @@ def attempt(corpus, output, seconds):
     return os.WIFSIGNALED(status)
 
 
-def differs(output, expected):
-    """Whether two datasets differ in any content; says where on stderr."""
+def differs(output, expected, place):
+    """Whether two datasets differ in any content; says where on stderr, and keeps the one that does."""
     if tree_hash(output) == tree_hash(expected):
         return False
     subprocess.run(["diff", "-rq", str(expected), str(output)], stdout=sys.stderr, check=False)
+    shutil.copytree(output, place / f"differs-{time.time_ns()}")
     return True
+
+
+def hidden(output):
+    """Names of hidden files, without what tells processes apart: what a kill may leave and no reader opens."""
+    names = (path.name for path in output.rglob(".*"))
+    return [re.sub(r"(\.json)\.\w+$|^(\.tmp)-.*$", r"\1\2", name) for name in names]
 
 
 def main(kills, corpus, place):
@@ -79,6 +88,7 @@ def main(kills, corpus, place):
     whole = time.monotonic() - started
     chosen = random.Random(20260102)
     killed = finished = wrong = 0
+    left = Counter()
     output = place / "killed"
     while killed < kills:
         if attempt(corpus, output, chosen.uniform(0.0, 0.7 * whole)):
@@ -86,10 +96,11 @@ def main(kills, corpus, place):
         if (output / "manifest.json").exists():
             # A published manifest must be whole, whatever was killed since.
             finished += 1
-            wrong += differs(output, expected_root)
+            wrong += differs(output, expected_root, place)
+            left.update(hidden(output))
             shutil.rmtree(output)
     job(corpus, output)
-    wrong += differs(output, expected_root)
+    wrong += differs(output, expected_root, place)
     problems = [c.name for c in verify_dataset(output, tokenizer=Slow()) if c.state == "problem"]
     leftovers = [p.name for p in output.rglob(".tmp-*")]
     print(
@@ -100,6 +111,7 @@ def main(kills, corpus, place):
                 "wrong": wrong,
                 "problems": problems,
                 "leftovers": leftovers,
+                "left": left,
             }
         )
     )

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -107,10 +109,34 @@ def test_no_permission_is_named(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(jsonl())
     path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("this user may read anything")
-    with pytest.raises(InputError, match="permission"):
-        discover(SourceConfig(inputs=(str(path),)))
+    found = discovered_by_a_plain_user(path)
+    assert found.startswith(f"FileFaultError: {path}")
+    assert "permission" in found
+    assert discovered_by_a_plain_user(path, on_error="skip") == "found 1"
+
+
+PLAIN_USER = """
+import os, sys
+from tokenmill.config.schema import SourceConfig
+from tokenmill.sources import discover
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    print("found", len(discover(SourceConfig(inputs=(sys.argv[1],), on_error=sys.argv[2]))))
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def discovered_by_a_plain_user(path, on_error="fail"):
+    """What `discover` says to somebody who may not read everything; root may, so a child gives that up."""
+    for place in path.parents:
+        if place.stat().st_uid == os.getuid() and not place.stat().st_mode & 0o001:
+            place.chmod(place.stat().st_mode | 0o011)
+    command = [sys.executable, "-c", PLAIN_USER, str(path), on_error]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_a_bad_item_of_an_iterable_is_one_bad_item():

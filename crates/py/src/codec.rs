@@ -25,7 +25,7 @@ pub struct Codec {
     family: &'static str,
 }
 
-fn special_from(name: &str) -> PyResult<Special> {
+pub(crate) fn special_from(name: &str) -> PyResult<Special> {
     match name {
         "parse" => Ok(Special::Parse),
         "text" => Ok(Special::Text),
@@ -238,6 +238,10 @@ impl Codec {
 type Triple = (Vec<u32>, Vec<usize>, Vec<usize>);
 
 impl Codec {
+    pub(crate) fn core(&self) -> &CoreCodec {
+        &self.inner
+    }
+
     fn flat<'py>(
         &self,
         py: Python<'py>,

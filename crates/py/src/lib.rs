@@ -8,6 +8,7 @@ mod documents;
 mod error;
 mod lists;
 mod packing;
+mod parts;
 mod records;
 mod scan;
 mod train;
@@ -21,6 +22,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<codec::Codec>()?;
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
     packing::register(module)?;
+    parts::register(module)?;
     records::register(module)?;
     scan::register(module)?;
     train::register(module)?;

@@ -12,6 +12,7 @@ from tokenmill.dataset.arrays import mask_of
 from tokenmill.dataset.provenance import Origins
 from tokenmill.packing.packer import frame_documents, select_documents
 from tokenmill.pipeline.filters import text_buffers, token_filters
+from tokenmill.pipeline.huge import HUGE, encode_huge, encodes_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.huge import Framed
     from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import Block
 
@@ -90,7 +92,12 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> list[Encoded]:
     """The batches of a block, the first with what the block counted."""
     texts, origins, account = kept.take_texts(), kept.origins, kept.account
     carried: Block | None = kept.block
-    account.special_strings += job.special_strings.count(*text_buffers(texts))
+    offsets, data = text_buffers(texts)
+    account.special_strings += job.special_strings.count(offsets, data)
+    if len(texts) == 1 and offsets[-1] - offsets[0] >= HUGE and encodes_in_parts(job):
+        found = encode_huge(job, control, data[offsets[0] : offsets[-1]], kept.block.release)
+        return [_one_framed(job, found, kept)]
+    del offsets, data
     count, made = len(texts), []
     threads = _threads_for(texts, control)
     size = control.batch_size or max(1, count)
@@ -109,6 +116,20 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> list[Encoded]:
     return made
 
 
+def _one_framed(job: Job, found: Framed, kept: Kept) -> Encoded:
+    """A batch of one document that stands between its markers already, or of none if a filter drops it."""
+    account, packing = kept.account, job.packing
+    account.tokens_encoded += found.count
+    chosen = _passing(job, np.array([found.count]), account)
+    if not chosen[0]:
+        none = np.empty(0, dtype=job.encoded_dtype)
+        return Encoded(none, np.zeros(1, np.int64), kept.origins.take(chosen), kept.part, account, kept.block)
+    ids = found.framed(packing.bos_id, packing.eos_id)
+    account.tokens_added += len(ids) - found.count
+    ends = np.array([0, len(ids)], np.int64)
+    return Encoded(ids, ends, kept.origins, kept.part, account, kept.block)
+
+
 def _threads_for(texts: pa.LargeStringArray, control: Control) -> int:
     """One thread for a block among others; all of them for one that is far larger than a block."""
     offsets, _ = text_buffers(texts)
@@ -124,6 +145,7 @@ def _without_texts(block: Block) -> Block:
         rejects=block.rejects,
         refused=block.refused,
         replaced=block.replaced,
+        release=block.release,
     )
 
 
@@ -154,15 +176,21 @@ def _framed(
     """Framed ids of the documents that pass the token filters, their offsets, and which they are."""
     ids, offsets = batch.ids, batch.offsets
     account.tokens_encoded += len(ids)
-    limits = job.config.filter
-    kept = np.ones(len(offsets) - 1, dtype=bool)
-    if limits.min_tokens is not None or limits.max_tokens is not None:
-        kept, documents, tokens = token_filters(limits, np.diff(offsets))
-        account.documents_dropped.update(documents)
-        account.tokens_dropped.update(tokens)
-        ids, offsets = select_documents(ids, offsets, kept)
+    kept = _passing(job, np.diff(offsets), account)
+    ids, offsets = select_documents(ids, offsets, kept)
     packing = job.packing
     before = len(ids)
     ids, offsets = frame_documents(ids, offsets, packing.bos_id, packing.eos_id, job.encoded_dtype)
     account.tokens_added += len(ids) - before
     return ids, offsets, kept
+
+
+def _passing(job: Job, lengths: NDArray[np.int64], account: Account) -> NDArray[np.bool_]:
+    """Which documents of so many tokens pass the token filters; the others are counted."""
+    limits = job.config.filter
+    if limits.min_tokens is None and limits.max_tokens is None:
+        return np.ones(len(lengths), dtype=bool)
+    kept, documents, tokens = token_filters(limits, lengths)
+    account.documents_dropped.update(documents)
+    account.tokens_dropped.update(tokens)
+    return kept

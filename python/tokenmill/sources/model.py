@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -94,6 +94,8 @@ class Block:
     rejects: tuple[Reject, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     replaced: Mapping[str, int] = field(default_factory=dict)
+    # For a block that is one huge text in memory of its own: gives the text's first bytes back.
+    release: Callable[[int], None] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -93,9 +94,8 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
     def read(window: Window) -> Block:
         if window.over_long:
             return _over_long(window, rows, places)
-        if window.given and (text := _whole_text(reader, window)) is not None:
-            size = len(window.data)
-            return Block(text, np.array([rows], np.int64), bytes_read=size, rows_read=1)
+        if window.given and (span := _span(reader, window)) is not None:
+            return _huge_block(window, span, rows)
         origin = Origin(places, rows, window.offset, len(window.data))
         return as_block(request, reader.read(window.data), origin, JsonColumn)
 
@@ -107,15 +107,30 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
             del block  # before the next one is read: it may be huge
 
 
-def _whole_text(reader: Reader, window: Window) -> pa.LargeStringArray | None:
-    """The text of a window that is one huge JSON line, made in the window's own memory."""
-    if not isinstance(reader, _core.JsonlReader):
-        return None
-    span = reader.read_in_place(window.data)
-    if span is None:
-        return None
+def _span(reader: Reader, window: Window) -> tuple[int, int] | None:
+    """Where the text of a window that is one huge JSON line stands, unescaped in the window's own memory."""
+    return reader.read_in_place(window.data) if isinstance(reader, _core.JsonlReader) else None
+
+
+def _huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
+    """A block of that text; its memory can be given back from the front while it is read."""
     start, end = span
-    return large_strings(window.data[start:end], np.array([0, end - start], np.int64))
+    memory: Any = window.data.obj
+    freed = 0
+
+    def release(count: int) -> None:
+        nonlocal freed
+        upto = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
+        if upto > freed:
+            memory.madvise(mmap.MADV_DONTNEED, freed, upto - freed)
+            freed = upto
+
+    texts = large_strings(window.data[start:end], np.array([0, end - start], np.int64))
+    rows = np.array([row], np.int64)
+    can_release = hasattr(memory, "madvise") and hasattr(mmap, "MADV_DONTNEED")
+    return Block(
+        texts, rows, bytes_read=len(window.data), rows_read=1, release=release if can_release else None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill._core import Codec, Merges, Tokens
+from tokenmill._core import Codec, Merges, Tokens, encode_part, last_cut
 from tokenmill.tokenizer import arrow
 from tokenmill.tokenizer.alphabet import chars_of
 from tokenmill.tokenizer.hf_json import walk
@@ -69,6 +69,14 @@ class NativeBackend:
             ids = [*before, *ids, *after]
             places = [(0, 0)] * len(before) + places + [(len(text), len(text))] * len(after)
         return ids, places
+
+    def last_cut(self, data: NDArray[np.uint8]) -> int:
+        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
+        return last_cut(self.codec, data)
+
+    def encode_part(self, data: NDArray[np.uint8], special: Special, *, continued: bool) -> NDArray[Any]:
+        """The ids of a part of a text in UTF-8."""
+        return encode_part(self.codec, data, special, continued)
 
     def piece_ends(self, text: str, special: Special) -> list[int]:
         """Where pieces end, in bytes of the normalized text."""

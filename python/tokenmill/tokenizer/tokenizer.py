@@ -215,6 +215,21 @@ class Tokenizer:
         ends = getattr(self._backend, "piece_ends", None)
         return None if ends is None else ends(text, special)
 
+    def last_cut(self, data: NDArray[np.uint8]) -> int:
+        """The last byte at which a UTF-8 text that begins with `data` can be cut in two; 0 if nowhere."""
+        find = getattr(self._backend, "last_cut", None)
+        return 0 if find is None else find(data)
+
+    def encode_part(
+        self, data: NDArray[np.uint8], *, special: Special = "parse", continued: bool
+    ) -> NDArray[Any]:
+        """The ids of one part of a text that was cut; `continued` is true for all but its first."""
+        encode = getattr(self._backend, "encode_part", None)
+        if encode is None:
+            raise TokenizerError(f"{self.source}: the {self.strategy.name} engine cannot go on after a cut")
+        ids: NDArray[Any] = encode(data, special, continued=continued)
+        return ids
+
     # Ids to text
 
     def decode(
