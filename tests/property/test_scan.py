@@ -24,7 +24,7 @@ FAMILIES = [
 LIVELY = (
     "aZ²\u200céÉǅʰ中あ・ー한א5٣〇⺀ \t\r\n\u00a0\u3000!'/+，€\u0301\u3099\u0001\u200d\u0378😀sStTlLvVrReEſ"
 )
-TEXTS = st.text(st.sampled_from(LIVELY) | st.characters(), max_size=80)
+TEXTS = st.text(st.sampled_from(LIVELY) | st.characters(codec="utf-8"), max_size=80)
 LONG = st.lists(st.tuples(st.sampled_from(LIVELY), st.integers(1, 150)), max_size=30).map(
     lambda runs: "".join(character * count for character, count in runs)
 )

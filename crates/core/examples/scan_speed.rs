@@ -38,7 +38,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         for name in FAMILIES {
             let spec = ScanSpec::named(name).ok_or(name)?;
             print!("  {name:<12}");
-            for path in [Path::Plain, Path::Portable, Path::Avx2, Path::Neon] {
+            for path in [
+                Path::Plain,
+                Path::Portable,
+                Path::Avx2,
+                Path::Avx512,
+                Path::Neon,
+            ] {
                 if path.is_here() {
                     let (speed, pieces) = measure(&Scanner::with_path(&spec, path)?, &text)?;
                     print!("  {path:?} {speed:5.0} MB/s ({pieces} pieces)");

@@ -9,6 +9,7 @@ pub mod error;
 pub mod files;
 pub mod jsonl;
 pub mod packing;
+mod pages;
 pub mod records;
 pub mod scan;
 pub mod stop;

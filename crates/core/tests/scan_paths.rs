@@ -21,7 +21,7 @@ const FAMILIES: [&str; 10] = [
 /// The plain matcher and every block path of this CPU.
 fn scanners(name: &str) -> (Scanner, Vec<(Path, Scanner)>) {
     let spec = ScanSpec::named(name).unwrap();
-    let paths = [Path::Portable, Path::Avx2, Path::Neon]
+    let paths = [Path::Portable, Path::Avx2, Path::Avx512, Path::Neon]
         .into_iter()
         .filter(|path| path.is_here());
     let fast = paths

@@ -1,14 +1,9 @@
 //! A whole encoder: pieces in, ids out.
-//!
-//! Two phases per batch of pieces. The first packs each piece into a key and fetches its cache line; the
-//! second probes and emits. By then most lines have arrived, so the latency of memory is paid once a batch.
 
 use std::sync::OnceLock;
 
-use super::cache::LANES;
 use super::cuts::Cuts;
 use super::decode::Slots;
-use super::keys::{long_key, short_key, LONG, SHORT};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
@@ -17,15 +12,11 @@ use super::{EncodeState, Pieces, VocabSpec, Vocabulary, WordCut};
 use crate::scan::Scanner;
 use crate::Result;
 
-/// Pieces per batch: 128 to 256 were best, as many as lines in flight and keys in the first-level cache.
-const BATCH: usize = ROOM;
 /// Pieces up to this length are looked up as they are: short words repeat, and a cut costs a walk.
 /// Measured on Korean and Chinese with three vocabularies: 9 to 15 are best.
 const UNCUT: usize = 12;
 /// Tag of a segment that is not a whole piece, where whole pieces have ids of their own.
 pub(crate) const SEGMENT: u8 = 0x40;
-/// A key that no slot holds: its piece is too long for the short probe.
-const NOT_SHORT: u128 = u128::MAX;
 
 /// An exact byte-pair encoder; immutable, shared by threads.
 pub struct Bpe {
@@ -90,7 +81,7 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) -> Result<()> {
         let text = text.as_bytes();
-        let mut ends = [0; BATCH];
+        let mut ends = [0; ROOM];
         let mut start = 0;
         // After an error, pieces of another text may be left.
         state.pending.clear();
@@ -131,7 +122,7 @@ impl Bpe {
                 return end;
             }
         }
-        self.encode_batch::<false>(text, start, ends, &[0; BATCH], state, out);
+        self.encode_batch::<false>(text, start, ends, &[0; ROOM], state, out);
         end
     }
 
@@ -195,63 +186,9 @@ impl Bpe {
         self.cuts.get_or_init(|| Cuts::new(&self.tables)).as_ref()
     }
 
-    /// Encodes the pieces that end at `ends`, the first of which starts at `start`.
-    fn encode_batch<const TAGGED: bool>(
-        &self,
-        text: &[u8],
-        start: usize,
-        ends: &[u32],
-        tags: &[u8; BATCH],
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) {
-        let mut keys = [NOT_SHORT; BATCH];
-        let mut buckets = [0u32; BATCH];
-        let mut at = start;
-        for (((end, key), bucket), tag) in ends.iter().zip(&mut keys).zip(&mut buckets).zip(tags) {
-            let tag = if TAGGED { *tag } else { 0 };
-            let len = *end as usize - at;
-            if len <= SHORT {
-                *key = short_key(text, at, len, tag);
-                *bucket = state.cache.bucket_of(*key) as u32;
-                state.cache.prefetch(*bucket as usize);
-            } else if len <= LONG {
-                state.cache.prefetch_long(long_key(text, at, len, tag));
-            }
-            at = *end as usize;
-        }
-        out.reserve(ends.len() * LANES);
-        let mut at = start;
-        let mut len = out.len();
-        for (index, end) in ends.iter().enumerate() {
-            let end = *end as usize;
-            if let Some((ids, count)) = state.cache.probe(buckets[index] as usize, keys[index]) {
-                // All lanes are written and only some counted: no branch on how many ids a piece has.
-                // SAFETY: room for the lanes of all pieces from here on was reserved beyond `len`.
-                unsafe {
-                    out.as_mut_ptr()
-                        .add(len)
-                        .cast::<[u32; LANES]>()
-                        .write_unaligned(ids);
-                }
-                len += count;
-            } else {
-                // SAFETY: below `len` everything was written above, and `len` is within the capacity.
-                unsafe { out.set_len(len) };
-                let tag = if TAGGED { tags[index] } else { 0 };
-                self.encode_other(text, at, end, tag, state, out);
-                out.reserve((ends.len() - index) * LANES);
-                len = out.len();
-            }
-            at = end;
-        }
-        // SAFETY: as above.
-        unsafe { out.set_len(len) };
-    }
-
     /// A piece that is long, or that the short probe did not find.
     #[inline(never)]
-    fn encode_other(
+    pub(super) fn encode_other(
         &self,
         text: &[u8],
         start: usize,

@@ -12,6 +12,7 @@
 //! one pair per token gives the same ids as the full list of merges.
 
 mod backtrack;
+mod batch;
 mod cache;
 mod canonical;
 mod cuts;
@@ -19,10 +20,11 @@ mod decode;
 mod encode;
 mod hash;
 mod keys;
+mod lines;
 mod merge;
 mod merge_short;
 mod merge_together;
-mod pages;
+mod packed;
 mod pairs;
 mod pending;
 mod pieces;

@@ -3,8 +3,8 @@
 //! Symbols are internal numbers: the alphabet first, then products in rank order. So the product of a
 //! pair is also its priority, and "the best pair" is "the smallest product".
 
-use super::pages::{prefetch, Pages};
 use super::NONE;
+use crate::pages::{prefetch, Pages};
 
 const KEY_BITS: u32 = 21;
 /// More symbols than this do not fit the packed entries of the pair table.

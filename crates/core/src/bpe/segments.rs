@@ -2,8 +2,9 @@
 
 use super::cuts::Cuts;
 
-/// Segments that are gathered before they are encoded.
-pub(crate) const ROOM: usize = 256;
+/// Segments that are gathered before they are encoded: 256, and as many as one block of text can have, which
+/// the scan adds at once.
+pub(crate) const ROOM: usize = 256 + 64;
 
 /// Ends of consecutive segments, with the tag that keeps segments and whole pieces apart in the cache.
 pub(crate) struct Segments {

@@ -1,7 +1,6 @@
-//! An arena of fixed size for long keys and long lists of ids.
+//! A ring of fixed size for long keys and long lists of ids: the oldest are overwritten.
 //!
-//! When it is full it starts anew under a new age; a place with an old age is no longer found. That is
-//! crude beside a proper replacement policy, but only a few pieces in a thousand come here.
+//! Places are counted from the beginning of time, so whether one was overwritten is one comparison.
 
 use super::hash::hash_bytes;
 
@@ -9,109 +8,169 @@ use super::hash::hash_bytes;
 const KEY_LIMIT: usize = 1024;
 
 /// Where a list of ids lies.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct SpillPlace {
-    pub(crate) start: u32,
-    pub(crate) count: u32,
-    pub(crate) age: u32,
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) start: u64,
+    pub(crate) count: usize,
 }
 
+/// A long piece: its bytes lie in the ring right before its ids.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     hash: u64,
-    key_start: u32,
     key_len: u32,
-    ids: SpillPlace,
+    key_start: u64,
+    ids: Place,
 }
 
 pub(crate) struct Spill {
-    ids: Vec<u32>,
-    id_room: usize,
-    keys: Vec<u8>,
-    key_room: usize,
+    words: Vec<u32>,
+    /// Words written since the beginning.
+    head: u64,
     entries: Vec<Entry>,
-    age: u32,
 }
 
 impl Spill {
-    /// An arena of about `bytes`.
+    /// A ring and an index of about `bytes` together.
     pub(crate) fn new(bytes: usize) -> Self {
-        let entries = 1usize << (bytes / 4 / size_of::<Entry>()).max(8).ilog2();
+        let power = |part: usize| 1usize << part.max(64).ilog2();
         Self {
-            ids: Vec::new(),
-            id_room: bytes / 2 / size_of::<u32>(),
-            keys: Vec::new(),
-            key_room: bytes / 4,
-            entries: vec![Entry::default(); entries],
-            age: 1,
+            words: vec![0; power(bytes / 2 / size_of::<u32>())],
+            head: 0,
+            entries: vec![Entry::default(); power(bytes / 2 / size_of::<Entry>())],
         }
     }
 
-    fn start_anew(&mut self) {
-        self.ids.clear();
-        self.keys.clear();
-        self.age = self.age.wrapping_add(1).max(1);
-        self.entries.fill(Entry::default());
-    }
-
-    /// Stores ids; `None` if they could never fit.
-    pub(crate) fn put(&mut self, ids: &[u32]) -> Option<SpillPlace> {
-        if ids.len() > self.id_room {
+    /// Room for `count` words that follow each other; `None` if that is too much to ask.
+    fn room(&mut self, count: usize) -> Option<u64> {
+        let size = self.words.len();
+        if count > size / 4 {
             return None;
         }
-        if self.ids.len() + ids.len() > self.id_room {
-            self.start_anew();
+        let at = self.index(self.head);
+        if at + count > size {
+            self.head += (size - at) as u64;
         }
-        let start = self.ids.len() as u32;
-        self.ids.extend_from_slice(ids);
-        Some(SpillPlace {
+        let start = self.head;
+        self.head += count as u64;
+        Some(start)
+    }
+
+    fn index(&self, start: u64) -> usize {
+        start as usize & (self.words.len() - 1)
+    }
+
+    /// Whether what starts there has not been overwritten.
+    fn is_kept(&self, start: u64) -> bool {
+        start + self.words.len() as u64 >= self.head
+    }
+
+    /// Stores ids; `None` if there are too many.
+    pub(crate) fn put(&mut self, ids: &[u32]) -> Option<Place> {
+        let start = self.room(ids.len())?;
+        let at = self.index(start);
+        self.words[at..at + ids.len()].copy_from_slice(ids);
+        Some(Place {
             start,
-            count: ids.len() as u32,
-            age: self.age,
+            count: ids.len(),
         })
     }
 
-    /// Appends stored ids; `false` if they were dropped since.
-    pub(crate) fn get(&self, place: SpillPlace, out: &mut Vec<u32>) -> bool {
-        if place.age != self.age {
-            return false;
+    /// Stored ids, unless they were overwritten.
+    #[inline(always)]
+    pub(crate) fn get(&self, place: Place) -> Option<&[u32]> {
+        let at = self.index(place.start);
+        if self.is_kept(place.start) {
+            self.words.get(at..at + place.count)
+        } else {
+            None
         }
-        out.extend_from_slice(&self.ids[place.start as usize..][..place.count as usize]);
-        true
     }
 
-    /// Appends the ids of a long piece; `false` if it is not known.
-    pub(crate) fn find(&self, piece: &[u8], tag: u8, out: &mut Vec<u32>) -> bool {
-        if piece.len() > KEY_LIMIT {
-            return false;
-        }
+    /// The ids of a long piece, if they are known.
+    pub(crate) fn find(&self, piece: &[u8], tag: u8) -> Option<&[u32]> {
         let hash = hash_bytes(piece) ^ u64::from(tag);
         let entry = &self.entries[hash as usize & (self.entries.len() - 1)];
-        let key = || &self.keys[entry.key_start as usize..][..entry.key_len as usize];
-        entry.hash == hash
-            && entry.ids.age == self.age
-            && key() == piece
-            && self.get(entry.ids, out)
+        let is_it = entry.hash == hash
+            && entry.key_len as usize == piece.len()
+            && self.is_kept(entry.key_start)
+            && self.holds(entry.key_start, piece);
+        if is_it {
+            self.get(entry.ids)
+        } else {
+            None
+        }
+    }
+
+    fn holds(&self, start: u64, piece: &[u8]) -> bool {
+        let at = self.index(start);
+        let words = &self.words[at..at + piece.len().div_ceil(4)];
+        words
+            .iter()
+            .zip(piece.chunks(4))
+            .all(|(word, bytes)| *word == word_of(bytes))
     }
 
     /// Remembers a long piece.
     pub(crate) fn insert(&mut self, piece: &[u8], tag: u8, ids: &[u32]) {
-        if piece.len() > KEY_LIMIT.min(self.key_room) {
+        if piece.len() > KEY_LIMIT {
             return;
         }
-        if self.keys.len() + piece.len() > self.key_room {
-            self.start_anew();
-        }
-        let Some(ids) = self.put(ids) else { return };
-        // `put` may have started anew, which is fine: the key is added after it.
-        let hash = hash_bytes(piece) ^ u64::from(tag);
-        let at = hash as usize & (self.entries.len() - 1);
-        self.entries[at] = Entry {
-            hash,
-            key_start: self.keys.len() as u32,
-            key_len: piece.len() as u32,
-            ids,
+        let key_words = piece.len().div_ceil(4);
+        let Some(key_start) = self.room(key_words + ids.len()) else {
+            return;
         };
-        self.keys.extend_from_slice(piece);
+        let at = self.index(key_start);
+        for (word, bytes) in self.words[at..].iter_mut().zip(piece.chunks(4)) {
+            *word = word_of(bytes);
+        }
+        self.words[at + key_words..][..ids.len()].copy_from_slice(ids);
+        let hash = hash_bytes(piece) ^ u64::from(tag);
+        let slot = hash as usize & (self.entries.len() - 1);
+        self.entries[slot] = Entry {
+            hash,
+            key_len: piece.len() as u32,
+            key_start,
+            ids: Place {
+                start: key_start + key_words as u64,
+                count: ids.len(),
+            },
+        };
+    }
+}
+
+fn word_of(bytes: &[u8]) -> u32 {
+    let mut buffer = [0; 4];
+    buffer[..bytes.len()].copy_from_slice(bytes);
+    u32::from_le_bytes(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spill;
+
+    #[test]
+    fn what_is_found_is_what_was_put() {
+        let mut spill = Spill::new(4 << 10);
+        let mut places = Vec::new();
+        for turn in 0..500u32 {
+            let ids: Vec<u32> = (0..=turn % 50).map(|id| id + turn).collect();
+            let piece: Vec<u8> = (0..turn % 90 + 32)
+                .map(|byte| (byte + turn) as u8)
+                .collect();
+            places.push((spill.put(&ids).expect("fits"), ids.clone()));
+            spill.insert(&piece, 0, &ids);
+            assert_eq!(spill.find(&piece, 0), Some(&ids[..]));
+            assert_eq!(spill.find(&piece, 0x40), None);
+            let kept = places
+                .iter()
+                .filter(|(place, _)| spill.get(*place).is_some())
+                .count();
+            assert!(kept > 0 && kept <= turn as usize + 1);
+            for (place, ids) in &places {
+                assert!(spill.get(*place).is_none_or(|found| found == ids));
+            }
+        }
+        assert_eq!(spill.get(places[0].0), None, "the oldest are gone");
     }
 }

@@ -1,5 +1,6 @@
 //! What one thread keeps between calls.
 
+use super::batch::Batch;
 use super::cache::Cache;
 use super::encode::SEGMENT;
 use super::keys::LONG;
@@ -17,6 +18,7 @@ pub struct EncodeState {
     pub(crate) cache: Cache,
     pub(crate) scratch: MergeScratch,
     pub(crate) pending: Pending,
+    pub(super) batch: Box<Batch>,
     /// Whether misses are put off and merged together, which pays where the pair table is far.
     pub(crate) defers: bool,
     /// Whether there is so much text that tables which take time to build are worth it.
@@ -34,6 +36,7 @@ impl EncodeState {
             cache,
             scratch: MergeScratch::default(),
             pending: Pending::default(),
+            batch: Box::default(),
             defers: bpe.tables().letters().is_some() && bpe.tables().pairs.is_far(),
             full: true,
         }

@@ -1,8 +1,8 @@
 //! Many documents at once, on the caller's number of threads, into one flat array of ids.
 //!
 //! Documents are cut into jobs of some hundred KiB (a large document into several, where its cuts are
-//! proven); threads take jobs in order, and the results are joined by one copy. The outcome does not
-//! depend on the number of threads.
+//! proven). Threads take jobs in order and append to an output of their own: that of a single thread is
+//! the result, those of several are joined by one copy. The outcome does not depend on their number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use super::added::Special;
 use super::pool::Scratch;
 use super::Codec;
+use crate::pages::room;
 use crate::{Error, Result, Stop};
 
 /// Jobs hold about this much text: enough to hide the cost of a job, little enough to share out.
@@ -57,10 +58,13 @@ struct Job {
     part: Option<(usize, usize)>,
 }
 
-struct Done<T> {
+/// What one thread made: the ids of its jobs one after the other.
+struct Share<T> {
     ids: Vec<T>,
-    /// Ids of each document in the job.
+    /// Ids of each document of each job.
     counts: Vec<usize>,
+    /// Its jobs, which come in order, each with the ends of what it added to `ids` and `counts`.
+    jobs: Vec<(usize, usize, usize)>,
 }
 
 impl Codec {
@@ -85,13 +89,9 @@ impl Codec {
     /// How many ids each document has, without keeping them.
     pub fn count_batch(&self, docs: &[&str], options: Options, stop: &Stop) -> Result<Vec<i64>> {
         let jobs = self.jobs(docs);
-        let done = self.work(docs, &jobs, options, stop, |_, _: &mut Vec<u8>| {})?;
+        let shares = self.work(docs, &jobs, options, stop, |_, _: &mut Vec<()>| {})?;
         let mut counts = vec![0i64; docs.len()];
-        for (job, done) in jobs.iter().zip(&done) {
-            for (at, count) in done.counts.iter().enumerate() {
-                counts[job.first + at] += *count as i64;
-            }
-        }
+        add_counts(&shares, &jobs, &mut counts);
         Ok(counts)
     }
 
@@ -104,28 +104,27 @@ impl Codec {
         narrow: impl Fn(u32) -> T + Sync,
     ) -> Result<(Vec<T>, Vec<i64>)> {
         let keep = |ids: &[u32], out: &mut Vec<T>| out.extend(ids.iter().map(|&id| narrow(id)));
-        let mut counts = vec![0i64; docs.len() + 1];
+        let mut offsets = vec![0i64; docs.len() + 1];
         let mut ids = Vec::new();
-        for round in jobs.chunks(ROUND_JOBS) {
-            let mut done = self.work(docs, round, options, stop, keep)?;
-            for (job, done) in round.iter().zip(&done) {
-                for (at, count) in done.counts.iter().enumerate() {
-                    counts[job.first + at + 1] += *count as i64;
-                }
-            }
-            if let ([one], true) = (done.as_mut_slice(), ids.is_empty()) {
+        let round = if options.threads > 1 {
+            ROUND_JOBS
+        } else {
+            jobs.len().max(1)
+        };
+        for jobs in jobs.chunks(round) {
+            let mut shares = self.work(docs, jobs, options, stop, keep)?;
+            add_counts(&shares, jobs, &mut offsets[1..]);
+            if let ([one], true) = (shares.as_mut_slice(), ids.is_empty()) {
                 ids = std::mem::take(&mut one.ids);
-                continue;
-            }
-            ids.reserve(done.iter().map(|done| done.ids.len()).sum());
-            for one in done {
-                ids.extend_from_slice(&one.ids);
+            } else {
+                join(&shares, &mut ids);
             }
         }
-        for i in 1..counts.len() {
-            counts[i] += counts[i - 1];
+        ids.shrink_to_fit();
+        for i in 1..offsets.len() {
+            offsets[i] += offsets[i - 1];
         }
-        Ok((ids, counts))
+        Ok((ids, offsets))
     }
 
     fn jobs(&self, docs: &[&str]) -> Vec<Job> {
@@ -176,27 +175,31 @@ impl Codec {
         options: Options,
         stop: &Stop,
         keep: impl Fn(&[u32], &mut Vec<T>) + Sync,
-    ) -> Result<Vec<Done<T>>> {
+    ) -> Result<Vec<Share<T>>> {
         let next = AtomicUsize::new(0);
-        let results: Mutex<Vec<(usize, Result<Done<T>>)>> = Mutex::new(Vec::new());
+        let results: Mutex<Vec<(usize, Result<Share<T>>)>> = Mutex::new(Vec::new());
         let threads = options.threads.clamp(1, jobs.len().max(1));
-        let total: usize = docs.iter().map(|doc| doc.len()).sum();
+        let bytes = jobs.iter().map(|job| job.bytes(docs)).sum::<usize>() / threads;
         let worker = || {
-            let mut scratch = self.pool.take(&self.bpe, total / threads);
-            let mut mine = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
+            let mut scratch = self.pool.take(&self.bpe, bytes);
+            let mut share = Share {
+                ids: room_for_ids(bytes),
+                counts: Vec::new(),
+                jobs: Vec::new(),
+            };
+            let (mut outcome, mut at) = (Ok(()), 0);
+            while outcome.is_ok() {
+                at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(job) = jobs.get(at) else { break };
-                let outcome = self.one_job(docs, *job, options, stop, &mut scratch, &keep);
-                let failed = outcome.is_err();
-                mine.push((at, outcome));
-                if failed {
-                    next.store(jobs.len(), Ordering::Relaxed);
-                }
+                outcome = self.one_job(docs, *job, options, stop, &mut scratch, &mut share, &keep);
+                share.jobs.push((at, share.ids.len(), share.counts.len()));
+            }
+            if outcome.is_err() {
+                next.store(jobs.len(), Ordering::Relaxed);
             }
             self.pool.give(scratch);
             if let Ok(mut all) = results.lock() {
-                all.append(&mut mine);
+                all.push((at, outcome.map(|()| share)));
             }
         };
         std::thread::scope(|scope| {
@@ -206,13 +209,15 @@ impl Codec {
             }
             worker();
         });
-        let mut done = results
+        let mut shares = results
             .into_inner()
             .map_err(|_| Error::Internal("a worker thread ended early".into()))?;
-        done.sort_by_key(|(at, _)| *at);
-        done.into_iter().map(|(_, outcome)| outcome).collect()
+        // Of several errors, that of the first job is told, whichever thread was faster.
+        shares.sort_by_key(|(at, _)| *at);
+        shares.into_iter().map(|(_, share)| share).collect()
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn one_job<T>(
         &self,
         docs: &[&str],
@@ -220,12 +225,9 @@ impl Codec {
         options: Options,
         stop: &Stop,
         scratch: &mut Scratch,
+        share: &mut Share<T>,
         keep: impl Fn(&[u32], &mut Vec<T>),
-    ) -> Result<Done<T>> {
-        let mut done = Done {
-            ids: Vec::new(),
-            counts: Vec::with_capacity(job.last - job.first),
-        };
+    ) -> Result<()> {
         let mut ids = std::mem::take(&mut scratch.ids);
         for (at, doc) in docs.iter().enumerate().take(job.last).skip(job.first) {
             stop.check()?;
@@ -245,12 +247,65 @@ impl Codec {
             if options.template && end == doc.len() {
                 ids.extend_from_slice(&self.template.1);
             }
-            keep(&ids, &mut done.ids);
-            done.counts.push(ids.len());
+            keep(&ids, &mut share.ids);
+            share.counts.push(ids.len());
         }
         scratch.ids = ids;
-        Ok(done)
+        Ok(())
     }
+}
+
+impl Job {
+    /// How much text it holds.
+    fn bytes(&self, docs: &[&str]) -> usize {
+        match self.part {
+            Some((start, end)) => end - start,
+            None => docs[self.first..self.last]
+                .iter()
+                .map(|doc| doc.len())
+                .sum(),
+        }
+    }
+}
+
+/// Adds the counts of each job's documents; a document in several parts is counted in all of them.
+fn add_counts<T>(shares: &[Share<T>], jobs: &[Job], counts: &mut [i64]) {
+    for share in shares {
+        let mut from = 0;
+        for (at, _, end) in &share.jobs {
+            let docs = &mut counts[jobs[*at].first..];
+            for (sum, count) in docs.iter_mut().zip(&share.counts[from..*end]) {
+                *sum += *count as i64;
+            }
+            from = *end;
+        }
+    }
+}
+
+/// Appends what the threads made, in the order of the jobs.
+fn join<T: Copy>(shares: &[Share<T>], ids: &mut Vec<T>) {
+    let mut parts = Vec::new();
+    for share in shares {
+        let mut from = 0;
+        for (at, end, _) in &share.jobs {
+            parts.push((*at, &share.ids[from..*end]));
+            from = *end;
+        }
+    }
+    parts.sort_by_key(|(at, _)| *at);
+    let missing: usize = parts.iter().map(|(_, part)| part.len()).sum();
+    if ids.is_empty() {
+        *ids = room(missing);
+    }
+    ids.reserve(missing);
+    for (_, part) in parts {
+        ids.extend_from_slice(part);
+    }
+}
+
+/// Room for the ids of that much text, as most text has them; more of them make it grow.
+fn room_for_ids<T>(bytes: usize) -> Vec<T> {
+    room(bytes / 3)
 }
 
 fn push_whole(jobs: &mut Vec<Job>, first: usize, last: usize) {

@@ -1,7 +1,14 @@
 //! Sixty-four bytes compared at once: the three operations that block classification needs.
 //!
-//! One small trait, three implementations: AVX2 and NEON where the CPU has them, and eight 64-bit
-//! words elsewhere. The answer is always a `u64` with bit `i` for byte `i`.
+//! One small trait: AVX-512, AVX2 and NEON where the CPU has them, and eight 64-bit words elsewhere.
+//! The answer is always a `u64` with bit `i` for byte `i`.
+
+#[cfg(target_arch = "x86_64")]
+pub mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub mod neon;
 
 /// Sixty-four bytes of text.
 pub trait Lanes: Copy {
@@ -22,6 +29,27 @@ pub trait Lanes: Copy {
 
     /// Which bytes are ASCII letters.
     fn letters(self) -> u64;
+
+    /// Writes `base` plus the place of each set bit, in order, to the front of `places`; what is behind
+    /// them may change too.
+    ///
+    /// # Safety
+    /// The CPU must have the instructions of the implementation.
+    unsafe fn unpack(bits: u64, base: u32, places: &mut [u32; 64]);
+}
+
+/// Eight at a time without looking, as the number of bits is hard to predict.
+#[inline(always)]
+fn unpack_by_bit(mut bits: u64, base: u32, places: &mut [u32; 64]) {
+    for eight in places.chunks_exact_mut(8) {
+        if bits == 0 {
+            return;
+        }
+        for place in eight {
+            *place = base.wrapping_add(bits.trailing_zeros());
+            bits &= bits.wrapping_sub(1);
+        }
+    }
 }
 
 /// Eight bytes in each of eight words; works everywhere.
@@ -78,151 +106,10 @@ impl Lanes for Portable {
     fn letters(self) -> u64 {
         Self(self.0.map(|word| word | (ONES * 0x20))).within(b'a', b'z')
     }
-}
 
-/// Two AVX2 registers.
-#[cfg(target_arch = "x86_64")]
-pub mod avx2 {
-    use super::Lanes;
-    use std::arch::x86_64::{
-        __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
-        _mm256_or_si256, _mm256_set1_epi8, _mm256_sub_epi8,
-    };
-
-    /// A value is proof that the CPU has AVX2: `load`, which is unsafe, is the only way to one.
-    #[derive(Clone, Copy)]
-    pub struct Avx2(__m256i, __m256i);
-
-    /// Hides where a mask came from. LLVM takes a mask for a vector of bits, and moved it back to
-    /// vector registers bit by bit to combine it with another: 5x slower than the scalar `|`.
     #[inline(always)]
-    fn opaque(mut mask: u32) -> u32 {
-        // SAFETY: no instruction at all; the register keeps its value.
-        unsafe {
-            std::arch::asm!("/* {0:e} */", inout(reg) mask, options(pure, nomem, nostack, preserves_flags));
-        }
-        mask
-    }
-
-    impl Avx2 {
-        #[inline(always)]
-        fn mask(self, test: impl Fn(__m256i) -> __m256i) -> u64 {
-            // SAFETY: a value of this type exists only where AVX2 does.
-            unsafe {
-                let low = opaque(_mm256_movemask_epi8(test(self.0)) as u32);
-                let high = opaque(_mm256_movemask_epi8(test(self.1)) as u32);
-                u64::from(low) | u64::from(high) << 32
-            }
-        }
-    }
-
-    impl Lanes for Avx2 {
-        #[inline(always)]
-        unsafe fn load(bytes: &[u8; 64]) -> Self {
-            let start = bytes.as_ptr();
-            // SAFETY: both halves lie inside the 64 bytes, and the loads need no alignment.
-            unsafe {
-                Self(
-                    _mm256_loadu_si256(start.cast()),
-                    _mm256_loadu_si256(start.add(32).cast()),
-                )
-            }
-        }
-
-        #[inline(always)]
-        fn within(self, low: u8, high: u8) -> u64 {
-            // SAFETY: a value of this type exists only where AVX2 does.
-            self.mask(|v| unsafe {
-                let moved = _mm256_sub_epi8(v, _mm256_set1_epi8(low as i8));
-                let width = _mm256_set1_epi8((high - low) as i8);
-                _mm256_cmpeq_epi8(_mm256_min_epu8(moved, width), moved)
-            })
-        }
-
-        #[inline(always)]
-        fn equal(self, byte: u8) -> u64 {
-            // SAFETY: a value of this type exists only where AVX2 does.
-            self.mask(|v| unsafe { _mm256_cmpeq_epi8(v, _mm256_set1_epi8(byte as i8)) })
-        }
-
-        #[inline(always)]
-        fn high(self) -> u64 {
-            self.mask(|v| v)
-        }
-
-        #[inline(always)]
-        fn letters(self) -> u64 {
-            // SAFETY: a value of this type exists only where AVX2 does.
-            let fold = |v| unsafe { _mm256_or_si256(v, _mm256_set1_epi8(0x20)) };
-            Self(fold(self.0), fold(self.1)).within(b'a', b'z')
-        }
-    }
-}
-
-/// Four NEON registers.
-#[cfg(target_arch = "aarch64")]
-pub mod neon {
-    use super::Lanes;
-    use std::arch::aarch64::{
-        uint8x16_t, vaddv_u8, vandq_u8, vceqq_u8, vcgeq_u8, vcleq_u8, vdupq_n_u8, vget_high_u8,
-        vget_low_u8, vld1q_u8, vorrq_u8,
-    };
-
-    /// A value is proof that the CPU has NEON: `load`, which is unsafe, is the only way to one.
-    #[derive(Clone, Copy)]
-    pub struct Neon([uint8x16_t; 4]);
-
-    const PLACES: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
-
-    impl Neon {
-        #[inline(always)]
-        fn mask(self, test: impl Fn(uint8x16_t) -> uint8x16_t) -> u64 {
-            let mut mask = 0;
-            for (i, lane) in self.0.into_iter().enumerate() {
-                // SAFETY: a value of this type exists only where NEON does; `PLACES` has 16 bytes.
-                let pair = unsafe {
-                    let bits = vandq_u8(test(lane), vld1q_u8(PLACES.as_ptr()));
-                    u64::from(vaddv_u8(vget_low_u8(bits)))
-                        | u64::from(vaddv_u8(vget_high_u8(bits))) << 8
-                };
-                mask |= pair << (16 * i);
-            }
-            mask
-        }
-    }
-
-    impl Lanes for Neon {
-        #[inline(always)]
-        unsafe fn load(bytes: &[u8; 64]) -> Self {
-            let start = bytes.as_ptr();
-            // SAFETY: the four quarters lie inside the 64 bytes.
-            unsafe { Self([0, 16, 32, 48].map(|offset| vld1q_u8(start.add(offset)))) }
-        }
-
-        #[inline(always)]
-        fn within(self, low: u8, high: u8) -> u64 {
-            // SAFETY: a value of this type exists only where NEON does.
-            self.mask(|v| unsafe {
-                vandq_u8(vcgeq_u8(v, vdupq_n_u8(low)), vcleq_u8(v, vdupq_n_u8(high)))
-            })
-        }
-
-        #[inline(always)]
-        fn equal(self, byte: u8) -> u64 {
-            // SAFETY: a value of this type exists only where NEON does.
-            self.mask(|v| unsafe { vceqq_u8(v, vdupq_n_u8(byte)) })
-        }
-
-        #[inline(always)]
-        fn high(self) -> u64 {
-            self.within(0x80, 0xFF)
-        }
-
-        #[inline(always)]
-        fn letters(self) -> u64 {
-            // SAFETY: a value of this type exists only where NEON does.
-            Self(self.0.map(|v| unsafe { vorrq_u8(v, vdupq_n_u8(0x20)) })).within(b'a', b'z')
-        }
+    unsafe fn unpack(bits: u64, base: u32, places: &mut [u32; 64]) {
+        unpack_by_bit(bits, base, places);
     }
 }
 
@@ -253,6 +140,11 @@ mod tests {
             }
             assert_eq!(lanes.high(), expect(&|b| b >= 128));
             assert_eq!(lanes.letters(), expect(&|b| b.is_ascii_alphabetic()));
+            let (bits, mut places) = (expect(&|b| b > 150), [0; 64]);
+            // SAFETY: as above.
+            unsafe { L::unpack(bits, 1000, &mut places) };
+            let expected = (0..64).filter(|i| bits >> i & 1 == 1).map(|i| 1000 + i);
+            assert!(expected.eq(places.into_iter().take(bits.count_ones() as usize)));
         }
     }
 
@@ -266,6 +158,14 @@ mod tests {
     fn avx2_lanes_compare_like_bytes() {
         if std::is_x86_feature_detected!("avx2") {
             check::<super::avx2::Avx2>();
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn avx512_lanes_compare_like_bytes() {
+        if super::avx512::is_here() {
+            check::<super::avx512::Avx512>();
         }
     }
 

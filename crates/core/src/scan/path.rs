@@ -13,6 +13,8 @@ pub enum Path {
     Portable,
     /// Blocks in AVX2 registers.
     Avx2,
+    /// Blocks in AVX-512 registers.
+    Avx512,
     /// Blocks in NEON registers.
     Neon,
 }
@@ -20,7 +22,7 @@ pub enum Path {
 impl Path {
     /// The fastest path of this CPU.
     pub fn detect() -> Self {
-        [Self::Avx2, Self::Neon]
+        [Self::Avx512, Self::Avx2, Self::Neon]
             .into_iter()
             .find(|path| path.is_here())
             .unwrap_or(Self::Portable)
@@ -30,6 +32,8 @@ impl Path {
     pub fn is_here(self) -> bool {
         match self {
             Self::Plain | Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => super::lanes::avx512::is_here() && Self::Avx2.is_here(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => {
                 std::is_x86_feature_detected!("avx2")
@@ -66,6 +70,9 @@ impl Path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a scanner has this path only where `is_here` found its instructions.
             Self::Avx2 => unsafe { fill_avx2(family, pieces, text, ends) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a scanner has this path only where `is_here` found its instructions.
+            Self::Avx512 => unsafe { fill_avx512(family, pieces, text, ends) },
             #[cfg(target_arch = "aarch64")]
             // SAFETY: a scanner has this path only where `is_here` found its instructions.
             Self::Neon => unsafe { fill_neon(family, pieces, text, ends) },
@@ -85,6 +92,19 @@ unsafe fn fill_avx2<F: Family>(
     ends: &mut [u32],
 ) -> usize {
     pieces.fill::<F, super::lanes::avx2::Avx2>(family, text, ends)
+}
+
+/// # Safety
+/// The CPU must have AVX-512 with BW and VBMI2, and all that [`fill_avx2`] needs.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn fill_avx512<F: Family>(
+    family: F,
+    pieces: &mut Pieces,
+    text: &[u8],
+    ends: &mut [u32],
+) -> usize {
+    pieces.fill::<F, super::lanes::avx512::Avx512>(family, text, ends)
 }
 
 /// # Safety

@@ -44,13 +44,17 @@ impl Pieces {
         count
     }
 
-    /// Writes the next ends and gives their number; 0 means the text is done.
+    /// Writes the next ends and gives their number; 0 means the text is done. The last places of `ends`
+    /// may stay unused, as a block is unpacked in one go.
     #[inline(always)]
     pub fn fill<F: Family, L: Lanes>(&mut self, family: F, text: &[u8], ends: &mut [u32]) -> usize {
         let mut count = 0;
         while count < ends.len() {
             if self.at < self.sure {
-                count += self.take(&mut ends[count..]);
+                if count > 0 && ends.len() - count < 64 {
+                    break;
+                }
+                count += self.take::<L>(&mut ends[count..]);
             } else if self.at < self.plain {
                 self.at = family.piece_end(text, self.at);
                 ends[count] = self.at as u32;
@@ -77,13 +81,21 @@ impl Pieces {
         self.bits = self.starts.word(0);
     }
 
-    /// Moves ends from the window's bits to `ends`, until either is used up.
+    /// Moves ends from the window's bits to `ends`, until either is used up. `ends` may be left with less
+    /// than a block of room, unless that is all it has.
     #[inline(always)]
-    fn take(&mut self, ends: &mut [u32]) -> usize {
+    fn take<L: Lanes>(&mut self, ends: &mut [u32]) -> usize {
         let (mut count, last) = (0, (self.sure - self.base) / 64);
         loop {
             let base = (self.base + self.block * 64) as u32;
-            count += unpack(&mut self.bits, base, &mut ends[count..]);
+            if let Some(places) = ends.get_mut(count..).and_then(<[u32]>::first_chunk_mut) {
+                // SAFETY: the caller chose `L` for this CPU.
+                unsafe { L::unpack(self.bits, base, places) };
+                count += self.bits.count_ones() as usize;
+                self.bits = 0;
+            } else if count == 0 {
+                count = unpack_some(&mut self.bits, base, ends);
+            }
             if self.bits != 0 || self.block == last {
                 break;
             }
@@ -98,30 +110,15 @@ impl Pieces {
 }
 
 /// Writes the places of the set bits while there is room, and clears them.
-#[inline(always)]
-fn unpack(bits: &mut u64, base: u32, ends: &mut [u32]) -> usize {
-    let (mut left, before) = (*bits, bits.count_ones());
-    let mut eights = ends.chunks_exact_mut(8);
-    // Eight at a time without looking, as the number of bits is hard to predict.
-    while left != 0 {
-        let Some(eight) = eights.next() else {
+fn unpack_some(bits: &mut u64, base: u32, ends: &mut [u32]) -> usize {
+    let mut count = 0;
+    for end in ends {
+        if *bits == 0 {
             break;
-        };
-        for end in eight {
-            *end = base + left.trailing_zeros();
-            left &= left.wrapping_sub(1);
         }
+        *end = base + bits.trailing_zeros();
+        *bits &= *bits - 1;
+        count += 1;
     }
-    if left != 0 {
-        for end in eights
-            .into_remainder()
-            .iter_mut()
-            .take(left.count_ones() as usize)
-        {
-            *end = base + left.trailing_zeros();
-            left &= left - 1;
-        }
-    }
-    *bits = left;
-    (before - left.count_ones()) as usize
+    count
 }

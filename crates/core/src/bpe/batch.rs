@@ -1,0 +1,144 @@
+//! A batch of pieces that follow each other: the loop in which nearly all the time is spent.
+//!
+//! Two phases. The first packs each piece into a key and fetches its cache line; the second probes and
+//! emits. By then most lines have arrived, so the latency of memory is paid once a batch. What the lines do
+//! not hold, a few pieces in a hundred, is left to `Bpe::encode_other`.
+
+use super::keys::{long_key, ShortKey, LONG, SHORT};
+use super::packed::{Packed, INLINE, LANES};
+use super::segments::ROOM;
+use super::{Bpe, EncodeState};
+
+/// Keys of a batch and where their lines are. 128 to 320 pieces were best: as many as lines can be in
+/// flight, and as keys fit the first-level cache.
+pub(super) struct Batch {
+    keys: [ShortKey; ROOM],
+    lines: [u32; ROOM],
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            keys: [ShortKey::NONE; ROOM],
+            lines: [0; ROOM],
+        }
+    }
+}
+
+impl Bpe {
+    /// Encodes the pieces that end at `ends`, the first of which starts at `start`. Tags keep pieces of
+    /// equal bytes apart in the cache; without `TAGGED` there are none.
+    pub(super) fn encode_batch<const TAGGED: bool>(
+        &self,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        tags: &[u8; ROOM],
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
+            // SAFETY: both features were just detected.
+            unsafe { self.encode_batch_avx2::<TAGGED>(text, start, ends, tags, state, out) };
+            return;
+        }
+        self.encode_batch_any::<TAGGED>(text, start, ends, tags, state, out);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn encode_batch_avx2<const TAGGED: bool>(
+        &self,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        tags: &[u8; ROOM],
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        self.encode_batch_any::<TAGGED>(text, start, ends, tags, state, out);
+    }
+
+    #[inline(always)]
+    fn encode_batch_any<const TAGGED: bool>(
+        &self,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        tags: &[u8; ROOM],
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        state.fetch::<TAGGED>(text, start, ends, tags);
+        let mut next = 0;
+        while next < ends.len() {
+            out.reserve((ends.len() - next) * LANES);
+            // SAFETY: room for the lanes of all pieces from `next` on was just reserved.
+            let (index, found) = unsafe { state.emit(next, ends.len(), out) };
+            if index < ends.len() && !state.cache.take_spilled(found, out) {
+                let before = index.checked_sub(1);
+                let start = before.map_or(start, |before| ends[before] as usize);
+                let tag = if TAGGED { tags[index] } else { 0 };
+                self.encode_other(text, start, ends[index] as usize, tag, state, out);
+            }
+            next = index + 1;
+        }
+    }
+}
+
+impl EncodeState {
+    /// The first phase: keys, and their lines asked for.
+    #[inline(always)]
+    fn fetch<const TAGGED: bool>(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        tags: &[u8; ROOM],
+    ) {
+        let Batch { keys, lines } = &mut *self.batch;
+        let mut at = start;
+        for (((end, key), line), tag) in ends.iter().zip(keys).zip(lines).zip(tags) {
+            let tag = if TAGGED { *tag } else { 0 };
+            let len = *end as usize - at;
+            if len <= SHORT {
+                *key = ShortKey::new(text, at, len, tag);
+                *line = self.cache.lines.line_of(*key);
+                self.cache.lines.prefetch(*line);
+            } else {
+                *key = ShortKey::NONE;
+                *line = 0;
+                if len <= LONG {
+                    self.cache.prefetch_long(long_key(text, at, len, tag));
+                }
+            }
+            at = *end as usize;
+        }
+    }
+    /// The second phase: appends the ids of pieces `next..end` up to the first whose ids are not in its
+    /// line; gives that piece (or `end`) and what was found of it.
+    ///
+    /// # Safety
+    /// `out` must have room for [`LANES`] ids of each of these pieces.
+    #[inline(always)]
+    unsafe fn emit(&self, next: usize, end: usize, out: &mut Vec<u32>) -> (usize, Packed) {
+        let Batch { keys, lines } = &*self.batch;
+        let mut len = out.len();
+        let mut stop = (end, Packed::UNKNOWN);
+        for index in next..end.min(ROOM) {
+            let found = self.cache.lines.probe(lines[index], keys[index]);
+            let count = found.count();
+            if count.wrapping_sub(1) >= INLINE {
+                stop = (index, found);
+                break;
+            }
+            // SAFETY: the caller's promise; each piece so far has added at most its lanes to `len`.
+            unsafe { found.write(out.as_mut_ptr().add(len)) };
+            len += count;
+        }
+        // SAFETY: everything below `len` was written above.
+        unsafe { out.set_len(len) };
+        stop
+    }
+}
