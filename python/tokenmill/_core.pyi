@@ -209,8 +209,8 @@ class PairMerger:
     def pieces(self) -> int:
         """How many distinct pieces take part."""
 
-    def merges(self) -> NDArray[np.uint32]:
-        """The merges so far, flat: left and right ids, one after the other."""
+    def merges(self) -> Merges:
+        """The merges so far."""
 
     def steps(self) -> NDArray[np.uint32]:
         """What `replay` needs."""
@@ -218,7 +218,7 @@ class PairMerger:
     def counts(self) -> NDArray[np.uint64]:
         """The count of each merge when it was chosen."""
 
-    def tokens(self) -> list[bytes]:
+    def tokens(self) -> Tokens:
         """The bytes of every token, by id; the single bytes come first, in Hugging Face's order."""
 
 # --- tokenizer ---------------------------------------------------------------------------------------
@@ -316,6 +316,8 @@ class Tokens(Sequence[bytes | None]):
     @staticmethod
     def from_flat(bytes: bytes, lengths: bytes, ids: bytes) -> Tokens:
         """What pickling took apart: the bytes of all tokens, their lengths and their ids."""
+    def after(self, first: Sequence[bytes]) -> Tokens:
+        """The same tokens after `first`, each id so much higher."""
     def digest_bytes(self) -> bytes:
         """What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole."""
 
@@ -332,6 +334,8 @@ class Merges(Sequence[tuple[int, int]]):
     @staticmethod
     def from_flat(pairs: bytes, products: bytes) -> Merges:
         """What pickling took apart."""
+    def shifted(self, by: int) -> Merges:
+        """The same merges of tokens whose ids are higher by `by`."""
     def json(self) -> str:
         """`[[left,right],…]`, as a fingerprint takes it."""
 

@@ -1,14 +1,15 @@
 //! Training for Python: a counter of pieces, the finished counts, and a run of merges.
 //!
-//! Each object is used by one caller at a time; the lock makes a second one wait instead of fail.
+//! Each object but the counter is used by one caller at a time; the lock makes a second one wait instead of
+//! fail.
 #![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use tokenmill_core::bpe::{MergeList, Tokens as TokenTable};
 use tokenmill_core::scan::{Behavior, ScanSpec, Step};
 use tokenmill_core::train::{
     CountOptions, Counter, Counts, MergeOptions, Merger, Texts, TieBreak, Words,
@@ -16,6 +17,7 @@ use tokenmill_core::train::{
 use tokenmill_core::{Error, Result};
 
 use crate::error::{brief, detached, to_py};
+use crate::vocabulary::{Merges, Tokens};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 type Columns<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, u64>);
@@ -36,9 +38,15 @@ fn spent(what: &str) -> Error {
     Error::Input(format!("{what} has been used up; make a new one"))
 }
 
-/// Counts the pieces of blocks of texts.
+/// Counts the pieces of blocks of texts, which several threads may bring at a time.
 #[pyclass(frozen, module = "tokenmill._core")]
-struct PieceCounter(Mutex<Option<Counter>>);
+struct PieceCounter(RwLock<Option<Counter>>);
+
+impl PieceCounter {
+    fn read(&self) -> RwLockReadGuard<'_, Option<Counter>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 #[pymethods]
 impl PieceCounter {
@@ -59,7 +67,7 @@ impl PieceCounter {
             special_tokens,
         };
         let counter = Counter::new(&spec, options).map_err(|error| to_py(&error))?;
-        Ok(Self(Mutex::new(Some(counter))))
+        Ok(Self(RwLock::new(Some(counter))))
     }
 
     /// Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i.
@@ -73,7 +81,7 @@ impl PieceCounter {
             data: data.as_slice()?,
             offsets: offsets.as_slice()?,
         };
-        detached(py, |stop| match lock(&self.0).as_mut() {
+        detached(py, |stop| match self.read().as_ref() {
             Some(counter) => counter.count(texts, stop),
             None => Err(spent("the counter")),
         })
@@ -92,7 +100,7 @@ impl PieceCounter {
             offsets: offsets.as_slice()?,
         };
         let counts = counts.as_slice()?;
-        detached(py, |stop| match lock(&self.0).as_mut() {
+        detached(py, |stop| match self.read().as_ref() {
             Some(counter) => counter.add(pieces, counts, stop),
             None => Err(spent("the counter")),
         })
@@ -100,7 +108,7 @@ impl PieceCounter {
 
     /// (documents, bytes, pieces, bytes of memory held) so far.
     fn totals(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, usize)> {
-        brief(py, || match lock(&self.0).as_ref() {
+        brief(py, || match self.read().as_ref() {
             Some(counter) => {
                 let totals = counter.totals();
                 Ok((
@@ -116,7 +124,13 @@ impl PieceCounter {
 
     /// Sums everything; the counter is used up.
     fn finish(&self, py: Python<'_>) -> PyResult<PieceCounts> {
-        let counts = detached(py, |stop| match lock(&self.0).take() {
+        let take = || {
+            self.0
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+        };
+        let counts = detached(py, |stop| match take() {
             Some(counter) => counter.finish(stop),
             None => Err(spent("the counter")),
         })?;
@@ -245,9 +259,15 @@ impl PairMerger {
         self.pieces
     }
 
-    /// The merges so far, flat: left and right ids, one after the other.
-    fn merges<'py>(&self, py: Python<'py>) -> Array<'py, u32> {
-        flat(lock(&self.merger).merges()).into_pyarray(py)
+    /// The merges so far.
+    fn merges(&self, py: Python<'_>) -> PyResult<Merges> {
+        brief(py, || {
+            let merger = lock(&self.merger);
+            let pairs = merger.merges().to_vec();
+            let checked = MergeList::checked(pairs, merger.products().to_vec());
+            let twice = || Error::Internal("a merge is listed twice".into());
+            checked.map(Merges::new).ok_or_else(twice)
+        })
     }
 
     /// What `replay` needs.
@@ -261,13 +281,16 @@ impl PairMerger {
     }
 
     /// The bytes of every token, by id.
-    fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let merger = lock(&self.merger);
-        let tokens = merger.tokens();
-        PyList::new(
-            py,
-            (0..tokens.len()).map(|id| PyBytes::new(py, tokens.get(id as u32))),
-        )
+    fn tokens(&self, py: Python<'_>) -> PyResult<Tokens> {
+        let all = brief(py, || {
+            let merger = lock(&self.merger);
+            let mut all = TokenTable::default();
+            for id in 0..merger.tokens().len() as u32 {
+                all.push(merger.tokens().get(id), id);
+            }
+            Ok(all)
+        })?;
+        Tokens::new(all)
     }
 }
 

@@ -89,6 +89,20 @@ impl Tokens {
         Self::new(tokens)
     }
 
+    /// The same tokens after `first`, each id so much higher.
+    fn after(&self, first: Vec<Vec<u8>>) -> PyResult<Self> {
+        let shift = first.len() as u32;
+        let room = first.len() + self.tokens.len();
+        let mut tokens = CoreTokens::with_room(room, self.tokens.bytes().len());
+        for (token, id) in first.into_iter().zip(0..) {
+            tokens.push(&token, id);
+        }
+        for (token, id) in self.tokens.iter() {
+            tokens.push(token, id + shift);
+        }
+        Self::new(tokens)
+    }
+
     /// What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole.
     fn digest_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut out = Vec::with_capacity(self.tokens.bytes().len() + 4 * self.places.len());
@@ -124,6 +138,10 @@ pub struct Merges {
 }
 
 impl Merges {
+    pub fn new(list: CoreMerges) -> Self {
+        Self { list }
+    }
+
     /// The list itself.
     pub fn core(&self) -> &CoreMerges {
         &self.list
@@ -170,6 +188,16 @@ impl Merges {
         let checked = CoreMerges::checked(pairs.clone(), words(products).collect());
         let list = checked.unwrap_or_else(|| pairs.into());
         Self { list }
+    }
+
+    /// The same merges of tokens whose ids are higher by `by`.
+    fn shifted(&self, by: u32) -> Self {
+        let pairs = self.list.pairs().iter();
+        let pairs: Vec<(u32, u32)> = pairs.map(|(a, b)| (a + by, b + by)).collect();
+        let products = self.list.products().unwrap_or_default();
+        let products = products.iter().map(|id| id + by).collect();
+        let list = CoreMerges::checked(pairs.clone(), products);
+        Self::new(list.unwrap_or_else(|| pairs.into()))
     }
 
     /// `[[left,right],…]`, as a fingerprint takes it.
@@ -240,7 +268,7 @@ pub fn read_hf<'py>(py: Python<'py>, data: &[u8]) -> Option<HfFile<'py>> {
     let spellings = Spellings {
         inner: file.spellings,
     };
-    Some((outline, spellings, Merges { list: file.merges }))
+    Some((outline, spellings, Merges::new(file.merges)))
 }
 
 /// One item, or the list of a slice.

@@ -7,6 +7,7 @@ import tempfile
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -158,7 +159,7 @@ def run(request: TrainRequest) -> Trained:
         seconds = time.perf_counter() - started
         summary = summarise(request.options, corpus, counted, merged, tokenizer, seconds)
         if request.output is not None:
-            minbpe = minbpe_recipe_of(merged, request.options, str(request.output))
+            minbpe = partial(minbpe_recipe_of, merged, request.options, str(request.output))
             save_all(tokenizer, request.output, request.save_as, {**summary, "job": job}, minbpe)
             checkpoint.remove()
     if request.output is not None and "hf" in request.save_as:
@@ -214,7 +215,8 @@ def _count(
         logger.info("%s", note)
     with _telling(request, "Counting", corpus.total_bytes, "bytes") as tell:
         if request.executor == "local":
-            count_all(counting, corpus.blocks(), _both(tell, watch))
+            readers = corpus.readers(threads)
+            count_all(counting, corpus.blocks(), _both(tell, watch), readers=readers)
         else:
             executor = RayExecutor(request.ray_address or "auto")
             count_by_parts(counting, options, corpus, executor, request.output, _both(tell, watch))

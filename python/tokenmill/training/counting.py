@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from tokenmill import _core
 from tokenmill.training.texts import flat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tokenmill.training.options import TrainOptions
 
@@ -55,15 +56,21 @@ class Counting:
 
     def add_texts(self, texts: pa.LargeStringArray) -> None:
         """Count the pieces of a block; documents that are held out only go to the sample."""
-        data, offsets = flat(texts)
-        if self._held_out:
-            hashes = _core.hash_texts(data, offsets)[::2]
-            out = hashes < np.uint64(self._held_out * _HASHES)
-            self._sample.offer(texts.filter(pa.array(out)))
-            data, offsets = flat(texts.filter(pa.array(~out)))
-        else:
+        self.count(self.admit(texts))
+
+    def admit(self, texts: pa.LargeStringArray) -> pa.LargeStringArray:
+        """What of a block is to be counted; the sample takes its share, so blocks come here in order."""
+        if not self._held_out:
             self._sample.offer(texts)
-        self._counter.count(data, offsets)
+            return texts
+        hashes = _core.hash_texts(*flat(texts))[::2]
+        out = hashes < np.uint64(self._held_out * _HASHES)
+        self._sample.offer(texts.filter(pa.array(out)))
+        return texts.filter(pa.array(~out))
+
+    def count(self, texts: pa.LargeStringArray) -> None:
+        """Count the pieces of what `admit` gave; any number of threads may."""
+        self._counter.count(*flat(texts))
 
     def offer(self, texts: pa.LargeStringArray) -> None:
         """Texts for the sample alone."""
@@ -100,16 +107,78 @@ class Counting:
 
 
 def count_all(
-    counting: Counting, blocks: Iterable[pa.LargeStringArray], advance: Callable[..., None] | None = None
+    counting: Counting,
+    blocks: Iterable[pa.LargeStringArray],
+    advance: Callable[..., None] | None = None,
+    *,
+    readers: int = 1,
 ) -> None:
-    """Feed every block, telling `advance(bytes, documents=n)` after each."""
-    before = 0
-    for block in blocks:
-        counting.add_texts(block)
-        size = counting.totals()[1]
-        if advance is not None:
-            advance(size - before, documents=len(block))
-        before = size
+    """Feed every block, telling `advance(bytes, documents=n)` as it goes on.
+
+    With several `readers`, each thread takes the next block in turn and counts it while others read theirs:
+    no block waits in a queue, and each is counted while the cache still has it.
+    """
+    feed = _Feed(counting, iter(blocks))
+    helpers = [threading.Thread(target=feed.help, name=f"tokenmill-count-{i}") for i in range(1, readers)]
+    for thread in helpers:
+        thread.start()
+    try:
+        while feed.step():
+            feed.tell(advance)
+    finally:
+        feed.over = True
+        for thread in helpers:
+            thread.join()
+        feed.close()
+    if feed.failed is not None:
+        raise feed.failed
+    feed.tell(advance)
+
+
+class _Feed:
+    """Blocks on their way into a count, taken by one thread at a time."""
+
+    def __init__(self, counting: Counting, blocks: Iterator[pa.LargeStringArray]) -> None:
+        self._counting = counting
+        self._blocks = blocks
+        self._taking = threading.Lock()
+        self._told = (0, 0)
+        self.over = False
+        self.failed: BaseException | None = None
+
+    def step(self) -> bool:
+        """Take a block and count it; False when there is none left."""
+        with self._taking:
+            block = None if self.over else next(self._blocks, None)
+            if block is None:
+                self.over = True
+                return False
+            admitted = self._counting.admit(block)
+            del block
+        self._counting.count(admitted)
+        return True
+
+    def help(self) -> None:
+        """Step until nothing is left; an error stops everybody and is raised by the main thread."""
+        try:
+            while self.step():
+                pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            self.over = True
+            self.failed = error
+
+    def tell(self, advance: Callable[..., None] | None) -> None:
+        """Tell what came since the last time; only the main thread does."""
+        documents, size, *_ = self._counting.totals()
+        if advance is not None and (documents, size) != self._told:
+            advance(size - self._told[1], documents=documents - self._told[0])
+        self._told = (documents, size)
+
+    def close(self) -> None:
+        """Let go of the source."""
+        close = getattr(self._blocks, "close", None)
+        if close is not None:
+            close()
 
 
 class Sample:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.config.schema import SourceConfig
 from tokenmill.errors import ConfigError, InputNotFoundError
-from tokenmill.sources import discover, prefetch, ranges, read_blocks, settle
+from tokenmill.sources import discover, ranges, read_blocks, settle
 from tokenmill.training.texts import blocks_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tokenmill.sources import Block, InputFile
 
 RANGE_BYTES = 256 << 20
-BLOCK_BYTES = 8 << 20
+# Small enough to be still in the cache when it is counted.
+BLOCK_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -39,6 +40,10 @@ class Corpus:
             return None
         return sum(file.size for file in self.files)
 
+    def readers(self, threads: int) -> int:
+        """How many threads may take blocks; an iterable of the caller's is only touched by the caller's."""
+        return 1 if self.texts is not None else threads
+
     def identity(self) -> list[dict[str, Any]]:
         """Which inputs these are, for provenance and for resuming."""
         if self.texts is not None:
@@ -46,11 +51,11 @@ class Corpus:
         return [{"url": file.url, "size": file.size, "identity": file.identity} for file in self.files]
 
     def blocks(self) -> Iterator[pa.LargeStringArray]:
-        """All texts, read ahead by one thread."""
+        """All texts, in order."""
         if self.texts is not None:
             yield from blocks_of(self.texts)
             return
-        for block in prefetch(self._read(), depth=2):
+        for block in self._read():
             for reason, count in block.refused.items():
                 self.refused[reason] = self.refused.get(reason, 0) + count
             yield block.texts

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenmill import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -23,13 +23,18 @@ _SLICE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The vocabulary: `tokens` by id, the 256 bytes first; `merges` as pairs of those ids, in rank order."""
+    """The vocabulary: tokens by id, the 256 bytes first; `merges` as pairs of those ids, in rank order."""
 
-    tokens: list[bytes]
-    merges: list[tuple[int, int]]
+    vocabulary: _core.Tokens
+    merges: _core.Merges
     counts: np.ndarray[Any, np.dtype[np.uint64]]
     pieces: int
     seconds: float
+
+    @property
+    def tokens(self) -> Sequence[bytes]:
+        """The bytes of every token, by id: training leaves no holes."""
+        return cast("Sequence[bytes]", self.vocabulary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +86,8 @@ def merge(
     except KeyboardInterrupt:
         keeper.save()
         raise
-    return _result(merger, time.perf_counter() - started)
-
-
-def _result(merger: _core.PairMerger, seconds: float) -> Merged:
-    pairs = merger.merges().reshape(-1, 2).tolist()
-    merges = [(left, right) for left, right in pairs]
-    return Merged(merger.tokens(), merges, merger.counts(), merger.pieces, seconds)
+    vocabulary, merges = merger.tokens(), merger.merges()
+    return Merged(vocabulary, merges, merger.counts(), merger.pieces, time.perf_counter() - started)
 
 
 class _Keeper:

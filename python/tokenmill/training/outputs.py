@@ -14,7 +14,7 @@ from tokenmill.errors import InterruptedJobError
 from tokenmill.tokenizer.saving import save
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from tokenmill.tokenizer.recipe import Recipe
@@ -29,9 +29,9 @@ def save_all(
     output: Path,
     formats: Iterable[SaveFormat],
     provenance: dict[str, Any],
-    minbpe: Recipe,
+    minbpe: Callable[[], Recipe],
 ) -> None:
-    """Write every format, then `training.json`; `minbpe` is the same vocabulary in minbpe's numbers."""
+    """Write every format, then `training.json`; `minbpe` makes the same vocabulary in minbpe's numbers."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         (output / PROVENANCE).unlink(missing_ok=True)
@@ -53,10 +53,11 @@ def save_all(
         ) from error
 
 
-def _save(form: SaveFormat, recipe: Recipe, minbpe: Recipe, folder: Path) -> None:
+def _save(form: SaveFormat, recipe: Recipe, minbpe: Callable[[], Recipe], folder: Path) -> None:
     if form == "minbpe":
-        save(minbpe, folder / "tokenizer.model", form)
-        text = "".join(f"{line}\n" for line in vocabulary_lines(minbpe))
+        renumbered = minbpe()
+        save(renumbered, folder / "tokenizer.model", form)
+        text = "".join(f"{line}\n" for line in vocabulary_lines(renumbered))
         (folder / "tokenizer.vocab").write_text(text, encoding="utf-8")
     else:
         save(recipe, folder / "tokenizer.tiktoken" if form == "tiktoken" else folder, form)

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 def recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") -> Recipe:
     """As HF's trainer numbers: special tokens, then the bytes in its order, then the merged tokens."""
     special = options.special_tokens
-    first = len(special)
-    merges = tuple((left + first, right + first) for left, right in merged.merges)
-    tokens = (*(token.encode() for token in special), *merged.tokens)
     return Recipe(
         source=source,
         format="hf",
-        model=Model("bytes", tokens, merges=merges),
+        model=Model(
+            "bytes",
+            merged.vocabulary.after([token.encode() for token in special]),
+            merges=merged.merges.shifted(len(special)),
+        ),
         added=tuple(AddedToken(content, token_id) for token_id, content in enumerate(special)),
         pre_tokenizer=pre_tokenizer_of(options.pattern),
         decoder=byte_level(use_regex=True),

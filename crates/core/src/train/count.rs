@@ -1,27 +1,31 @@
 //! Counting: blocks of texts -> one table of pieces per thread -> their sum.
 //!
-//! Each thread keeps its own table from block to block, so threads never wait for each other; a table
-//! that passes its share of the budget goes to disk by itself.
+//! Any thread may bring a block: it takes a table that nobody uses, so threads never wait for each other,
+//! and further ones if the block is large. A table that passes its share of the budget goes to disk by
+//! itself.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::counts::Counts;
 use super::cut::stretches;
 use super::spill::Spill;
-use super::table::PieceTable;
+use super::table::{PieceKey, PieceTable};
 use crate::scan::{ScanSpec, Scanner};
 use crate::{Error, Result, Stop};
 
 /// A thread takes about this much text at a time, and looks at its budget in between.
 const TASK_BYTES: usize = 1 << 20;
 
+/// Pieces that are looked up together.
+const BATCH: usize = 128;
+
 /// How to count.
 pub struct CountOptions {
-    /// How many threads; at least one.
+    /// How many tables, so how many threads at most count at a time; at least one.
     pub threads: usize,
     /// What all tables together may hold.
     pub memory_budget: usize,
@@ -56,16 +60,22 @@ pub struct Counter {
     scanner: Scanner,
     cuttable: bool,
     special: Option<AhoCorasick>,
-    workers: Vec<Worker>,
+    /// Those that are not at work.
+    idle: Mutex<Vec<Worker>>,
+    returned: Condvar,
     spill: Mutex<Option<Spill>>,
     options: CountOptions,
-    totals: Totals,
+    totals: Mutex<Totals>,
 }
 
 #[derive(Default)]
 struct Worker {
     table: PieceTable,
     pieces: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What one thread takes at a time: some whole documents, or a stretch of a long one.
@@ -85,20 +95,22 @@ impl Counter {
             scanner: Scanner::new(spec)?,
             cuttable: !matches!(spec, ScanSpec::Chain(_)),
             special,
-            workers: (0..options.threads.max(1))
-                .map(|_| Worker::default())
-                .collect(),
+            idle: Mutex::new(
+                (0..options.threads.max(1))
+                    .map(|_| Worker::default())
+                    .collect(),
+            ),
+            returned: Condvar::new(),
             spill: Mutex::new(None),
             options,
-            totals: Totals::default(),
+            totals: Mutex::default(),
         })
     }
 
     /// Counts the pieces of a block.
-    pub fn count(&mut self, texts: Texts<'_>, stop: &Stop) -> Result<()> {
+    pub fn count(&self, texts: Texts<'_>, stop: &Stop) -> Result<()> {
         check_offsets(texts)?;
         let tasks = self.tasks(texts)?;
-        let mut workers = std::mem::take(&mut self.workers);
         let next = AtomicUsize::new(0);
         let run = |worker: &mut Worker| -> Result<()> {
             while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -108,29 +120,46 @@ impl Counter {
             }
             Ok(())
         };
-        let outcome = std::thread::scope(|scope| {
-            let (first, others) = workers.split_at_mut(1);
-            let handles: Vec<_> = others
-                .iter_mut()
-                .take(tasks.len().saturating_sub(1))
-                .map(|worker| scope.spawn(|| run(worker)))
-                .collect();
-            let mine = first.iter_mut().try_for_each(run);
-            let theirs = handles.into_iter().map(|handle| {
-                let lost = || Error::Internal("a counting thread panicked".into());
-                handle.join().unwrap_or_else(|_| Err(lost()))
-            });
-            theirs.fold(mine, Result::and)
+        let outcome = self.with_workers(tasks.len(), |workers| {
+            std::thread::scope(|scope| {
+                let (first, others) = workers.split_at_mut(1);
+                let others = others.iter_mut();
+                let handles: Vec<_> = others.map(|worker| scope.spawn(|| run(worker))).collect();
+                let mine = first.iter_mut().try_for_each(run);
+                let theirs = handles.into_iter().map(|handle| {
+                    let lost = || Error::Internal("a counting thread panicked".into());
+                    handle.join().unwrap_or_else(|_| Err(lost()))
+                });
+                theirs.fold(mine, Result::and)
+            })
         });
-        self.workers = workers;
         outcome?;
-        self.totals.documents += texts.offsets.len().saturating_sub(1) as u64;
-        self.totals.bytes += covered(texts);
+        let mut totals = lock(&self.totals);
+        totals.documents += texts.offsets.len().saturating_sub(1) as u64;
+        totals.bytes += covered(texts);
         Ok(())
     }
 
+    /// Lends one worker that is idle, waiting for it if need be, and up to `most` if there are more.
+    fn with_workers<T>(&self, most: usize, work: impl FnOnce(&mut [Worker]) -> T) -> T {
+        let mut idle = lock(&self.idle);
+        while idle.is_empty() {
+            idle = self
+                .returned
+                .wait(idle)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let left = idle.len().saturating_sub(most.max(1));
+        let mut taken = idle.split_off(left);
+        drop(idle);
+        let outcome = work(&mut taken);
+        lock(&self.idle).append(&mut taken);
+        self.returned.notify_all();
+        outcome
+    }
+
     /// Adds counts made earlier.
-    pub fn add(&mut self, pieces: Texts<'_>, counts: &[u64], stop: &Stop) -> Result<()> {
+    pub fn add(&self, pieces: Texts<'_>, counts: &[u64], stop: &Stop) -> Result<()> {
         check_offsets(pieces)?;
         if counts.len() + 1 != pieces.offsets.len() {
             return Err(Error::Input(format!(
@@ -139,48 +168,42 @@ impl Counter {
                 pieces.offsets.len().saturating_sub(1)
             )));
         }
-        let mut worker = std::mem::take(&mut self.workers[0]);
-        let mut outcome = Ok(());
-        for (i, (span, &count)) in pieces.offsets.windows(2).zip(counts).enumerate() {
-            worker
-                .table
-                .add(&pieces.data[span[0] as usize..span[1] as usize], count);
-            worker.pieces = worker.pieces.saturating_add(count);
-            if i % 4096 == 0 {
-                outcome = stop.check().and_then(|()| self.relieve(&mut worker));
-                if outcome.is_err() {
-                    break;
+        self.with_workers(1, |workers| {
+            let worker = &mut workers[0];
+            for (i, (span, &count)) in pieces.offsets.windows(2).zip(counts).enumerate() {
+                let piece = &pieces.data[span[0] as usize..span[1] as usize];
+                worker.table.add(piece, count);
+                worker.pieces = worker.pieces.saturating_add(count);
+                if i % 4096 == 0 {
+                    stop.check()?;
+                    self.relieve(worker)?;
                 }
             }
-        }
-        self.workers[0] = worker;
-        outcome
+            Ok(())
+        })
     }
 
-    /// How much has been counted so far.
+    /// How much has been counted so far; a block that is being counted is told when it is done.
     pub fn totals(&self) -> Totals {
-        let pieces = self.workers.iter().map(|worker| worker.pieces).sum();
+        let pieces = lock(&self.idle).iter().map(|worker| worker.pieces).sum();
         Totals {
             pieces,
-            ..self.totals
+            ..*lock(&self.totals)
         }
     }
 
-    /// Bytes held by the tables.
+    /// Bytes held by the tables that are not in use.
     pub fn memory(&self) -> usize {
-        self.workers
-            .iter()
-            .map(|worker| worker.table.memory())
-            .sum()
+        let idle = lock(&self.idle);
+        idle.iter().map(|worker| worker.table.memory()).sum()
     }
 
     /// Sums the tables of all threads and of the disk.
-    pub fn finish(mut self, stop: &Stop) -> Result<Counts> {
-        let mut tables: Vec<PieceTable> =
-            self.workers.drain(..).map(|worker| worker.table).collect();
+    pub fn finish(self, stop: &Stop) -> Result<Counts> {
+        let workers = std::mem::take(&mut *lock(&self.idle));
+        let mut tables: Vec<PieceTable> = workers.into_iter().map(|worker| worker.table).collect();
         tables.sort_by_key(PieceTable::len);
-        let spill = self.spill.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut spill) = spill.take() {
+        if let Some(mut spill) = lock(&self.spill).take() {
             for table in tables.drain(..) {
                 spill.append(&table)?;
             }
@@ -251,11 +274,32 @@ impl Counter {
         }
     }
 
+    /// Some pieces at a time: all are hashed and their slots asked for before the first is looked up.
     fn count_text(&self, worker: &mut Worker, text: &str) -> Result<()> {
-        self.scanner.for_each_piece(text, |piece| {
-            worker.table.add(piece, 1);
-            worker.pieces += 1;
-        })
+        let (mut ends, mut found) = ([0; BATCH], [(PieceKey::default(), 0, 0); BATCH]);
+        let (text, mut spans) = (text.as_bytes(), self.scanner.spans(text));
+        let mut start = 0;
+        loop {
+            let count = spans.fill(&mut ends)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let mut kept = 0;
+            for (i, &end) in ends[..count].iter().enumerate() {
+                let end = end as usize;
+                if spans.kept(i) {
+                    let key = PieceKey::of(text, start, end);
+                    worker.table.prefetch(key);
+                    found[kept] = (key, start, end);
+                    kept += 1;
+                }
+                start = end;
+            }
+            for &(key, start, end) in &found[..kept] {
+                worker.table.add_known(&text[start..end], key, 1);
+            }
+            worker.pieces += kept as u64;
+        }
     }
 
     /// Sends a table to disk if it may pass its share of the budget before the next look. A table that
@@ -266,7 +310,7 @@ impl Counter {
             return Ok(());
         }
         let table = std::mem::take(&mut worker.table);
-        let mut spill = self.spill.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spill = lock(&self.spill);
         if spill.is_none() {
             *spill = Some(Spill::new(&self.options.spill_dir)?);
         }
@@ -295,7 +339,7 @@ fn special_finder(special: &[String]) -> Result<AhoCorasick> {
 }
 
 fn as_text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|error| Error::InvalidUtf8 {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| Error::InvalidUtf8 {
         offset: error.valid_up_to(),
     })
 }

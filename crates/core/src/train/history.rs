@@ -9,6 +9,8 @@ pub struct History {
     pub steps: Vec<(u32, u32)>,
     /// The merges, each once.
     pub merges: Vec<(u32, u32)>,
+    /// The token each merge makes.
+    pub products: Vec<u32>,
     /// The count of each merge when it was chosen.
     pub counts: Vec<u64>,
     /// Merges that made a token that was there already; almost always empty.
@@ -32,6 +34,7 @@ impl History {
             self.second_splits.push(best.key);
         }
         self.merges.push(split(best.key));
+        self.products.push(token);
         self.counts.push(best.count);
     }
 }

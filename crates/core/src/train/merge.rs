@@ -374,6 +374,11 @@ impl Merger {
         &self.history.merges
     }
 
+    /// The token that each merge makes.
+    pub fn products(&self) -> &[u32] {
+        &self.history.products
+    }
+
     /// The count each merge had when it was chosen.
     pub fn counts(&self) -> &[u64] {
         &self.history.counts

@@ -9,7 +9,9 @@ const SMALLEST: usize = 1 << 12;
 /// Arena offsets are counted in these units, so that 32 bits reach 32 GiB.
 const UNIT: usize = 8;
 
+/// Aligned, so that a look at a slot touches one cache line.
 #[derive(Clone, Copy, Default)]
+#[repr(align(32))]
 struct Slot {
     hash: u64,
     head: u64,
@@ -17,6 +19,23 @@ struct Slot {
     count: u64,
     start: u32,
     len: u32,
+}
+
+/// What finds a piece in a table.
+#[derive(Clone, Copy, Default)]
+pub struct PieceKey {
+    head: u64,
+    hash: u64,
+}
+
+impl PieceKey {
+    /// The key of `text[start..end]`.
+    #[inline(always)]
+    pub fn of(text: &[u8], start: usize, end: usize) -> Self {
+        let head = hash::head_in(text, start, end);
+        let hash = hash::of_piece(&text[start..end], head);
+        Self { head, hash }
+    }
 }
 
 /// Counts of distinct pieces.
@@ -40,12 +59,22 @@ impl PieceTable {
     /// Adds `count` occurrences of `piece`; counts stop at `u64::MAX` and never wrap.
     #[inline]
     pub fn add(&mut self, piece: &[u8], count: u64) {
-        let head = hash::head(piece);
-        self.add_hashed(piece, head, hash::of_piece(piece, head), count);
+        self.add_known(piece, PieceKey::of(piece, 0, piece.len()), count);
     }
 
-    #[inline]
-    fn add_hashed(&mut self, piece: &[u8], head: u64, hash: u64, count: u64) {
+    /// Asks the processor to fetch a piece's slot ahead of [`PieceTable::add_known`].
+    #[inline(always)]
+    pub fn prefetch(&self, key: PieceKey) {
+        super::prefetch(
+            &self.slots,
+            (key.hash >> 20) as usize & (self.slots.len() - 1),
+        );
+    }
+
+    /// Adds `count` occurrences of a piece whose key is known.
+    #[inline(always)]
+    pub fn add_known(&mut self, piece: &[u8], key: PieceKey, count: u64) {
+        let PieceKey { head, hash } = key;
         let mask = self.slots.len() - 1;
         let mut at = (hash >> 20) as usize & mask;
         loop {
@@ -64,12 +93,12 @@ impl PieceTable {
             at = (at + 1) & mask;
         }
         if count > 0 {
-            self.insert(at, piece, head, hash, count);
+            self.insert(at, piece, key, count);
         }
     }
 
     #[cold]
-    fn insert(&mut self, at: usize, piece: &[u8], head: u64, hash: u64, count: u64) {
+    fn insert(&mut self, at: usize, piece: &[u8], key: PieceKey, count: u64) {
         let start = (self.arena.len() / UNIT) as u32;
         if piece.len() > 8 {
             self.arena.extend_from_slice(piece);
@@ -77,8 +106,8 @@ impl PieceTable {
                 .resize(self.arena.len().next_multiple_of(UNIT), 0);
         }
         self.slots[at] = Slot {
-            hash,
-            head,
+            hash: key.hash,
+            head: key.head,
             count,
             start,
             len: piece.len() as u32,
@@ -90,7 +119,7 @@ impl PieceTable {
     }
 
     fn grow(&mut self) {
-        let wider = vec![Slot::default(); self.slots.len() * 2];
+        let wider = super::pages::filled(Slot::default(), self.slots.len() * 2);
         let mask = wider.len() - 1;
         let old = std::mem::replace(&mut self.slots, wider);
         for slot in old.into_iter().filter(|slot| slot.count > 0) {
@@ -105,7 +134,8 @@ impl PieceTable {
     /// Adds every count of `other`.
     pub fn absorb(&mut self, other: &Self) {
         other.for_each_hashed(|piece, hash, count| {
-            self.add_hashed(piece, hash::head(piece), hash, count);
+            let head = hash::head(piece);
+            self.add_known(piece, PieceKey { head, hash }, count);
         });
     }
 
