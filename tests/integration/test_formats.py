@@ -1,6 +1,8 @@
-"""Every format, read back by its real reader or by an independent parser, token for token."""
+"""Every format, read back by its real reader or by an independent parser, token for token.
 
-import importlib.util
+The readers that need torch are asked in test_real_readers.py.
+"""
+
 import itertools
 import json
 import struct
@@ -175,16 +177,6 @@ def mds_samples(root):
     return samples
 
 
-def test_mds_by_streaming(corpus, documents, tmp_path):
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("streaming") is None:
-        pytest.skip("torch and mosaicml-streaming are needed to read mds with its own reader")
-    from streaming import StreamingDataset
-
-    run(corpus, tmp_path, format="mds")
-    dataset = StreamingDataset(local=str(tmp_path), shuffle=False, batch_size=1)
-    assert [dataset[index]["tokens"].tolist() for index in range(len(documents))] == documents
-
-
 def test_litdata_layout(corpus, rows, tmp_path):
     run(corpus, tmp_path, format="litdata", context_length=LENGTH)
     index = json.loads((tmp_path / "index.json").read_text())
@@ -198,16 +190,6 @@ def test_litdata_layout(corpus, rows, tmp_path):
         assert offsets[0] == 4 * (count + 2)
         found.append(np.frombuffer(raw, "<u2", chunk["dim"], offsets[0]).reshape(-1, LENGTH))
     assert np.array_equal(np.concatenate(found), rows[0])
-
-
-def test_litdata_by_its_reader(corpus, rows, tmp_path):
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("litdata") is None:
-        pytest.skip("torch and litdata are needed to read litdata with its own reader")
-    from litdata.streaming import StreamingDataset, TokensLoader
-
-    run(corpus, tmp_path, format="litdata", context_length=LENGTH)
-    dataset = StreamingDataset(str(tmp_path), item_loader=TokensLoader(LENGTH), shuffle=False)
-    assert np.array_equal([row.numpy() for row in dataset], rows[0])
 
 
 @pytest.mark.parametrize(

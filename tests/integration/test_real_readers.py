@@ -1,0 +1,99 @@
+"""mds, litdata and megatron, token for token by the libraries that train on them.
+
+They need torch, so they live beside it in an environment of their own (`torch_environment.py`), without their dozens of
+dependencies, in versions that know Debian's torch.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_formats import LENGTH, corpus, documents, rows, run  # noqa: F401 - fixtures
+
+from torch_environment import HOME, WHY_NOT, environ, torch_python
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+PLACE = HOME / "readers"
+READERS = [
+    "litdata==0.2.17",
+    "mosaicml-streaming==0.7.6",
+    "megatron-core==0.5.0",
+    "lightning_utilities<1",
+    "transformers==4.35.2",
+    "huggingface_hub==0.19.4",
+    "tokenizers==0.15.2",
+    "safetensors",
+    "regex",
+    "tqdm",
+    "filelock",
+    "packaging",
+    "requests",
+    "urllib3<3",
+    "certifi",
+    "charset_normalizer",
+    "idna",
+    "boto3",
+    "botocore",
+    "jmespath",
+    "s3transfer",
+    "python-dateutil",
+    "six",
+    "xxhash",
+    "zstd",
+    "python-snappy",
+    "cramjam",
+    "Brotli",
+    "azure-core",
+]
+
+
+@cache
+def why_not():
+    """Why the libraries cannot be had here, or None once they are installed."""
+    python = torch_python()
+    if python is None:
+        return WHY_NOT
+    stamp = PLACE / ".ready"
+    if stamp.exists() and stamp.read_text() == repr(READERS):
+        return None
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
+    done = subprocess.run(
+        [*pip, "--target", str(PLACE), "--upgrade", *READERS], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return f"the readers cannot be installed: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
+    stamp.write_text(repr(READERS))
+    return None
+
+
+def read(kind, directory, *more):
+    if reason := why_not():
+        pytest.skip(reason)
+    script = Path(__file__).with_name("read_with.py")
+    variables = environ() | {"HF_HUB_OFFLINE": "1", "HOME": str(directory)}
+    variables["PYTHONPATH"] = os.pathsep.join([str(PLACE), variables["PYTHONPATH"]])
+    command = [torch_python(), str(script), kind, str(directory), *map(str, more)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_mds(corpus, documents, tmp_path):  # noqa: F811
+    run(corpus, tmp_path, format="mds")
+    assert read("mds", tmp_path) == documents
+
+
+def test_litdata(corpus, rows, tmp_path):  # noqa: F811
+    # Torch has no uint16 in the version that Debian has.
+    run(corpus, tmp_path, format="litdata", context_length=LENGTH, dtype="int32")
+    assert np.array_equal(read("litdata", tmp_path, LENGTH), rows[0])
+
+
+def test_megatron(corpus, documents, tmp_path):  # noqa: F811
+    run(corpus, tmp_path, format="megatron")
+    assert read("megatron", tmp_path) == documents
