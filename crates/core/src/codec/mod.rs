@@ -5,11 +5,14 @@
 mod added;
 mod batch;
 mod cuts;
+mod jobs;
+mod join;
 mod normalize;
 mod offsets;
 mod pieces;
 mod pool;
 mod spelled;
+mod width;
 
 use std::borrow::Cow;
 
