@@ -1,52 +1,123 @@
-"""Cold start: importing the package, and encoding one line, beside tiktoken and HF `tokenizers`.
+"""Cold start: whole processes that load a vocabulary and encode one line, beside tiktoken and HF `tokenizers`.
 
-`python benchmarks/start.py [--turns 7]`
+`python benchmarks/start.py [--turns 7] [--vocabularies cl100k,o200k]`
 
-Each turn is a new process; the best counts. All load the same cl100k vocabulary from disk and must give the same ids.
+Each turn is a new process; the peers take turns, and the best counts. All load the same file from disk and must give
+the same ids. `command` is `tokenmill encode`, `library` the same from three lines of Python. Memory is the peak of
+the whole process. Prints Markdown tables and writes `benchmarks/results/start.json`.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
 
 import corpora  # noqa: E402
+import machine  # noqa: E402
 import peers  # noqa: E402
 
 LINE = "The mill turns: 방앗간이 돌고, 磨坊在转。"
 
-OURS = """
-import sys; sys.path.insert(0, {python!r})
+LIBRARY = """
 from tokenmill import Tokenizer
-print(Tokenizer.load({path!r}).encode({line!r}))
+print(*Tokenizer.load({path!r}).encode({line!r}))
 """
 TIKTOKEN = """
 import tiktoken
 from tiktoken.load import load_tiktoken_bpe
-print(tiktoken.Encoding("cl100k", pat_str={pattern!r}, mergeable_ranks=load_tiktoken_bpe({path!r}), special_tokens={{}}).encode({line!r}))
+ranks = load_tiktoken_bpe({path!r})
+print(*tiktoken.Encoding("x", pat_str={pattern!r}, mergeable_ranks=ranks, special_tokens={{}}).encode({line!r}))
 """
 HF = """
 import tokenizers
-print(tokenizers.Tokenizer.from_file({hf!r}).encode({line!r}).ids)
+print(*tokenizers.Tokenizer.from_file({path!r}).encode({line!r}, add_special_tokens=False).ids)
 """
-IMPORT = "import sys; sys.path.insert(0, {python!r}); import tokenmill"
+GIGATOKEN = """
+import gigatoken
+print(*gigatoken.Tokenizer.from_tiktoken({path!r}, {name!r}, {{}}).encode({line!r}).tolist())
+"""
+FASTOKENS = """
+import fastokens
+print(*fastokens.Tokenizer.from_tiktoken({path!r}, **{known!r}).encode({line!r}).ids)
+"""
+FASTOKENS_HF = """
+import fastokens
+print(*fastokens.Tokenizer.from_file({path!r}).encode({line!r}, add_special_tokens=False).ids)
+"""
+LIBRARIES = {
+    "tiktoken": {
+        "tokenmill library": LIBRARY,
+        "tiktoken": TIKTOKEN,
+        "gigatoken": GIGATOKEN,
+        "fastokens": FASTOKENS,
+    },
+    "tokenizer.json": {"tokenmill library": LIBRARY, "tokenizers": HF, "fastokens": FASTOKENS_HF},
+}
 
 
-def best(code, turns):
-    """(seconds, output) of the fastest of several new processes."""
-    seconds, output = float("inf"), ""
+def commands(kind, words):
+    """{who: argv} for one file."""
+    made = {name: [sys.executable, "-c", code.format(**words)] for name, code in LIBRARIES[kind].items()}
+    command = [sys.executable, "-m", "tokenmill", "encode", "-t", words["path"]]
+    return {"tokenmill command": command, **made}
+
+
+# A process inherits the peak of the one that started it, so a small one stands between.
+LAUNCHER = """
+import json, os, sys, time
+started = time.perf_counter()
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+figures = [time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]
+sys.stderr.write("\\n" + json.dumps([os.waitstatus_to_exitcode(status), figures]))
+"""
+
+
+def once(argv):
+    """([wall seconds, CPU seconds, peak MB], output) of a new process; ([], its last words) if it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    launcher = [sys.executable, "-S", "-c", LAUNCHER, *argv]
+    done = subprocess.run(launcher, input=LINE, capture_output=True, text=True, check=True, env=environment)
+    *errors, told = [line for line in done.stderr.splitlines() if line]
+    status, figures = json.loads(told)
+    return ([], errors[-1]) if status else (figures, done.stdout.strip())
+
+
+def best(argvs, turns):
+    """{who: {wall, cpu, memory} or {failed}} of the best of several turns, once all outputs are equal."""
+    found, outputs, failed = {}, {}, {}
     for _ in range(turns):
-        started = time.perf_counter()
-        output = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        seconds = min(seconds, time.perf_counter() - started)
-    return seconds, output.strip()
+        for name, argv in argvs.items():
+            if name in failed:
+                continue
+            figures, output = once(argv)
+            if not figures:
+                failed[name] = {"failed": output}
+                continue
+            outputs[name] = output
+            known = found.setdefault(name, figures)
+            found[name] = [min(pair) for pair in zip(known, figures, strict=True)]
+    if len(set(outputs.values())) != 1 or any(name.startswith("tokenmill") for name in failed):
+        raise SystemExit(f"the ids differ: {outputs} {failed}")
+    return {n: dict(zip(("wall", "cpu", "memory"), f, strict=True)) for n, f in found.items()} | failed
+
+
+def table(title, rows):
+    """Markdown; the ratio is the other's wall time over ours as a library, the command's over the command's."""
+    ours = rows["tokenmill library"]
+    lines = [f"### {title}\n", "| process | wall s | CPU s | peak MB | x ours |", "|---|---|---|---|---|"]
+    for name, row in rows.items():
+        if "failed" in row:
+            lines.append(f"| {name} | cannot load it: {row['failed'][:80]} | | | |")
+            continue
+        ratio = row["wall"] / ours["wall"]
+        lines.append(f"| {name} | {row['wall']:.3f} | {row['cpu']:.3f} | {row['memory']:.0f} | {ratio:.1f} |")
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -54,37 +125,31 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--vocabularies", default=",".join(corpora.VOCABULARIES))
     options = parser.parse_args()
     scratch = ROOT / "benchmarks" / "results"
     scratch.mkdir(exist_ok=True)
-    path = corpora.vocabulary_files(scratch)["cl100k"]
-    peers.HuggingFace("cl100k", path, 1)
-    words = {
-        "python": str(ROOT / "python"),
-        "path": str(path),
-        "line": LINE,
-        "pattern": peers.PATTERNS["cl100k"],
-        "hf": str(path.parent / "cl100k-hf" / "tokenizer.json"),
-    }
-    empty, _ = best("pass", options.turns)
-    imported, _ = best(IMPORT.format(**words), options.turns)
-    found = {
-        name: best(code.format(**words), options.turns)
-        for name, code in (("tokenmill", OURS), ("tiktoken", TIKTOKEN), ("tokenizers", HF))
-    }
-    ids = {output for _, output in found.values()}
-    if len(ids) != 1:
-        sys.exit(f"the ids differ: {ids}")
+    paths = corpora.vocabulary_files(scratch)
+    empty = best({"python": [sys.executable, "-c", "pass"]}, options.turns)["python"]
+    imported = best({"python": [sys.executable, "-c", "import tokenmill"]}, options.turns)["python"]
+    seconds = imported["wall"] - empty["wall"]
+    print(f"{machine.described()}; {peers.versions()}\n")
     print(
-        f"`import tokenmill`: {1000 * (imported - empty):.0f} ms over an empty process of {1000 * empty:.0f} ms\n"
+        f"`import tokenmill`: {1000 * seconds:.0f} ms over an empty process of {1000 * empty['wall']:.0f} ms\n"
     )
-    print("| load cl100k and encode one line | seconds | ours is |\n|---|---|---|")
-    ours = found["tokenmill"][0]
-    for name, (seconds, _) in found.items():
-        print(f"| {name} | {seconds:.3f} | {seconds / ours:.1f}x as fast |")
-    (scratch / "start.json").write_text(
-        json.dumps({"import": imported - empty, **{n: s for n, (s, _) in found.items()}}, indent=1)
-    )
+    report = {"machine": machine.described(), "versions": peers.versions(), "import": seconds, "cases": {}}
+    for vocabulary in options.vocabularies.split(","):
+        path = paths[vocabulary]
+        peers.HuggingFace(vocabulary, path, 1)
+        files = {"tiktoken": path, "tokenizer.json": path.parent / f"{vocabulary}-hf" / "tokenizer.json"}
+        known = {"pattern": peers.PUBLISHED_GPT2} if vocabulary == "gpt2" else {"encoding": path.stem}
+        for kind, file in files.items():
+            words = {"path": str(file), "line": LINE, "name": vocabulary, "known": known}
+            argvs = commands(kind, {**words, "pattern": peers.PATTERNS[vocabulary]})
+            rows = best(argvs, options.turns)
+            report["cases"][f"{vocabulary} {kind}"] = rows
+            print(table(f"{vocabulary}, {kind}", rows), flush=True)
+    (scratch / "start.json").write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":
