@@ -108,7 +108,8 @@ def corpus(root, documents=300):
 
 def really(root, launcher, generator, *, kill):
     """Eight ranks call the real `prepare`; the leader may be killed at a random moment."""
-    source, ranks = corpus(root), Ranks(root, launcher)
+    # A leader that is to be killed needs something to do for longer than it may live.
+    source, ranks = corpus(root, 1500 if kill else 300), Ranks(root, launcher)
     for rank in range(8):
         delay = generator.random() * 0.5
         ranks.launch([PREPARE, source, ranks.root, delay, 4096], LAUNCHERS[launcher](rank, 8))
@@ -120,6 +121,7 @@ def really(root, launcher, generator, *, kill):
         pid = json.loads(marker.read_text())["pid"]
         time.sleep(generator.random() * 0.4)
         os.kill(pid, signal.SIGKILL)
+        assert not (ranks.root / "manifest.json").exists(), "the leader was too quick to be killed"
     answers = ranks.results()
     all_equal(answers, len(answers))
     assert len(answers) >= (7 if kill else 8)

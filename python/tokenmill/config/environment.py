@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PREFIX = "TOKENMILL_"
 # Variables of ours that are no settings of a job.
-OTHER = {"TOKENMILL_CONFIG", "TOKENMILL_CACHE", "TOKENMILL_TORCH_PYTHON"}
+OTHER = {"TOKENMILL_CONFIG", "TOKENMILL_CACHE", "TOKENMILL_CACHE_BYTES", "TOKENMILL_TORCH_PYTHON"}
 FALSE = {"false", "0", "no", "off", "f", "n"}
 TRUE = {"true", "1", "yes", "on", "t", "y"}
 

@@ -6,9 +6,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from tokenmill.dataset.cache_room import make_room, used
 from tokenmill.dataset.durable import publish_bytes
 from tokenmill.dataset.manifest import MANIFEST, PLAN, load_manifest
-from tokenmill.dataset.receipt import RECEIPTS
+from tokenmill.dataset.receipt import RECEIPTS, SHARDS
 from tokenmill.dataset.remote import cache_directory
 from tokenmill.dataset.store import open_store
 from tokenmill.errors import DatasetError
@@ -32,6 +33,8 @@ class ShardCache:
         self.store = store
         self.root = root
         self.ahead = ahead
+        # Whether all files of the dataset are wanted at once, so that none may make room for another.
+        self.whole = False
         self._lock = threading.Lock()
         self._coming: dict[str, Future[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -42,10 +45,12 @@ class ShardCache:
 
     def path(self, entry: FileEntry) -> Path:
         """A local file with the whole content of `entry`, fetched if need be."""
+        path = self.root / entry.path
         self._fetch(entry).result()
         with self._lock:
             self._coming.pop(entry.path, None)
-        return self.root / entry.path
+        used(path)
+        return path
 
     def expect(self, shards: tuple[ShardEntry, ...], role: str) -> None:
         """Begin to fetch that file of the next shards."""
@@ -66,6 +71,11 @@ class ShardCache:
         path = self.root / entry.path
         if _has_size(path, entry.bytes):
             return
+        with self._lock:
+            wanted = {self.root / name for name in self._coming}
+        if self.whole:
+            wanted |= set((self.root / SHARDS).glob("*"))
+        make_room(self.root.parent, entry.bytes, wanted)
         self.store.fetch(entry.path, path)
         if not _has_size(path, entry.bytes):
             size = path.stat().st_size
@@ -86,6 +96,7 @@ def _has_size(path: Path, size: int) -> bool:
 def local_copy(address: str) -> Path:
     """The directory of the cache, after every file of the dataset has been brought there."""
     manifest, cache = open_cached(address)
+    cache.whole = True
     for name in [PLAN, *cache.store.sizes(RECEIPTS)]:
         data = cache.store.read(name)
         if data is not None:

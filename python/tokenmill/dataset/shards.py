@@ -9,7 +9,7 @@ import mmap
 import os
 from bisect import bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class Shards:
             return np.empty(0, dtype=self.dtype)
         if self.cache is not None:
             self.cache.expect(self.entries[index + 1 :], "tokens")
-        with self._path(entry).open("rb") as file:
+        with self._open(entry) as file:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         tokens = np.frombuffer(buffer, dtype=self.dtype)
         if self._shuffled:
@@ -89,6 +89,15 @@ class Shards:
             del self._buffers[oldest]
         self._tokens[index], self._buffers[index] = tokens, buffer
         return tokens
+
+    def _open(self, entry: FileEntry) -> BinaryIO:
+        try:
+            return self._path(entry).open("rb")
+        except FileNotFoundError:
+            if self.cache is None:
+                raise
+            # Another process made room for its own shards in between.
+            return self._path(entry).open("rb")
 
     def _path(self, entry: FileEntry) -> Path:
         """Where a file is, fetched first if the dataset is remote."""

@@ -29,6 +29,11 @@ class Cores:
     ranks: int
     reason: str
 
+    @property
+    def together(self) -> int:
+        """What all ranks of this host have together: for one that works while the others wait."""
+        return _within(min(self.affinity, self.host), self.quota)
+
 
 def cores(limits: cgroup.Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
     """The cores for this process: `Cores(usable=4, host=64, affinity=32, quota=None, ranks=8, ...)`."""
@@ -36,18 +41,21 @@ def cores(limits: cgroup.Limits | None = None, environ: Mapping[str, str] = os.e
     host = os.cpu_count() or 1
     affinity = _affinity(host)
     ranks, variable = world.local_world_size(environ)
-    within = min(affinity, host)
+    within = _within(min(affinity, host), limits.cpus)
     reasons = [f"{host} on this host"]
     if affinity < host:
         reasons.append(f"{affinity} by affinity")
-    if limits.cpus is not None and limits.cpus < within:
-        # A quota of 1.5 feeds two threads for part of the time; rounding down would waste a third of it.
-        within = max(1, int(limits.cpus + 0.5))
+    if limits.cpus is not None and limits.cpus < min(affinity, host):
         reasons.append(f"{limits.cpus:g} by cgroup quota")
     if variable:
         reasons.append(f"divided among {ranks} ranks ({variable})")
     usable = max(1, within // ranks)
     return Cores(usable, host, affinity, limits.cpus, ranks, ", ".join(reasons))
+
+
+def _within(count: int, quota: float | None) -> int:
+    # A quota of 1.5 feeds two threads for part of the time; rounding down would waste a third of it.
+    return max(1, int(quota + 0.5)) if quota is not None and quota < count else count
 
 
 def features(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:

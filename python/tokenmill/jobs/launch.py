@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.config.origin import Origin
 from tokenmill.hardware import world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tokenmill.config.resolve import Resolved
 
 # What names one launch, so that the failure of an earlier one is not taken for a failure of this one.
 _LAUNCH = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("TORCHELASTIC_RUN_ID",))
@@ -57,6 +60,24 @@ def alone(environ: Mapping[str, str] = os.environ) -> bool:
     sizes = [int(environ[name]) for name in _WORLD_SIZE if environ.get(name, "").isdecimal()]
     rank = world.rank(environ)
     return rank is None or (rank == 0 and (not sizes or sizes[0] == 1))
+
+
+def with_all_cores(resolved: Resolved) -> Resolved:
+    """Settings for a job that one rank of a host does while its other ranks wait: all of the host's cores.
+
+    Not where somebody set the threads, where every process does a share of its own, or on a cluster.
+    """
+    execution, cores = resolved.config.execution, resolved.machine.cores
+    shared = execution.unit_range is not None or execution.executor != "local"
+    if shared or cores.together <= cores.usable or resolved.by_user("execution.threads"):
+        return resolved
+    mine = execution.model_copy(update={"threads": cores.together})
+    origin = Origin("automatic", f"all {cores.together} cores: the other ranks of this host wait")
+    return replace(
+        resolved,
+        config=resolved.config.model_copy(update={"execution": mine}),
+        origins=resolved.origins | {"execution.threads": origin},
+    )
 
 
 def _launch_name(environ: Mapping[str, str]) -> str:

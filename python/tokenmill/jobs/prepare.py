@@ -16,7 +16,7 @@ from tokenmill.dataset.remote import Remote
 from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.executors.choose import budget, choose_executor
-from tokenmill.jobs.launch import alone, this_launch
+from tokenmill.jobs.launch import alone, this_launch, with_all_cores
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
@@ -103,6 +103,7 @@ def set_up_splits(
     fresh: bool = False,
 ) -> dict[str, Preparation]:
     """One preparation per split, by name; one with an empty name where the inputs have no splits."""
+    resolved = with_all_cores(resolved)
     executor = _warmed(resolved)
     with resolved.blamed("source.inputs", InputNotFoundError):
         found = by_split(discover(resolved.config.source) if inputs is None else inputs)
