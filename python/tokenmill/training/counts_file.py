@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tokenmill import _core
 from tokenmill.dataset.durable import sync, temporary_name
@@ -21,6 +20,8 @@ from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow.parquet as pq
 
     from tokenmill.training.counting import Counted, Counting
     from tokenmill.training.options import TrainOptions
@@ -44,6 +45,9 @@ def save_some(
     chosen: Callable[[pa.LargeBinaryArray], np.ndarray[Any, Any]] | None = None,
 ) -> None:
     """Write the counts of the pieces for which `chosen` is true, as those of `totals` documents and bytes."""
+    # Ten megabytes that most trainings can do without.
+    import pyarrow.parquet as pq
+
     path = Path(path)
     about = {
         "version": VERSION,
@@ -125,6 +129,8 @@ def add_saved(counting: Counting, options: TrainOptions, specs: Iterable[Any]) -
 
 
 def _opened(path: Path) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
     try:
         return pq.ParquetFile(path)
     except FileNotFoundError as error:

@@ -113,7 +113,7 @@ impl PieceTable {
             len: piece.len() as u32,
         };
         self.filled += 1;
-        if self.filled * 2 > self.slots.len() {
+        if self.filled * 4 > self.slots.len() * 3 {
             self.grow();
         }
     }
