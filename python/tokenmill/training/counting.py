@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tokenmill.training.options import TrainOptions
 
-SAMPLE_BYTES = 1 << 20
+SAMPLE_BYTES = 512 << 10
 _HASHES = 2.0**64
 
 
@@ -182,7 +182,7 @@ class _Feed:
 
 
 class Sample:
-    """Some of the texts, spread over all of them, in about a megabyte."""
+    """Some of the texts, spread over all of them, in about half a megabyte."""
 
     def __init__(self, limit: int = SAMPLE_BYTES) -> None:
         self._limit = limit
