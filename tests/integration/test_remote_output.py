@@ -15,6 +15,8 @@ from tokenmill.config.resolve import from_options
 from tokenmill.dataset.remote import Remote, cache_directory
 from tokenmill.dataset.store import ObjectStore
 from tokenmill.errors import DatasetError, ResumeError, StoreError
+from tokenmill.insight import remote_report
+from tokenmill.insight.report import publish_report
 from tokenmill.jobs.prepare import set_up
 from tokenmill.jobs.share import commit_directory, prepare_share
 from tokenmill.jobs.verify import verify_dataset
@@ -208,6 +210,36 @@ def test_a_remote_dataset_is_verified(corpus, tmp_path, bucket):  # noqa: F811
     shutil.rmtree(tmp_path / "cache")
     ObjectStore(f"{bucket}/out").replace(entry.path, bytes(entry.bytes))
     assert "problem" in {check.state for check in verify_dataset(f"{bucket}/out", sample=0)}
+
+
+def test_a_report_lies_beside_the_shards(corpus, bucket, tmp_path, monkeypatch):  # noqa: F811
+    local = prepare(corpus, tmp_path / "out", context_length=64)
+    prepare(corpus, f"{bucket}/out", context_length=64)
+    store = ObjectStore(f"{bucket}/out")
+    page, told = store.read("report.html").decode(), json.loads(store.read("report.json"))
+    expected = json.loads((tmp_path / "out" / "report.json").read_text())
+    for name in (
+        "name",
+        "documents",
+        "tokens",
+        "account",
+        "sources",
+        "scripts",
+        "lengths",
+        "vocabulary",
+        "shards",
+    ):
+        assert told[name] == expected[name], name
+    assert "<title>Report of out" in page
+    assert "spread over the dataset" not in page
+    monkeypatch.setattr(remote_report, "MOST_BYTES", told["disk_bytes"] // 3 + 1)
+    shutil.rmtree(tmp_path / "cache")
+    assert publish_report(f"{bucket}/out") == f"{bucket}/out/report.html"
+    some = json.loads(store.read("report.json"))
+    assert 0 < some["shards"]["counted"] < some["shards"]["all"] == len(local.manifest.shards)
+    assert some["account"] == expected["account"]
+    assert len(list((tmp_path / "cache").rglob("*.bin"))) == some["shards"]["counted"]
+    assert "spread over the dataset" in store.read("report.html").decode()
 
 
 def test_splits_lie_side_by_side(bucket):  # noqa: F811

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.dataset.durable import publish_bytes
+from tokenmill.dataset.store import is_remote
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.insight.page import page, paragraph, section, table
 from tokenmill.insight.report_data import dataset_report
@@ -38,10 +39,19 @@ def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
     return root / REPORT_HTML
 
 
-def report_if_possible(directory: Path, tokenizer: Any = None) -> None:
+def publish_report(location: str | Path, tokenizer: Any = None) -> str:
+    """Write the report where the dataset is, in a directory or an object store; gives the page's address."""
+    if is_remote(location):
+        from tokenmill.insight.remote_report import report_remote
+
+        return report_remote(str(location), tokenizer)
+    return str(write_report(location, tokenizer))
+
+
+def report_if_possible(location: str | Path, tokenizer: Any = None) -> None:
     """Write the report of a job that has ended well; a full disk or a foreign format must not undo that."""
     try:
-        write_report(directory, tokenizer)
+        publish_report(location, tokenizer)
     except (OSError, TokenmillError) as error:
         logger.warning("no report was written: %s", error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,30 +16,43 @@ from tokenmill.insight.token_census import take_census
 from tokenmill.pipeline.plan import load_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tokenmill import Tokenizer
     from tokenmill.dataset.manifest import Manifest
+    from tokenmill.dataset.receipt import ShardEntry
     from tokenmill.insight.events import History
     from tokenmill.pipeline.plan import Plan, Unit
 
 REPORT_VERSION = 1
 
 
-def dataset_report(root: Path, tokenizer: Any = None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Counted:
+    """The shards whose tokens are counted, and where: all of a local dataset, some of a remote one."""
+
+    root: Path
+    shards: tuple[ShardEntry, ...]
+    name: str
+    sizes: Mapping[str, int] | None = None  # of the files that are not below the report's own directory
+
+
+def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = None) -> dict[str, Any]:
     """`dataset_report(DIR)` -> what `report.json` holds."""
     manifest = load_manifest(root)
     history = read_history(root)
     tokenizer = _tokenizer(manifest, tokenizer)
+    counted = counted or Counted(root, manifest.shards, root.name)
     splits: list[int] = []
-    census = take_census(_arrays(root, manifest, splits), manifest.tokenizer.vocab_size)
+    census = take_census(_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
     if manifest.packing.pad_id is not None:
-        census.counts[manifest.packing.pad_id] -= manifest.account.tokens_padding
+        census.counts[manifest.packing.pad_id] -= _padding(root, manifest, counted)
     return {
         "report_version": REPORT_VERSION,
         "kind": "prepare",
-        "name": root.name,
+        "name": counted.name,
+        "shards": {"all": len(manifest.shards), "counted": len(counted.shards)},
         "content_hash": manifest.content_hash,
         "format": manifest.format,
         "layout": manifest.layout,
@@ -49,7 +63,7 @@ def dataset_report(root: Path, tokenizer: Any = None) -> dict[str, Any]:
         "rows": manifest.rows,
         "disk_bytes": sum(entry.bytes for shard in manifest.shards for entry in shard.files),
         "account": manifest.account.to_json(),
-        "sources": _sources(root, manifest),
+        "sources": _sources(root, manifest, counted.sizes),
         "scripts": census.scripts(tokenizer) if tokenizer else [],
         "lengths": census.lengths() | {"context_length": manifest.packing.context_length},
         "packing": _packing(manifest) | {"split_documents": sum(splits) if splits else None},
@@ -67,16 +81,24 @@ def dataset_report(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     }
 
 
-def _arrays(root: Path, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
+def _padding(root: Path, manifest: Manifest, counted: Counted) -> int:
+    """Padding in the shards that are counted; where that is all, no receipt needs to be there."""
+    if len(counted.shards) == len(manifest.shards):
+        return manifest.account.tokens_padding
+    receipts = [load_receipt(root, shard.name, shard.unit, counted.sizes) for shard in counted.shards]
+    return sum(receipt.account.tokens_padding for receipt in receipts if receipt is not None)
+
+
+def _arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
     """Token ids and document lengths, some at a time; a document in rows is as long as its stretches.
 
     `splits` gets, for each shard of rows, how many documents lie in more than one stretch.
     """
     none = np.empty(0, dtype=np.int64)
-    for shard in manifest.shards:
+    for shard in counted.shards:
         lengths = np.zeros(shard.documents, dtype=np.int64)
         stretches = np.zeros(shard.documents, dtype=np.int64)
-        for items in read_items(root, manifest, shard):
+        for items in read_items(counted.root, manifest, shard):
             if items.segments is not None:
                 ends = (items.segments[:, 1] + items.segments[:, 3]).astype(np.int64)
                 owners = items.segments[:, 0].astype(np.int64)
@@ -102,13 +124,13 @@ def _tokenizer(manifest: Manifest, given: Any) -> Tokenizer | None:
     return tokenizer if tokenizer.fingerprint == manifest.tokenizer.fingerprint else None
 
 
-def _sources(root: Path, manifest: Manifest) -> list[dict[str, Any]]:
+def _sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
     """Documents, tokens and bytes per input, in plan order; receipts know their unit, the plan its input."""
     plan = load_plan(root)
     names = {unit.id: _source_name(plan, unit) for unit in plan.units} if plan else {}
     sums: dict[str, Counter[str]] = {}
     for shard in manifest.shards:
-        receipt = load_receipt(root, shard.name, shard.unit)
+        receipt = load_receipt(root, shard.name, shard.unit, sizes)
         if receipt is None:
             continue
         sums.setdefault(names.get(shard.unit, "converted"), Counter()).update(

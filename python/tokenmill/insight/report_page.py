@@ -25,6 +25,7 @@ def dataset_page(data: dict[str, Any]) -> str:
                 "seconds": f"{data['run']['seconds']:,.1f}",
             }
         ),
+        _counted(data["shards"]),
         _account(account),
         _throughput(data["run"]),
         _sources(data["sources"]),
@@ -38,6 +39,15 @@ def dataset_page(data: dict[str, Any]) -> str:
         _provenance(data),
     ]
     return page(f"Report of {data['name']}", [part for part in parts if part])
+
+
+def _counted(shards: dict[str, int]) -> str:
+    if shards["counted"] == shards["all"]:
+        return ""
+    return paragraph(
+        f"Vocabulary, scripts, lengths and split documents are those of {shards['counted']:,} of "
+        f"{shards['all']:,} shards, spread over the dataset; all other figures are of the whole."
+    )
 
 
 def _ratio(a: float, b: float) -> float:

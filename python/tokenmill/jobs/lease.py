@@ -18,13 +18,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tokenmill.errors import EXIT_FAILED
 from tokenmill.jobs.launch import host_clock, this_host
+from tokenmill.jobs.mirror import FAILURE, MARKER, PROGRESS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenmill.jobs.launch import Launch
+    from tokenmill.jobs.mirror import Mirror
 
-LOCK, MARKER, FAILURE = ".leader.lock", ".leader.alive.json", ".leader.failure.json"
+LOCK = ".leader.lock"
 BEAT_SECONDS = 1.0
 # File systems without locks answer with one of these; there, signs of life alone decide.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
@@ -33,7 +35,10 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 class Lease:
     """The right to lead in one output directory: `take`, then `lead`, then `release`."""
 
-    def __init__(self, root: Path, launch: Launch, fields: dict[str, Any]) -> None:
+    def __init__(
+        self, root: Path, launch: Launch, fields: dict[str, Any], mirror: Mirror | None = None
+    ) -> None:
+        self._mirror = mirror
         self.root = root
         self.launch = launch
         self.fields = fields
@@ -76,6 +81,8 @@ class Lease:
         """Show the first sign of life, forget the failure of the one before, and go on showing."""
         self._show(0)
         (self.root / FAILURE).unlink(missing_ok=True)
+        if self._mirror is not None:
+            self._mirror.hide(FAILURE)
         for left in self.root.glob(".leader.*.json.*"):
             if not left.name.endswith(self.token):
                 left.unlink(missing_ok=True)
@@ -115,8 +122,13 @@ class Lease:
 
     def _publish(self, name: str, value: dict[str, Any]) -> None:
         temporary = self.root / f"{name}.{self.token}"
-        temporary.write_text(json.dumps(value, default=str), encoding="utf-8")
+        data = json.dumps(value, default=str).encode()
+        temporary.write_bytes(data)
         temporary.replace(self.root / name)
+        if self._mirror is not None and name == MARKER:
+            self._mirror.beat(data)
+        elif self._mirror is not None:
+            self._mirror.show(name, data)
 
     def release(self) -> None:
         """Stop, remove the marker and the lock, in this order."""
@@ -124,6 +136,8 @@ class Lease:
         if self._thread is not None:
             self._thread.join()
         if self._lock is not None:
+            if self._mirror is not None:
+                self._mirror.hide(MARKER, PROGRESS)
             with suppress(OSError):
                 (self.root / MARKER).unlink(missing_ok=True)
                 (self.root / LOCK).unlink(missing_ok=True)

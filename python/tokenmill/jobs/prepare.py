@@ -17,6 +17,7 @@ from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.executors.choose import budget, choose_executor
 from tokenmill.jobs.launch import alone, this_launch, with_all_cores
+from tokenmill.jobs.mirror import Mirror
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
@@ -273,10 +274,10 @@ def _led(preparation: Preparation, clock: _Clock) -> Dataset:
     led(ready, Preparation.lead)
     clock.stop()
     job = preparation.job
-    if job.config.output.report and job.remote is None:
+    if job.config.output.report:
         from tokenmill.insight.report import report_if_possible
 
-        report_if_possible(job.root, job.encoder)
+        report_if_possible(job.location, job.encoder)
     return open_dataset(job.location)
 
 
@@ -297,6 +298,7 @@ def execute(preparation: Preparation) -> Outcome:
             job.config.execution,
             finished=lambda: open_dataset(job.location) if preparation.finished() else None,
             lead=lambda: _led(preparation, clock),
+            mirror=Mirror(job.remote) if job.remote is not None else None,
         )
     else:
         dataset = open_dataset(job.location)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenmill.config.schema import ExecutionConfig
+    from tokenmill.jobs.mirror import Mirror
 
 logger = logging.getLogger("tokenmill.ranks")
 T = TypeVar("T", bound="Sized")
@@ -36,20 +37,24 @@ def lead_or_wait(
     *,
     finished: Callable[[], T | None],
     lead: Callable[[], T],
+    mirror: Mirror | None = None,
 ) -> T:
     """Prepare as the leader or wait as another rank; both return the same dataset.
 
     `fields` must be equal on every rank. `finished` opens the dataset if it is complete for these
     settings, and writes nothing. `lead` does the work, and may be called where a dead leader stopped.
+    `mirror` is for an output that lies elsewhere than `root`, so that other hosts see who leads.
     """
     launch = this_launch(shared_filesystem=execution.shared_filesystem)
     if launch.rank is not None:
         # Ranks above 0 are silent otherwise, but those who wait should say for what.
         logger.setLevel(logging.INFO)
-    lease = Lease(root, launch, fields)
+    lease = Lease(root, launch, fields, mirror)
     if launch.leads and lease.take(patience=_PATIENCE):
         return _lead(lease, lead)
-    return _wait(Watch(root, launch, fields, execution), lease, finished, lead)
+    look = mirror.look if mirror is not None else _nothing
+    look()
+    return _wait(Watch(root, launch, fields, execution), lease, finished, lead, look)
 
 
 def _lead(lease: Lease, lead: Callable[[], T]) -> T:
@@ -72,10 +77,21 @@ def _lead(lease: Lease, lead: Callable[[], T]) -> T:
         lease.release()
 
 
-def _wait(watch: Watch, lease: Lease, finished: Callable[[], T | None], lead: Callable[[], T]) -> T:
+def _nothing() -> None:
+    """All files that a waiter looks for are in its own directory."""
+
+
+def _wait(
+    watch: Watch,
+    lease: Lease,
+    finished: Callable[[], T | None],
+    lead: Callable[[], T],
+    look: Callable[[], None],
+) -> T:
     published = _Published(watch.launch, watch.root)
     pause = _SHORTEST_LOOK
     while True:
+        look()
         dataset = published.look(finished)
         if dataset is not None:
             return dataset

@@ -52,8 +52,8 @@ def prepare_share(preparation: Preparation, text: str) -> ShareOutcome:
     share = Share.parse(text)
     job = preparation.job
     manifest = preparation.lead_share(share)
-    if manifest is not None and job.config.output.report and job.remote is None:
-        report_if_possible(job.root, job.encoder)
+    if manifest is not None and job.config.output.report:
+        report_if_possible(job.location, job.encoder)
     return _outcome(job.root, manifest, job.remote)
 
 
@@ -67,8 +67,7 @@ def commit_directory(directory: str | Path) -> ShareOutcome:
     if plan is None:
         raise DatasetError(f"{directory} has no plan.json; give the output directory of a prepare job")
     manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
-    if remote is None:
-        report_if_possible(root)
+    report_if_possible(directory)
     return _outcome(root, manifest, remote)
 
 
