@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use super::cuts::Cuts;
 use super::decode::Slots;
+use super::keys::SHORT;
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
@@ -95,7 +96,7 @@ impl Bpe {
             if pieces.drops_text() {
                 for (index, end) in ends.iter().enumerate() {
                     if pieces.kept(index) {
-                        self.encode_other(text, start, *end as usize, 0, state, out);
+                        self.encode_one(text, start, *end as usize, state, out);
                     }
                     start = *end as usize;
                 }
@@ -186,6 +187,21 @@ impl Bpe {
         self.cuts.get_or_init(|| Cuts::new(&self.tables)).as_ref()
     }
 
+    /// A piece of which nothing is known yet.
+    fn encode_one(
+        &self,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        let short = (1..=SHORT).contains(&(end - start));
+        if !short || !state.cache.find(text, start, end - start, 0, out) {
+            self.encode_other(text, start, end, 0, state, out);
+        }
+    }
+
     /// A piece that is long, or that the short probe did not find.
     #[inline(never)]
     pub(super) fn encode_other(
@@ -198,14 +214,15 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) {
         let len = end - start;
-        if len == 0 || state.cache.find(text, start, len, tag, out) {
+        // Short pieces were looked up by whoever came here.
+        if len == 0 || (len > SHORT && state.cache.find(text, start, len, tag, out)) {
             return;
         }
         let first = out.len();
         let piece = &text[start..end];
         match self.tables.whole.get(piece) {
             Some(id) if tag == 0 => out.push(*id),
-            _ if state.defers && Pending::takes(len) => {
+            _ if self.tables.letters().is_some() && Pending::takes(len) => {
                 if state.pending.push(text, start, len, tag, first) {
                     self.flush(text, state, out);
                 }

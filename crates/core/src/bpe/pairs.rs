@@ -10,9 +10,6 @@ const KEY_BITS: u32 = 21;
 /// More symbols than this do not fit the packed entries of the pair table.
 pub(crate) const SYMBOL_LIMIT: usize = (1 << KEY_BITS) - 1;
 const EMPTY: u64 = u64::MAX;
-/// Tables up to this size stay in the second-level cache. Measured: overlapping the waits gains a tenth on
-/// tables of 2 and 4 MiB and nothing on one of 1 MiB.
-const NEAR_BYTES: usize = 1 << 20;
 /// Entries that are looked at without asking whether the one before was it.
 const AT_ONCE: usize = 3;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -57,11 +54,6 @@ impl PairTable {
             filter: vec![0; bits / 64],
             filter_shift: 64 - bits.trailing_zeros(),
         }
-    }
-
-    /// Whether it is too large for the near caches, so that looks into it are waits.
-    pub(crate) fn is_far(&self) -> bool {
-        size_of_val(&self.entries[..]) > NEAR_BYTES
     }
 
     #[inline(always)]

@@ -19,8 +19,6 @@ pub struct EncodeState {
     pub(crate) scratch: MergeScratch,
     pub(crate) pending: Pending,
     pub(super) batch: Box<Batch>,
-    /// Whether misses are put off and merged together, which pays where the pair table is far.
-    pub(crate) defers: bool,
     /// Whether there is so much text that tables which take time to build are worth it.
     pub(crate) full: bool,
 }
@@ -37,7 +35,6 @@ impl EncodeState {
             scratch: MergeScratch::default(),
             pending: Pending::default(),
             batch: Box::default(),
-            defers: bpe.tables().letters().is_some() && bpe.tables().pairs.is_far(),
             full: true,
         }
     }
