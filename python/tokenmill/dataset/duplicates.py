@@ -13,6 +13,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.dataset.durable import DurableFile
 from tokenmill.dataset.index import HASHES_MAGIC, HEADER, header, map_hashes
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +60,14 @@ class Duplicates:
 
     def __init__(self, root: Path, names: list[str], budget: int) -> None:
         """Compare the hashes of all units, `budget` bytes at a time."""
+        missing = [name for name in names if not hashes_path(root, name).exists()]
+        if missing:
+            raise DatasetError(
+                f"{len(missing)} of {len(names)} units have no hashes in {root / DUPLICATES} "
+                f"(the first is {missing[0]}): dropping duplicates compares all units in one place, so every "
+                "worker must write to one directory. Write to a file system that all hosts share, or prepare "
+                "on one host."
+            )
         self._hashes = {name: map_hashes(hashes_path(root, name)) for name in names}
         counts = [len(hashes) for hashes in self._hashes.values()]
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
