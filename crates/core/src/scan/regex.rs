@@ -47,22 +47,30 @@ impl Pattern {
     }
 }
 
-/// Spells out `\w` and `\W` as Oniguruma reads them: joiners are no word characters to it, and outside of
-/// brackets superscripts and fractions are. That is all it tells apart from this engine, of all scalar values.
+/// Spells out `\w`, `\W` and `[:punct:]` as Oniguruma reads them: joiners are no word characters to it, and outside
+/// of brackets superscripts and fractions are; punctuation includes symbols. That is all it tells apart from this
+/// engine, of all scalar values.
 fn with_oniguruma_words(source: &str) -> String {
     const WORD: &str = r"[\w²³¹¼½¾&&[^\u200c\u200d]]";
     const WORD_IN_BRACKETS: &str = r"[\w&&[^\u200c\u200d]]";
+    const PUNCTUATION: &str = "[:punct:]";
     let (mut pattern, mut rest) = (String::with_capacity(source.len()), source);
     let mut depth = 0usize;
     while let Some(at) = rest.find(['\\', '[', ']']) {
         let (before, found) = rest.split_at(at);
         pattern.push_str(before);
-        let escaped = found[1..].chars().next().map_or(0, char::len_utf8);
-        let end = 1 + if found.starts_with('\\') { escaped } else { 0 };
+        let end = if depth > 0 && found.starts_with(PUNCTUATION) {
+            PUNCTUATION.len()
+        } else if let Some(escaped) = found.strip_prefix('\\') {
+            1 + escaped.chars().next().map_or(0, char::len_utf8)
+        } else {
+            1
+        };
         let word = if depth > 0 { WORD_IN_BRACKETS } else { WORD };
         match &found[..end] {
             r"\w" => pattern.push_str(word),
             r"\W" => pattern.extend(["[^", word, "]"]),
+            PUNCTUATION => pattern.push_str(r"\p{P}\p{S}"),
             other => pattern.push_str(other),
         }
         match &found[..end] {
@@ -95,6 +103,10 @@ mod tests {
         assert_eq!(
             matches(r"[^\w\s]", Dialect::Oniguruma, "a²!"),
             [(1, 3), (3, 4)]
+        );
+        assert_eq!(
+            matches("[[:punct:]]", Dialect::Oniguruma, "a»€."),
+            [(1, 3), (3, 6), (6, 7)]
         );
         assert_eq!(matches(r"[a]\w", Dialect::Oniguruma, "a²!"), [(0, 3)]);
         assert_eq!(matches(r"\W", Dialect::Oniguruma, "a²!"), [(3, 4)]);
