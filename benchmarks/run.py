@@ -1,9 +1,10 @@
-"""Every benchmark, one after another, each beside its peers; the whole takes about half an hour on two cores.
+"""Every benchmark, one after another, each beside its peers; the whole takes about an hour on two cores.
 
 `python benchmarks/run.py [--only encode,train] [--corpora DIR]`
 
 Each script compares outputs before it times anything, prints a Markdown table and writes JSON to
-`benchmarks/results/`. This one writes what they print to `benchmarks/results/tables.md`.
+`benchmarks/results/`. This one writes what they print to `benchmarks/results/tables.md`; the last of them, `bars`, puts
+the ratios of all into one table and one chart.
 """
 
 import argparse
@@ -17,18 +18,25 @@ RESULTS = HERE / "results"
 SCRIPTS = {
     "parity": [],
     "encode": [],
+    "cores": [],
+    "pieces": [],
+    "words": [],
+    "decode": [],
     "linear": [],
     "memory": [],
-    "train": [],
-    "prepare": [],
+    "train": ["--output", str(RESULTS / "train.json")],
+    "prepare": ["--output", str(RESULTS / "prepare.json")],
     "read": [],
     "start": [],
+    "bandwidth": [],
+    "hotspots": [],
     "plan": [],
     "settings": [],
     "ray_overhead": [],
     "scale_sim": [],
+    "bars": [],
 }
-TAKES_CORPORA = {"encode", "train", "prepare", "plan", "ray_overhead"}
+TAKES_CORPORA = {"encode", "cores", "words", "decode", "hotspots", "train", "prepare", "plan", "ray_overhead"}
 
 
 def main():
@@ -45,6 +53,8 @@ def main():
             command = [sys.executable, str(HERE / f"{name}.py"), *SCRIPTS[name]]
             if options.corpora and name in TAKES_CORPORA:
                 command += ["--corpora", options.corpora]
+            if options.corpora and name == "parity":
+                command.append(options.corpora)
             print(f"\n## {name}\n", flush=True)
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
             print(done.stdout, flush=True)

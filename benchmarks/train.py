@@ -184,12 +184,14 @@ def main():
     parser.add_argument("--cases", nargs="+", default=["en+ko+zh:128000", "en:32000", "code:32000"])
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--timeout", type=int, default=900)
+    parser.add_argument("--output", type=Path, help="write the figures as JSON")
     parser.add_argument("--one", nargs=3, metavar=("NAME", "FILE", "VOCAB"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         one(args.one[0], args.one[1], int(args.one[2]))
         return
     print(f"{os.cpu_count()} cores; {', '.join(versions())}")
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
         for case in args.cases:
             names, _, vocab_size = case.partition(":")
@@ -197,6 +199,9 @@ def main():
             size = path.stat().st_size / 1e6
             rows = {name: measure(name, path, int(vocab_size), args.timeout) for name in args.peers}
             table(f"{names}, {size:.0f} MB, {int(vocab_size):,} tokens", rows)
+            results[case] = rows
+    if args.output:
+        args.output.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":
