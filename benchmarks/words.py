@@ -46,13 +46,17 @@ def encoder_of(name, path):
     return lambda texts: reference.encode(texts, num_threads=1)
 
 
+def plain(name, options):
+    """Documents without the strings of control tokens, which gigatoken always takes for the tokens."""
+    control = ("<s>", "</s>", "<unk>")
+    texts = corpora.documents(name, options.corpora)
+    return [text for text in texts if not any(token in text for token in control)]
+
+
 def cells(options):
     """{corpus phase: (action, megabytes)} of one encoder."""
     made = {}
-    texts = {
-        name: corpora.halves(corpora.documents(name, options.corpora), options.megabytes)
-        for name in options.only
-    }
+    texts = {name: corpora.halves(plain(name, options), options.megabytes) for name in options.only}
     contest.baseline()
     encode = encoder_of(options.worker, model_path())
     for name, (warm, fresh) in texts.items():
