@@ -4,7 +4,7 @@
 //! the best pair, joins its two tokens at each place that still holds them, and gathers what happens to
 //! the neighbours per neighbouring id in dense arrays, so that the pair table is touched once per
 //! distinct neighbour and not once per occurrence. Places go stale and are skipped when met; the arena of
-//! lists is swept when full, so it never exceeds one and a half times the pairs of the start.
+//! lists is swept when full, so it never exceeds one and three quarters of the pairs of the start.
 //!
 //! A new token's pairs that occur fewer than `follow` times are not followed: their counts can only fall, so
 //! they cannot be the best while the best is followed. When it no longer is, or when a token is made by a
