@@ -1,7 +1,7 @@
 //! Large memory that asks for huge pages before the first touch.
 //!
 //! A cache is probed at random; with 4 KiB pages most probes also miss the address translation cache.
-//! Measured on English: 15 to 20 % of the whole encode. An output is written once from end to end, and with
+//! Measured on English: 15 to 20 % of the whole encode; of merging, 5 to 13 %. An output is written once from end to end, and with
 //! small pages each 4 KiB of it is a trip to the kernel.
 
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
+const SMALL_PAGE: usize = 4 << 10;
 const CACHE_LINE: usize = 64;
 
 /// Types for which all-zero bytes are a value.
@@ -56,17 +57,37 @@ impl<T: Plain> Pages<T> {
 /// An empty vector with room for `len` elements.
 pub(crate) fn room<T>(len: usize) -> Vec<T> {
     let mut vector: Vec<T> = Vec::with_capacity(len);
-    let bytes = vector.capacity() * size_of::<T>();
-    if bytes >= 2 * HUGE_PAGE {
-        let start = vector.as_mut_ptr().cast::<u8>();
-        let skipped = start.align_offset(HUGE_PAGE);
-        advise(start.wrapping_add(skipped), bytes - skipped);
-    }
+    advise_if_large(vector.as_mut_ptr(), vector.capacity());
     vector
 }
 
+/// `len` times `value`.
+pub(crate) fn filled<T: Copy>(value: T, len: usize) -> Vec<T> {
+    let mut vector = room(len);
+    vector.resize(len, value);
+    vector
+}
+
+/// `len` zeros; what is never written takes no memory.
+pub(crate) fn zeros(len: usize) -> Vec<u32> {
+    let mut vector = vec![0; len];
+    advise_if_large(vector.as_mut_ptr(), len);
+    vector
+}
+
+/// Asks for huge pages where at least one is sure to fit.
+fn advise_if_large<T>(start: *mut T, len: usize) {
+    let (start, bytes) = (start.cast::<u8>(), len * size_of::<T>());
+    if bytes >= 2 * HUGE_PAGE {
+        let skipped = start.align_offset(SMALL_PAGE);
+        advise(start.wrapping_add(skipped), bytes - skipped);
+    }
+}
+
+/// Asks for huge pages for what lies between `start`, which begins a page, and the last whole page.
 #[cfg(target_os = "linux")]
 fn advise(start: *mut u8, bytes: usize) {
+    let bytes = bytes / SMALL_PAGE * SMALL_PAGE;
     // SAFETY: the range is inside one allocation, and the advice changes no contents; a refusal costs only speed.
     unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
 }

@@ -25,62 +25,75 @@ impl Default for Batch {
     }
 }
 
+/// Pieces that follow each other without gaps.
+#[derive(Clone, Copy)]
+pub(super) struct Tiles<'a> {
+    pub(super) text: &'a [u8],
+    /// Where the first piece starts.
+    pub(super) start: usize,
+    /// Where each piece ends; at most [`ROOM`] of them.
+    pub(super) ends: &'a [u32],
+    /// What keeps pieces of equal bytes apart in the cache; read only with `TAGGED`.
+    pub(super) tags: &'a [u8; ROOM],
+}
+
+impl Tiles<'_> {
+    /// Start, end and tag of a piece.
+    fn piece<const TAGGED: bool>(&self, index: usize) -> (usize, usize, u8) {
+        let before = index.checked_sub(1);
+        let start = before.map_or(self.start, |before| self.ends[before] as usize);
+        let tag = if TAGGED { self.tags[index] } else { 0 };
+        (start, self.ends[index] as usize, tag)
+    }
+}
+
 impl Bpe {
-    /// Encodes the pieces that end at `ends`, the first of which starts at `start`. Tags keep pieces of
-    /// equal bytes apart in the cache; without `TAGGED` there are none.
+    /// Appends the ids of all tiles.
     pub(super) fn encode_batch<const TAGGED: bool>(
         &self,
-        text: &[u8],
-        start: usize,
-        ends: &[u32],
-        tags: &[u8; ROOM],
+        tiles: Tiles,
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
         #[cfg(target_arch = "x86_64")]
-        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
-            // SAFETY: both features were just detected.
-            unsafe { self.encode_batch_avx2::<TAGGED>(text, start, ends, tags, state, out) };
+        if std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("bmi1")
+            && std::is_x86_feature_detected!("bmi2")
+        {
+            // SAFETY: all three features were just detected.
+            unsafe { self.encode_batch_avx2::<TAGGED>(tiles, state, out) };
             return;
         }
-        self.encode_batch_any::<TAGGED>(text, start, ends, tags, state, out);
+        self.encode_batch_any::<TAGGED>(tiles, state, out);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     fn encode_batch_avx2<const TAGGED: bool>(
         &self,
-        text: &[u8],
-        start: usize,
-        ends: &[u32],
-        tags: &[u8; ROOM],
+        tiles: Tiles,
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
-        self.encode_batch_any::<TAGGED>(text, start, ends, tags, state, out);
+        self.encode_batch_any::<TAGGED>(tiles, state, out);
     }
 
     #[inline(always)]
     fn encode_batch_any<const TAGGED: bool>(
         &self,
-        text: &[u8],
-        start: usize,
-        ends: &[u32],
-        tags: &[u8; ROOM],
+        tiles: Tiles,
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
-        state.fetch::<TAGGED>(text, start, ends, tags);
-        let mut next = 0;
-        while next < ends.len() {
-            out.reserve((ends.len() - next) * LANES);
+        state.fetch::<TAGGED>(tiles);
+        let (mut next, count) = (0, tiles.ends.len());
+        while next < count {
+            out.reserve((count - next) * LANES);
             // SAFETY: room for the lanes of all pieces from `next` on was just reserved.
-            let (index, found) = unsafe { state.emit(next, ends.len(), out) };
-            if index < ends.len() && !state.cache.take_spilled(found, out) {
-                let before = index.checked_sub(1);
-                let start = before.map_or(start, |before| ends[before] as usize);
-                let tag = if TAGGED { tags[index] } else { 0 };
-                self.encode_other(text, start, ends[index] as usize, tag, state, out);
+            let (index, found) = unsafe { state.emit(next, count, out) };
+            if index < count && !state.cache.take_spilled(found, out) {
+                let (start, end, tag) = tiles.piece::<TAGGED>(index);
+                self.encode_other(tiles.text, start, end, tag, state, out);
             }
             next = index + 1;
         }
@@ -90,15 +103,12 @@ impl Bpe {
 impl EncodeState {
     /// The first phase: keys, and their lines asked for.
     #[inline(always)]
-    fn fetch<const TAGGED: bool>(
-        &mut self,
-        text: &[u8],
-        start: usize,
-        ends: &[u32],
-        tags: &[u8; ROOM],
-    ) {
+    fn fetch<const TAGGED: bool>(&mut self, tiles: Tiles) {
+        let Tiles {
+            text, ends, tags, ..
+        } = tiles;
         let Batch { keys, lines } = &mut *self.batch;
-        let mut at = start;
+        let mut at = tiles.start;
         for (((end, key), line), tag) in ends.iter().zip(keys).zip(lines).zip(tags) {
             let tag = if TAGGED { *tag } else { 0 };
             let len = *end as usize - at;
@@ -116,6 +126,7 @@ impl EncodeState {
             at = *end as usize;
         }
     }
+
     /// The second phase: appends the ids of pieces `next..end` up to the first whose ids are not in its
     /// line; gives that piece (or `end`) and what was found of it.
     ///

@@ -60,8 +60,7 @@ impl Cache {
     pub(crate) fn take_spilled(&self, found: Packed, out: &mut Vec<u32>) -> bool {
         let ids = found.place().and_then(|place| self.spill.get(place));
         ids.is_some_and(|ids| {
-            // Four to eight ids are the rule, and a loop beats the call of a copy.
-            out.extend(ids);
+            out.extend_from_slice(ids);
             true
         })
     }

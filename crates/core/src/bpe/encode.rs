@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use super::batch::Tiles;
 use super::cuts::Cuts;
 use super::decode::Slots;
 use super::keys::SHORT;
@@ -123,7 +124,14 @@ impl Bpe {
                 return end;
             }
         }
-        self.encode_batch::<false>(text, start, ends, &[0; ROOM], state, out);
+        let tags = &[0; ROOM];
+        let tiles = Tiles {
+            text,
+            start,
+            ends,
+            tags,
+        };
+        self.encode_batch::<false>(tiles, state, out);
         end
     }
 
@@ -173,7 +181,13 @@ impl Bpe {
         let (ends, tags) = (&segments.ends[..segments.count], &segments.tags);
         if let Some(end) = ends.last() {
             let end = *end as usize;
-            self.encode_batch::<true>(text, segments.start, ends, tags, state, out);
+            let tiles = Tiles {
+                text,
+                start: segments.start,
+                ends,
+                tags,
+            };
+            self.encode_batch::<true>(tiles, state, out);
             segments.clear(end);
         }
     }

@@ -23,7 +23,7 @@ impl Lists {
     /// Room for `len` places, and three quarters as many again before the first sweep.
     pub fn new(len: usize) -> Self {
         Self {
-            places: super::pages::zeros(len + len / 4 * 3 + 1024),
+            places: crate::pages::zeros(len + len / 4 * 3 + 1024),
             end: len,
             ..Self::default()
         }

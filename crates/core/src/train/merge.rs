@@ -10,10 +10,11 @@
 //! they cannot be the best while the best is followed. When it no longer is, or when a token is made by a
 //! second split, so that counts can rise, all pairs are counted anew and from then on all are followed.
 
-use super::heap::{Candidate, TieBreak};
+use super::heap::Candidate;
 use super::history::History;
 use super::lists::Lists;
 use super::neighbours::Neighbours;
+use super::options::MergeOptions;
 use super::pairs::{key, split, Pair, PairTable};
 use super::queue::Queue;
 use super::tokens::Tokens;
@@ -22,21 +23,6 @@ use crate::{Error, Result, Stop};
 
 /// Pairs rarer than this are many and seldom merged; leaving them out halves the memory of the pairs.
 const WORTH_FOLLOWING: u64 = 3;
-
-/// When merging ends, and how ties are broken.
-#[derive(Clone, Copy, Debug)]
-pub struct MergeOptions {
-    /// Stop at this many tokens, the 256 bytes among them.
-    pub tokens: usize,
-    /// Stop when the best pair occurs less often; at least 1.
-    pub min_frequency: u64,
-    /// No token may have more bytes.
-    pub max_token_length: u32,
-    /// Between equal counts.
-    pub tie: TieBreak,
-    /// Two splits of the same bytes make one token, as everywhere but in minbpe.
-    pub unify: bool,
-}
 
 /// A training run between two steps.
 pub struct Merger {

@@ -14,7 +14,7 @@ mod merge;
 #[cfg(test)]
 mod merge_tests;
 mod neighbours;
-mod pages;
+mod options;
 mod pairs;
 mod queue;
 mod recount;
@@ -26,20 +26,14 @@ mod words;
 pub use count::{CountOptions, Counter, Texts, Totals};
 pub use counts::{Batch, Counts};
 pub use heap::TieBreak;
-pub use merge::{MergeOptions, Merger};
+pub use merge::Merger;
+pub use options::MergeOptions;
 pub use table::PieceTable;
 pub use tokens::{byte_order, Tokens};
 pub use words::{CountSource, Words};
 
-/// Asks the processor to fetch `slice[index]`; an index past the end asks for nothing harmful.
+/// Asks for `slice[index]` ahead of its use; an index past the end does no harm.
 #[inline(always)]
-#[allow(unused_variables)]
 fn prefetch<T>(slice: &[T], index: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        let place = slice.as_ptr().wrapping_add(index);
-        // SAFETY: a prefetch is a hint: it never faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
+    crate::pages::prefetch(slice.as_ptr().wrapping_add(index));
 }

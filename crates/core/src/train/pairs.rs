@@ -42,7 +42,7 @@ impl PairTable {
     /// Room for `expected` pairs before the first growth.
     pub fn new(expected: usize) -> Self {
         Self {
-            slots: super::pages::filled(EMPTY, (expected * 2).next_power_of_two().max(1 << 10)),
+            slots: crate::pages::filled(EMPTY, (expected * 2).next_power_of_two().max(1 << 10)),
             filled: 0,
         }
     }
@@ -96,7 +96,7 @@ impl PairTable {
     #[cold]
     fn grow(&mut self) {
         let live = self.slots.iter().filter(|pair| pair.count > 0).count();
-        let wider = super::pages::filled(EMPTY, (live * 3).next_power_of_two().max(1 << 10));
+        let wider = crate::pages::filled(EMPTY, (live * 3).next_power_of_two().max(1 << 10));
         let old = std::mem::replace(&mut self.slots, wider);
         self.filled = 0;
         for pair in old.into_iter().filter(|pair| pair.count > 0) {

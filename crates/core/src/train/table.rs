@@ -119,7 +119,7 @@ impl PieceTable {
     }
 
     fn grow(&mut self) {
-        let wider = super::pages::filled(Slot::default(), self.slots.len() * 2);
+        let wider = crate::pages::filled(Slot::default(), self.slots.len() * 2);
         let mask = wider.len() - 1;
         let old = std::mem::replace(&mut self.slots, wider);
         for slot in old.into_iter().filter(|slot| slot.count > 0) {

@@ -58,7 +58,7 @@ impl Words {
         let mut groups: Vec<(u64, u64)> = sizes.into_iter().collect();
         groups.sort_unstable_by(|a, b| b.cmp(a));
         let mut words = Self {
-            cells: super::pages::filled(EDGE, cells as usize),
+            cells: crate::pages::filled(EDGE, cells as usize),
             groups: Groups::default(),
             pieces,
         };
