@@ -38,6 +38,8 @@ pub(crate) struct Cuts {
     /// Hashed set of whole characters that some merge joins.
     joined: Vec<u64>,
     shift: u32,
+    /// The same for two characters of ASCII, edges included: a bit where they stay together.
+    ascii: Box<[u64; 256]>,
     /// Cuts are looked for where one of two neighbours is at least this: with symbols that are whole
     /// characters all of them are known, with bytes the pairs of ASCII are left to the cache.
     pub(crate) from: u32,
@@ -64,6 +66,7 @@ impl Cuts {
             edges: Vec::new(),
             joined: vec![0; bits / 64],
             shift: 64 - bits.trailing_zeros(),
+            ascii: Box::new([u64::MAX; 256]),
             from,
         };
         for (left, right) in &crossing.whole {
@@ -77,7 +80,19 @@ impl Cuts {
         for token in tables.whole.keys() {
             cuts.keep_whole(token);
         }
+        if from == 0 {
+            cuts.fill_ascii();
+        }
         Some(cuts)
+    }
+
+    fn fill_ascii(&mut self) {
+        for at in 0..128 * 128 {
+            let [left, right] = [at / 128, at % 128].map(|code| (code, self.edges_of(code)));
+            if self.is_safe(left, right) {
+                self.ascii[(at >> 6) as usize] &= !(1 << (at & 63));
+            }
+        }
     }
 
     /// Tokens that are only found as whole pieces must not be cut inside.
@@ -110,6 +125,13 @@ impl Cuts {
             None
         };
         known.copied().unwrap_or(ALL_GROUPS)
+    }
+
+    /// Whether no merge can ever cross between two characters of ASCII; never where these are not looked at.
+    #[inline(always)]
+    pub(crate) fn is_safe_ascii(&self, left: u32, right: u32) -> bool {
+        let at = left << 7 | right;
+        (self.ascii[(at >> 6) as usize % 256] >> (at & 63)) & 1 == 0
     }
 
     /// Whether no merge can ever cross between two characters, given their edge groups too.

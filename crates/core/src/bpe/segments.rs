@@ -75,7 +75,14 @@ impl<'a> Cutter<'a> {
             }
             let (code, len) = decode(self.text, self.at);
             let next = (code, self.cuts.edges_of(code));
-            if (self.last.0 | code) >= self.cuts.from && self.cuts.is_safe(self.last, next) {
+            if (self.last.0 | code) < 0x80 {
+                // Where words of letters and punctuation are cut is anybody's guess: no branch here.
+                segments.ends[segments.count] = self.at as u32;
+                segments.tags[segments.count] = self.tag;
+                let cut = self.cuts.is_safe_ascii(self.last.0, code);
+                segments.count += usize::from(cut);
+                self.was_cut |= cut;
+            } else if self.cuts.is_safe(self.last, next) {
                 segments.push(self.at, self.tag);
                 self.was_cut = true;
             }
