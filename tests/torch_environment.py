@@ -20,7 +20,6 @@ NEEDED = [
     "click>=8.1",
     "fsspec",
     "psutil",
-    "pydantic>=2.7",
     "pyyaml",
     "rich",
     "pyarrow>=17,<20",

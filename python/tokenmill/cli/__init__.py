@@ -97,12 +97,10 @@ def _run(argv: Sequence[str] | None) -> int:
 def _start_lean() -> None:
     """What only a process of our own may do, before anything heavy is imported, to start sooner.
 
-    NumPy's linear algebra would start threads that nothing here uses, and pydantic would look for plugins in
-    every installed package. A vocabulary is some hundred thousand objects that stay: looking among them for
-    garbage over and over took a tenth of the time of a small job.
+    NumPy's linear algebra would start threads that nothing here uses. A vocabulary is some hundred thousand
+    objects that stay: looking among them for garbage over and over took a tenth of the time of a small job.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     gc.set_threshold(100_000, 50, 100)
 
 

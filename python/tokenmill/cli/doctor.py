@@ -26,14 +26,15 @@ def command(
     tokenizer: str | None, data: tuple[str, ...], output: str | None, *, as_json: bool, schema: bool
 ) -> None:
     """Check this machine and set-up; exit 1 if there is a problem."""
+    from tokenmill.config.jsonschema import schema_of
     from tokenmill.insight.doctor import Report, examine
 
     if schema:
-        click.echo(json.dumps(Report.model_json_schema(mode="serialization"), indent=2))
+        click.echo(json.dumps(schema_of(Report), indent=2))
         return
     report = examine(tokenizer, data, output)
     if as_json:
-        click.echo(report.model_dump_json(indent=2))
+        click.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
         sys.exit(report.exit_code)
     for check in report.checks:
         word, colour = MARKS[check.status]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from tokenmill.config.kinds import without_rules
 from tokenmill.config.names import ALIASES, SECTIONS, SPELLING, full_name
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def setting_options(*sections: str) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         for section in reversed(sections):
-            for key in reversed(SECTIONS[section].model_fields):
+            for key in reversed(SECTIONS[section].settings):
                 if f"{section}.{key}" not in _NOT_FLAGS:
                     function = _option(section, key)(function)
         return function
@@ -34,17 +35,17 @@ def given_settings(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _option(section: str, key: str) -> Callable[[Any], Any]:
-    field = SECTIONS[section].model_fields[key]
+    annotation = without_rules(SECTIONS[section].settings[key].annotation)
     name = SPELLING.get(f"{section}.{key}", key).replace("_", "-")
     parameter = f"{section}__{key}"
-    kinds = _kinds(field.annotation)
+    kinds = _kinds(annotation)
     if bool in kinds and str not in kinds:
         return click.option(f"--{name}/--no-{name}", parameter, default=None, cls=_Setting)
     names = [f"--{name}", *_other_words(f"{section}.{key}", name)]
-    if get_origin(field.annotation) is tuple:
-        words = sorted(_words(field.annotation))
+    if get_origin(annotation) is tuple:
+        words = sorted(_words(annotation))
         return click.option(*names, parameter, multiple=True, type=click.Choice(words), cls=_Setting)
-    words = sorted(_words(field.annotation))
+    words = sorted(_words(annotation))
     if words and str not in kinds:
         return click.option(*names, parameter, type=click.Choice(words, case_sensitive=False), cls=_Setting)
     return click.option(*names, parameter, metavar=_metavar(kinds), cls=_Setting)

@@ -7,19 +7,22 @@ import re
 import types
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
-from tokenmill.config.fields import parse_size
+from tokenmill.config.fields import Size
+from tokenmill.config.jsonschema import schema_of
+from tokenmill.config.kinds import Above, AtLeast, rules, without_rules
 from tokenmill.config.meanings import meaning
 from tokenmill.config.names import IN_TOKENIZER, SECTIONS
 from tokenmill.config.schema import FINGERPRINTED, JobConfig
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
+    from tokenmill.config.section import Setting
 
 HEAD = """\
 # Settings of a tokenmill job. Every line that is commented out shows its default; null is automatic.
 # Run it with:  tokenmill prepare --config {name}
 # See each value and who set it with:  tokenmill config show {name}
 """
+_SIGNS = {Above: ">", AtLeast: "≥"}
 EXAMPLES = {
     "source.inputs": '["data/*.jsonl"]',
     "tokenizer.tokenizer_name": "path/to/tokenizer",
@@ -29,13 +32,8 @@ EXAMPLES = {
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of a settings file, for editors; also knows the keys that `tokenizer:` may carry."""
-    schema = JobConfig.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "tokenmill"
+    schema = schema_of(JobConfig) | {"title": "tokenmill"}
     definitions = schema["$defs"]
-    for model in SECTIONS.values():
-        for name, field in definitions[model.__name__]["properties"].items():
-            field["description"] = meaning(model, name)
     for key, full in IN_TOKENIZER.items():
         section, _, name = full.partition(".")
         home = SECTIONS[section].__name__
@@ -63,8 +61,8 @@ def template(name: str = "tokenmill.yaml") -> str:
     for section, model in SECTIONS.items():
         lines.append(f"# {_first_line(model.__doc__)}")
         lines.append(f"{section}:")
-        for key, field in model.model_fields.items():
-            lines.append(f"  # {_first_line(meaning(model, key))} ({kind(field)})")
+        for key, field in model.settings.items():
+            lines.append(f"  # {_first_line(meaning(model, key))} ({kind(field.annotation)})")
             full = f"{section}.{key}"
             mark = "" if full in EXAMPLES else "# "
             lines.append(f"  {mark}{key}: {EXAMPLES.get(full) or _shown(field.default)}")
@@ -84,47 +82,29 @@ def table() -> str:
             "| key | type | default | meaning |",
         ]
         parts.append("|---|---|---|---|")
-        for key, field in model.model_fields.items():
+        for key, field in model.settings.items():
             mark = " \\*" if key in FINGERPRINTED.get(section, ()) else ""
             # A bar inside a cell would end it.
             words = re.sub(r"\s+", " ", meaning(model, key)).replace("|", "\\|")
-            parts.append(
-                f"| `{key}`{mark} | {kind(field)} | {_default(field, meaning(model, key))} | {words} |"
-            )
+            default = _default(field, meaning(model, key))
+            parts.append(f"| `{key}`{mark} | {kind(field.annotation)} | {default} | {words} |")
         parts.append("")
     return "\n".join(parts)
 
 
-def kind(field: FieldInfo) -> str:
-    """The type of a field in words: `"whole number > 0"`, `"fail, skip or replace"`."""
-    return _words(field.annotation, [*field.metadata])
-
-
-def _words(annotation: Any, metadata: list[Any]) -> str:
-    if get_origin(annotation) in {Union, types.UnionType}:
-        parts = [_words(part, []) for part in get_args(annotation) if part is not type(None)]
-        return " or ".join(parts)
-    if hasattr(annotation, "__metadata__"):
-        return _words(get_args(annotation)[0], list(annotation.__metadata__))
-    if get_origin(annotation) is Literal:
-        return _listed([str(choice) for choice in get_args(annotation)])
-    if get_origin(annotation) is tuple:
-        return f"list of {_words(get_args(annotation)[0], [])}"
-    if any(getattr(item, "func", None) is parse_size for item in metadata):
+def kind(annotation: Any) -> str:
+    """A type in words: `"whole number > 0"`, `"fail, skip or replace"`."""
+    if annotation == Size:
         return "size, e.g. 512MiB"
-    plain = {int: "whole number", str: "text", bool: "true or false", float: "number"}[annotation]
-    return f"{plain}{_bound(metadata)}"
-
-
-def _bound(metadata: list[Any]) -> str:
-    """` > 0` from pydantic's constraint objects, wherever they stand."""
-    for item in metadata:
-        for constraint in getattr(item, "metadata", [item]):
-            if getattr(constraint, "gt", None) is not None:
-                return f" > {constraint.gt}"
-            if getattr(constraint, "ge", None) is not None:
-                return f" ≥ {constraint.ge}"
-    return ""
+    plain, parts = without_rules(annotation), get_args(without_rules(annotation))
+    if get_origin(plain) in {Union, types.UnionType}:
+        return " or ".join(kind(part) for part in parts if part is not types.NoneType)
+    if get_origin(plain) is Literal:
+        return _listed([str(choice) for choice in parts])
+    if get_origin(plain) is tuple:
+        return f"list of {kind(parts[0])}"
+    word = {int: "whole number", str: "text", bool: "true or false", float: "number"}[plain]
+    return word + "".join(f" {_SIGNS[type(rule)]} {rule.least}" for rule in rules(annotation))
 
 
 def _listed(choices: list[str]) -> str:
@@ -139,7 +119,7 @@ def _shown(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
-def _default(field: FieldInfo, text: str) -> str:
+def _default(field: Setting, text: str) -> str:
     if field.default is not None:
         return f"`{_shown(field.default)}`"
     found = any(word in text for word in ("automatic", "left out"))

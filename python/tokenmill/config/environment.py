@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.config.kinds import FALSE, TRUE
 from tokenmill.config.names import BARE, KEYS, full_name, nearest
 from tokenmill.config.origin import Given, Origin
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 PREFIX = "TOKENMILL_"
 # Variables of ours that are no settings of a job.
 OTHER = {"TOKENMILL_CONFIG", "TOKENMILL_CACHE", "TOKENMILL_CACHE_BYTES", "TOKENMILL_TORCH_PYTHON"}
-FALSE = {"false", "0", "no", "off", "f", "n"}
-TRUE = {"true", "1", "yes", "on", "t", "y"}
 
 # In order of precedence for the setting they name.
 VARIABLES = {

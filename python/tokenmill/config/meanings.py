@@ -1,31 +1,30 @@
 """What each setting means: the string under its field in the schema, read when somebody asks for help.
 
-pydantic would read these strings itself, but in every process that imports the schema, and half of the import
-was that.
+They are read from the source, since Python itself throws them away.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tokenmill.config import schema
-
 if TYPE_CHECKING:
-    from tokenmill.config.schema import Section
+    from tokenmill.config.section import Section
 
 
 def meaning(model: type[Section], key: str) -> str:
     """`meaning(SourceConfig, "inputs")` -> `"Files, globs, directories or URLs."`."""
-    return _meanings()[model.__name__].get(key, "")
+    return _meanings(model.__module__)[model.__name__].get(key, "")
 
 
 @cache
-def _meanings() -> dict[str, dict[str, str]]:
-    classes = (node for node in ast.parse(inspect.getsource(schema)).body if isinstance(node, ast.ClassDef))
+def _meanings(module: str) -> dict[str, dict[str, str]]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     return {node.name: dict(_described(node)) for node in classes}
 
 

@@ -6,16 +6,16 @@ use (`tokenizer=`, `output=`), and the performance keys inside the `tokenizer:` 
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from tokenmill.config.schema import JobConfig, Section
+from tokenmill.config.schema import JobConfig
 from tokenmill.errors import ConfigError
 
-SECTIONS: dict[str, type[Section]] = {
-    name: field.annotation  # type: ignore[misc]
-    for name, field in JobConfig.model_fields.items()
-}
-KEYS = tuple(f"{section}.{key}" for section, model in SECTIONS.items() for key in model.model_fields)
+if TYPE_CHECKING:
+    from tokenmill.config.section import Section
+
+SECTIONS: dict[str, type[Section]] = {name: each.annotation for name, each in JobConfig.settings.items()}
+KEYS = tuple(f"{section}.{key}" for section, model in SECTIONS.items() for key in model.settings)
 
 # The `tokenizer:` section of existing YAML files also carries rows, speed and words.
 IN_TOKENIZER = {
@@ -78,6 +78,8 @@ def full_name(name: str) -> str | None:
 
 def nearest(name: str, known: list[str]) -> str:
     """`" Did you mean 'batch_size'?"`, or nothing when no known name is near."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 

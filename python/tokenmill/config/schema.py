@@ -1,15 +1,12 @@
 """The one schema. Flags, fields, YAML keys and manifest keys share these spellings.
 
-Each model is frozen and refuses unknown keys. Fields listed in `FINGERPRINTED` change the bytes that
+Each section is frozen and refuses unknown keys. Fields listed in `FINGERPRINTED` change the bytes that
 come out, so a resumed run must agree on them; all the others change only speed or words. The string
 under a field is its help (config/meanings.py): `tokenmill config schema`, `config init`, `--help` and
 docs/configuration.md show it.
 """
 
-from typing import Any, Literal, Self
-
-from pydantic import BaseModel, ConfigDict, model_validator
-from pydantic_core import PydanticCustomError
+from typing import Any, Literal
 
 from tokenmill.config.fields import (
     Column,
@@ -25,12 +22,7 @@ from tokenmill.config.fields import (
     Seconds,
     Size,
 )
-
-
-class Section(BaseModel):
-    """A frozen group of settings that refuses keys it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+from tokenmill.config.section import Section
 
 
 class SourceConfig(Section):
@@ -95,21 +87,13 @@ class FilterConfig(Section):
     where: str | None = None
     """Keep only rows for which this is true, e.g. "lang == 'ko'"."""
 
-    @model_validator(mode="after")
-    def _bounds_in_order(self) -> Self:
+    def contradiction(self) -> tuple[str, str] | None:
+        """A smallest size above the largest."""
         for low, high in (("min_chars", "max_chars"), ("min_tokens", "max_tokens")):
             least, most = getattr(self, low), getattr(self, high)
             if least is not None and most is not None and least > most:
-                message = f"{low} {least} is above {high} {most}, so every document would be left out"
-                raise PydanticCustomError("contradiction", "{text}", {"text": message, "key": low})
-        return self
-
-
-def _whole_rows(value: dict[str, Any]) -> dict[str, Any]:
-    """A context length without a mode asks for rows: with an overlap windows, otherwise one after another."""
-    if isinstance(value, dict) and value.get("mode") is None and value.get("context_length") is not None:
-        return {**value, "mode": "window" if value.get("overlap") else "concat"}
-    return value
+                return low, f"{low} {least} is above {high} {most}, so every document would be left out"
+        return None
 
 
 class PackingConfig(Section):
@@ -134,17 +118,15 @@ class PackingConfig(Section):
     columns: tuple[Column, ...] = ()
     """More columns beside the ids."""
 
-    _rows_by_default = model_validator(mode="before")(_whole_rows)
+    @classmethod
+    def completed(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """A context length without a mode asks for rows: with an overlap windows, else one after another."""
+        if given.get("mode") is None and given.get("context_length") is not None:
+            return {**given, "mode": "window" if given.get("overlap") else "concat"}
+        return given
 
-    @model_validator(mode="after")
-    def _lengths_agree(self) -> Self:
-        problem = self._contradiction()
-        if problem:
-            key, message = problem
-            raise PydanticCustomError("contradiction", "{text}", {"text": message, "key": key})
-        return self
-
-    def _contradiction(self) -> tuple[str, str] | None:
+    def contradiction(self) -> tuple[str, str] | None:
+        """Lengths that do not go together, or a mode that lacks one."""
         length = self.context_length
         if length is None and self.mode != "stream":
             return "mode", f"mode {self.mode} needs a context_length, e.g. context_length: 2048"
@@ -224,7 +206,7 @@ class JobConfig(Section):
 
     def fingerprinted(self) -> dict[str, Any]:
         """The settings that change the bytes, as `{"section.key": value}`."""
-        dump = self.model_dump(mode="json")
+        dump = self.to_dict()
         return {f"{s}.{key}": dump[s][key] for s, keys in FINGERPRINTED.items() for key in keys}
 
 
@@ -241,7 +223,7 @@ FINGERPRINTED: dict[str, tuple[str, ...]] = {
         "max_record_bytes",
     ),
     "tokenizer": ("pattern", "special"),
-    "filter": tuple(FilterConfig.model_fields),
-    "packing": tuple(PackingConfig.model_fields),
+    "filter": tuple(FilterConfig.settings),
+    "packing": tuple(PackingConfig.settings),
     "output": ("format", "dtype", "num_shards", "unit_bytes", "provenance"),
 }

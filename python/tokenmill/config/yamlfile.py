@@ -103,7 +103,7 @@ def _stray(name: str, key: yaml.Node, path: str | Path) -> ConfigError:
 
 
 def _known(section: str, key: str, place: str) -> str:
-    fields = list(SECTIONS[section].model_fields)
+    fields = list(SECTIONS[section].settings)
     if key in fields:
         return f"{section}.{key}"
     if section == "tokenizer":

@@ -1,38 +1,34 @@
 """`tokenmill doctor`: every check in one list, each with what was found, what it means and what fixes it."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from tokenmill.config.section import Section
 from tokenmill.hardware.machine import Machine, measure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 Status = Literal["ok", "warning", "problem"]
 ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 
 
-class Check(BaseModel):
+class Check(Section):
     """One line: ok, warning or problem."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(description="what was looked at, e.g. cores")
+    name: str
+    """What was looked at, e.g. cores."""
     status: Status
-    found: str = Field(description="what is there")
-    meaning: str = Field(description="what that means for a job")
-    fix: str | None = Field(default=None, description="a command or a change that mends it")
+    """How bad it is."""
+    found: str
+    """What is there."""
+    meaning: str
+    """What that means for a job."""
+    fix: str | None = None
+    """A command or a change that mends it."""
 
 
-class Report(BaseModel):
+class Report(Section):
     """All checks, and the worst status among them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
     status: Status

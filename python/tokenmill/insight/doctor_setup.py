@@ -9,10 +9,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import tokenmill
-from tokenmill.config.environment import FALSE, PREFIX, VARIABLES
+from tokenmill.config.environment import PREFIX, VARIABLES
+from tokenmill.config.kinds import FALSE
 from tokenmill.config.resolve import resolve
 from tokenmill.errors import ConfigError
-from tokenmill.insight.doctor import Check
+from tokenmill.insight.doctor import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 PACKAGES = (
     "numpy",
     "pyarrow",
-    "pydantic",
     "tokenizers",
     "transformers",
     "datasets",
@@ -76,10 +76,8 @@ def variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
         yield _variable("ok", ", ".join(seen) or "none set", "automatic values fit this machine", None)
 
 
-def _variable(status: str, found: str, meaning: str, fix: str | None) -> Check:
-    return Check.model_validate(
-        {"name": "environment", "status": status, "found": found, "meaning": meaning, "fix": fix}
-    )
+def _variable(status: Status, found: str, meaning: str, fix: str | None) -> Check:
+    return Check(name="environment", status=status, found=found, meaning=meaning, fix=fix)
 
 
 def versions() -> Check:

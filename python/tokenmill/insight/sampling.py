@@ -57,7 +57,7 @@ def take_sample(
 ) -> Sample:
     """About `size` bytes of text from all over `files`; the same seed takes the same."""
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
-    config = config.model_copy(update={"on_error": "skip"})
+    config = config.replaced(on_error="skip")
     sample = Sample(sum(file.size for file in files))
     for file, part, keep in _choice(files, size, rng):
         seen = Seen(part.size)

@@ -71,11 +71,11 @@ def with_all_cores(resolved: Resolved) -> Resolved:
     shared = execution.unit_range is not None or execution.executor != "local"
     if shared or cores.together <= cores.usable or resolved.by_user("execution.threads"):
         return resolved
-    mine = execution.model_copy(update={"threads": cores.together})
+    mine = execution.replaced(threads=cores.together)
     origin = Origin("automatic", f"all {cores.together} cores: the other ranks of this host wait")
     return replace(
         resolved,
-        config=resolved.config.model_copy(update={"execution": mine}),
+        config=resolved.config.replaced(execution=mine),
         origins=resolved.origins | {"execution.threads": origin},
     )
 

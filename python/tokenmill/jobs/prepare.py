@@ -152,7 +152,7 @@ def set_up(
         with resolved.blamed("source.inputs", InputNotFoundError):
             inputs = discover(config.source)
     source, found = settle(config.source, inputs)
-    config = config.model_copy(update={"source": source})
+    config = config.replaced(source=source)
     with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
         encoder = load_tokenizer(config, tokenizer)
     job = _with_output(config, encoder, keep)

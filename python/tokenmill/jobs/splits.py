@@ -29,9 +29,9 @@ def of_split(resolved: Resolved, name: str) -> Resolved:
     config = resolved.config
     if not name or config.output.path is None:
         return resolved
-    output = config.output.model_copy(update={"path": below(config.output.path, name)})
-    source = config.source.model_copy(update={"split": name})
-    return replace(resolved, config=config.model_copy(update={"output": output, "source": source}))
+    output = config.output.replaced(path=below(config.output.path, name))
+    source = config.source.replaced(split=name)
+    return replace(resolved, config=config.replaced(output=output, source=source))
 
 
 def below(address: str, name: str) -> str:

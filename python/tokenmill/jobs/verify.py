@@ -107,4 +107,4 @@ def _config_of(plan: Plan) -> JobConfig:
         "eos": False if packing.eos_id is None else packing.eos_id,
     }
     sections["tokenizer"]["tokenizer_name"] = plan.target.tokenizer.name
-    return JobConfig.model_validate(sections)
+    return JobConfig.from_dict(sections)

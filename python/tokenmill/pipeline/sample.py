@@ -58,7 +58,7 @@ def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int
     A record that cannot be read is left out here: the job itself meets it again and tells of it.
     """
     chosen = files[:: max(1, len(files) // FILES)][:FILES]
-    lenient = source.model_copy(update={"on_error": "skip"})
+    lenient = source.replaced(on_error="skip")
     share = max(1, most // max(1, len(chosen)))
     sample = Sample()
     for file in chosen:

@@ -45,8 +45,8 @@ def _chosen(
 ) -> tuple[SourceConfig, list[str]]:
     field, template = choice
     words = f"field {field!r}" if field else f"template {template!r}"
-    update = {"text_field": field, "template": template}
-    return config.model_copy(update=update), [*lines, f"Text: {words} (found in {url})"]
+    chosen = config.replaced(text_field=field, template=template)
+    return chosen, [*lines, f"Text: {words} (found in {url})"]
 
 
 def _empty(file: InputFile) -> bool:

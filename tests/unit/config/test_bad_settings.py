@@ -76,8 +76,10 @@ def test_bad_variables_and_flags_name_themselves():
 
 def test_models_refuse_by_themselves():
     with pytest.raises(ValueError, match="not below context_length"):
-        JobConfig.model_validate({"packing": {"context_length": 4, "overlap": 4}})
-    with pytest.raises(ValueError, match="frozen"):
+        JobConfig(packing={"context_length": 4, "overlap": 4})
+    with pytest.raises(ValueError, match=r"packing\.colour: unknown"):
+        JobConfig(packing={"colour": "red"})
+    with pytest.raises(AttributeError, match="frozen"):
         JobConfig().packing.overlap = 3
 
 

@@ -52,8 +52,8 @@ def test_uncommented_template_is_all_defaults(tmp_path):
     config, default = resolve(path, environ={}).config, resolve(environ={}).config
     assert config.filter == default.filter
     assert config.packing == default.packing
-    assert config.output.model_copy(update={"path": None}) == default.output
-    assert config.source.model_copy(update={"inputs": ()}) == default.source
+    assert config.output.replaced(path=None) == default.output
+    assert config.source.replaced(inputs=()) == default.source
 
 
 def test_table_has_every_key_with_its_meaning():

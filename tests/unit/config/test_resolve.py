@@ -113,7 +113,7 @@ def test_a_flag_is_named_as_it_is_written():
 
 def test_every_setting_has_an_origin():
     resolved = resolve(environ={})
-    dump = resolved.config.model_dump()
+    dump = resolved.config.to_dict()
     assert set(resolved.origins) == {f"{section}.{key}" for section in dump for key in dump[section]}
 
 
