@@ -6,8 +6,9 @@ tokenizers and datasets, NumPy, PyTorch) use this machine as it is, not as its h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from tokenmill.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tokenmill.hardware.machine import Machine

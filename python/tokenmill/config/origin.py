@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from tokenmill.dataclass import dataclass
 
 Kind = Literal["flag", "environment", "file", "automatic", "default"]
 

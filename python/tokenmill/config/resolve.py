@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from tokenmill.config.checking import assembled, checked
 from tokenmill.config.environment import from_environment
 from tokenmill.config.names import BARE, KEYS, SPELLING, full_name, unknown
 from tokenmill.config.origin import Given, Origin
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError
 from tokenmill.hardware.machine import Machine, measure
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import DatasetError
 
 

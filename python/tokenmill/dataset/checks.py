@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.index import map_segments
 from tokenmill.dataset.items import READABLE, read_items

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.index import map_offsets, map_segments
 from tokenmill.dataset.megatron import DTYPE_CODES, MAGIC
 from tokenmill.dataset.tables import COLUMN_TYPES, INPUT_IDS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.durable import digest, publish_json
 from tokenmill.dataset.receipt import RECEIPTS, RejectPlace, ShardEntry

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.arrays import arrow_of, mask_of
 from tokenmill.dataset.tables import Appender
 

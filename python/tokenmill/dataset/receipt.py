@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.durable import publish_json
 from tokenmill.errors import DatasetError

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.durable import publish_bytes
 from tokenmill.dataset.manifest import MANIFEST, PLAN
 from tokenmill.dataset.receipt import RECEIPTS, SHARDS, Receipt, receipt_path

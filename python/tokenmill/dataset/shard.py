@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.durable import DurableFile
 from tokenmill.dataset.receipt import SHARDS, FileEntry
 

@@ -8,11 +8,11 @@ order in which torch's `DataLoader` asks them, so the worker count never changes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import os
 import re
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.durable import publish_bytes, sync, temporary_name
 from tokenmill.errors import MissingExtraError, StoreError
 

@@ -9,8 +9,10 @@ its worker died three times, and more often than that chance explains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from tokenmill.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tokenmill.executors.base import Task

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import InterruptedJobError, RejectLimitError, StoreError, TokenmillError
 from tokenmill.executors.base import Workers
 from tokenmill.executors.budgets import Attempt, Budgets

@@ -12,9 +12,10 @@ import socket
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.store import store_variables
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.executors.base import timed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.dataclass import dataclass
 from tokenmill.hardware import cgroup, world
 
 if TYPE_CHECKING:

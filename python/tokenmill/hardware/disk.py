@@ -11,8 +11,9 @@ import os
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from tokenmill.dataclass import dataclass
 
 PROBE_BYTES = 16 << 20
 CHUNK = 1 << 20

@@ -6,9 +6,10 @@ left out, as is usual. Training costs three forward passes: the backward pass mu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import os
 import platform
 import tempfile
 import time
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tokenmill
+from tokenmill.dataclass import dataclass
 from tokenmill.insight.svg import bars
 
 if TYPE_CHECKING:

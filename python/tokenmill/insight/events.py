@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from tokenmill.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

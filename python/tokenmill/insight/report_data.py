@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.items import read_items
 from tokenmill.dataset.manifest import load_manifest
 from tokenmill.dataset.receipt import load_receipt

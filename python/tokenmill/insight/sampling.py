@@ -7,12 +7,13 @@ all their documents and bytes are counted, and every k-th block is kept.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
 from tokenmill.sources import ranges, read_blocks
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill.config.schema import SourceConfig
+from tokenmill.dataclass import dataclass
 from tokenmill.sources import discover, ranges, read_blocks, settle
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tokenmill.config.schema import SourceConfig
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.formats import choose_dtype
 from tokenmill.hardware.machine import measure
 from tokenmill.insight.account import account

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.config.origin import Origin
+from tokenmill.dataclass import dataclass
 from tokenmill.hardware import world
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.console.progress import Progress
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.duplicates import DUPLICATES, Duplicates, hashes_path
 from tokenmill.dataset.durable import sweep_leftovers
 from tokenmill.dataset.manifest import MANIFEST, PLAN, load_manifest

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tokenmill.config.resolve import from_options
 from tokenmill.console import lines, logs
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.reader import open_dataset
 from tokenmill.dataset.remote import Remote
 from tokenmill.dataset.store import is_remote

@@ -6,12 +6,13 @@ import logging
 import tempfile
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.console.progress import Progress
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.executors.ray import RayExecutor
 from tokenmill.hardware.machine import measure

@@ -10,10 +10,10 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.jobs.launch import Launch, started_at, this_host
 from tokenmill.jobs.lease import BEAT_SECONDS, read_failure, read_marker

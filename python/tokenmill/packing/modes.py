@@ -5,12 +5,12 @@ Every function counts what it leaves out, so that read = written + dropped for a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 from tokenmill.packing.segments import Segments, counting_within, split_at_rows
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

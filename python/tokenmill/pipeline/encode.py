@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.arrays import mask_of
 from tokenmill.dataset.provenance import Origins

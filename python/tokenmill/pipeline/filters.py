@@ -7,11 +7,11 @@ predicate, function, duplicate, too few tokens, too many.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.dataclass import dataclass
 from tokenmill.packing.strings import blank
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.formats import check_columns, choose_dtype
 from tokenmill.dataset.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.errors import ConfigError

@@ -7,9 +7,10 @@ the old ones, so nothing is done twice and no shard changes its number.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.durable import digest, publish_json
 from tokenmill.dataset.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
 from tokenmill.errors import DatasetError, ResumeError

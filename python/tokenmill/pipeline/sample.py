@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import TokenmillError
 from tokenmill.pipeline.filters import text_buffers
 from tokenmill.sources import memory, ranges, read_blocks

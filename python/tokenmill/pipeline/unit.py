@@ -7,11 +7,12 @@ looks at a single document in Python, and at most a few blocks are in flight.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.dataclass import dataclass
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.receipt import Receipt, RejectPlace, ShardEntry, save_receipt
 from tokenmill.errors import InterruptedJobError

@@ -12,12 +12,12 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
 from tokenmill.sources.columns import JsonColumn
 from tokenmill.sources.model import InputFile

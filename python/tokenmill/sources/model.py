@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
+
+from tokenmill.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import mmap
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
 from tokenmill.sources.columns import JsonColumn
 from tokenmill.sources.compression import open_stream

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
 from tokenmill.sources.columns import CsvColumn, JsonColumn
 from tokenmill.sources.compression import open_stream

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ stops a job: it falls back to Hugging Face, and says so loudly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenmill.console import lines
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import MissingExtraError, TokenizerError
 
 if TYPE_CHECKING:

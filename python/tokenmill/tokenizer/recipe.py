@@ -8,10 +8,11 @@ JSON form of a `tokenizer.json`, since that is the vocabulary of steps that ever
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill._core import Merges, Tokens
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import TokenizerError
 
 if TYPE_CHECKING:

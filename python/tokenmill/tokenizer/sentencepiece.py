@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 from tokenmill.training.texts import flat
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.config.schema import SourceConfig
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError, InputNotFoundError
 from tokenmill.sources import discover, ranges, read_blocks, settle
 from tokenmill.training.texts import blocks_of

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError
 
 TieBreak = Literal["huggingface", "lexicographic"]

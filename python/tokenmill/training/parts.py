@@ -7,7 +7,6 @@ one. Sums do not depend on their order, so the merges are those of one process.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.dataclass import dataclass
 from tokenmill.sources import read_blocks
 from tokenmill.training.counting import Counting, count_all
 from tokenmill.training.counts_file import add_saved, save_counts, save_some

@@ -5,11 +5,12 @@ Every path that a request names is resolved (links followed) and must then lie u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path  # noqa: TC003 - dataclass fields are read at run time
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from tokenmill.dataclass import dataclass
 from tokenmill.errors import TokenmillError
 
 if TYPE_CHECKING:
