@@ -48,8 +48,7 @@ def command(
     chosen is printed. The same command again goes on where it stopped; new inputs are added.
     """
     from tokenmill.config.resolve import resolve
-    from tokenmill.jobs.prepare import execute, set_up_splits
-    from tokenmill.jobs.splits import note_splits
+    from tokenmill.jobs.tokenizers import begin_loading
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -57,7 +56,12 @@ def command(
     if inputs:
         flags["source.inputs"] = inputs
     resolved = resolve(config_file, flags)
-    every = set_up_splits(resolved, fresh=fresh and not dry_run)
+    tokenizer = begin_loading(resolved.config)
+    # Only now: these take longer to import than the core to load a tokenizer.
+    from tokenmill.jobs.prepare import execute, set_up_splits
+    from tokenmill.jobs.splits import note_splits
+
+    every = set_up_splits(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
     for preparation in every.values():
         unit_range = preparation.job.config.execution.unit_range
         if dry_run:

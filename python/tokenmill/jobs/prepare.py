@@ -23,6 +23,7 @@ from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
 from tokenmill.jobs.splits import by_split, note_splits, of_split
+from tokenmill.jobs.tokenizers import load_tokenizer
 from tokenmill.jobs.trust import led
 from tokenmill.pipeline.job import make_job
 from tokenmill.sources import attached, discover, settle
@@ -187,24 +188,6 @@ def _with_output(config: Any, encoder: Any, keep: Callable[[str], bool] | None) 
     remote.store.check()
     remote.pull(job.root)
     return job
-
-
-def load_tokenizer(config: Any, tokenizer: Any = None) -> Any:
-    """The tokenizer of a config, or the object that was handed in."""
-    settings = config.tokenizer
-    if tokenizer is not None and hasattr(tokenizer, "fingerprint"):
-        return tokenizer
-    source = tokenizer if tokenizer is not None else settings.tokenizer_name
-    if source is None:
-        raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
-    return Tokenizer.load(
-        source,
-        pattern=settings.pattern,
-        strategy=settings.strategy,
-        num_proc=config.execution.num_proc,
-    )
 
 
 def _choices(job: Any) -> list[str]:

@@ -77,7 +77,7 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
 
 
 def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
-    from tokenmill.jobs.prepare import load_tokenizer
+    from tokenmill.jobs.tokenizers import load_tokenizer
 
     config = _config_of(plan)
     encoder = load_tokenizer(config, tokenizer)

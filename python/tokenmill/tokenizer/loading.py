@@ -21,7 +21,7 @@ def recipe_of(
 ) -> Recipe:
     """The recipe of a path, a name, a hub id or an object."""
     source = getattr(source, "recipe", source)
-    if isinstance(source, (str, Path)) and _only_python(Path(source)):
+    if isinstance(source, (str, Path)) and only_python(Path(source)):
         source = objects.from_directory(Path(source))
     if isinstance(source, Recipe):
         return with_specials(source, special_tokens)
@@ -44,7 +44,7 @@ def recipe_of(
     )
 
 
-def _only_python(path: Path) -> bool:
+def only_python(path: Path) -> bool:
     """A saved transformers tokenizer with none of the files that we read: its own class must load it."""
     return (path / "tokenizer_config.json").is_file() and not any(
         (path / name).is_file() for name in _IN_DIRECTORY
