@@ -101,6 +101,18 @@ impl Word {
         self.packed[self.at] = pack(pairs.get_at(right), self.at);
     }
 
+    /// Where the symbols that are left start, as bits.
+    #[inline(always)]
+    pub(crate) fn starts(&self) -> u64 {
+        self.live
+    }
+
+    /// The symbol that starts at a place.
+    #[inline(always)]
+    pub(crate) fn symbol(&self, at: usize) -> u32 {
+        self.symbols[at % CAPACITY]
+    }
+
     /// Puts the ids of the symbols that are left to the front; gives their number.
     pub(crate) fn finish(&mut self, ids: &[u32]) -> usize {
         let mut count = 0;
