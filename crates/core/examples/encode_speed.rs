@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for document in &documents {
                 bpe.encode(&scanner, document, &mut state, &mut ids)?;
             }
+            bpe.finish(&mut state, &mut ids);
             best[pass][0] = best[pass][0].min(cpu_time().saturating_sub(start));
             best[pass][1] = best[pass][1].min(scan_only(&scanner, &documents)?);
             sums[pass] = ids.iter().fold(ids.len() as u64, |sum, id| {

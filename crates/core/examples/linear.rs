@@ -33,12 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, make) in inputs() {
         // Tables that are built on first use are no part of the cost.
         let mut state = EncodeState::new(&bpe, DEFAULT_CACHE_BYTES);
-        bpe.encode(
-            &scanner,
-            &make(&mut Random(1), SMALLEST),
-            &mut state,
-            &mut Vec::new(),
-        )?;
+        let first = make(&mut Random(1), SMALLEST);
+        bpe.encode(&scanner, &first, &mut state, &mut Vec::new())?;
         let mut size = SMALLEST;
         while size <= largest {
             let text = make(&mut Random(size as u64), size);
@@ -62,6 +58,7 @@ pub extern "Rust" fn measured(
 ) -> Result<usize, tokenmill_core::Error> {
     let mut ids = Vec::new();
     bpe.encode(scanner, text, state, &mut ids)?;
+    bpe.finish(state, &mut ids);
     Ok(ids.len())
 }
 

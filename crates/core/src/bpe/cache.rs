@@ -4,7 +4,7 @@
 //! line each, eight ids. Longer ones, and lists of ids that do not fit their place: a ring. New entries
 //! push out old ones, so memory never grows; as a value is a function of its key, forgetting changes no result.
 
-use super::keys::{hash_long, long_key, ShortKey, LONG, SHORT};
+use super::keys::{hash_long, long_key, Key, ShortKey, LONG, SHORT};
 use super::lines::Lines;
 use super::packed::Packed;
 use super::spill::{Place, Spill};
@@ -116,22 +116,25 @@ impl Cache {
         (slot.key == key).then(|| self.spill.get(place)).flatten()
     }
 
-    /// Remembers the ids of a piece.
-    pub(crate) fn insert(&mut self, text: &[u8], start: usize, len: usize, tag: u8, ids: &[u32]) {
+    /// Remembers the ids of a piece of up to [`LONG`] bytes.
+    pub(crate) fn insert(&mut self, key: Key, ids: &[u32]) {
         if ids.is_empty() {
             return;
         }
-        if len <= SHORT {
-            let spill = || self.spill.put(ids).and_then(Packed::spilled);
-            if let Some(packed) = Packed::new(ids).or_else(spill) {
-                self.lines
-                    .insert(ShortKey::new(text, start, len, tag), packed);
+        match key.by_length() {
+            Ok(key) => {
+                let spill = || self.spill.put(ids).and_then(Packed::spilled);
+                if let Some(packed) = Packed::new(ids).or_else(spill) {
+                    self.lines.insert(key, packed);
+                }
             }
-        } else if len <= LONG {
-            self.insert_long(long_key(text, start, len, tag), ids);
-        } else {
-            self.spill.insert(&text[start..start + len], tag, ids);
+            Err(key) => self.insert_long(key, ids),
         }
+    }
+
+    /// Remembers the ids of a longer piece.
+    pub(crate) fn insert_longer(&mut self, piece: &[u8], tag: u8, ids: &[u32]) {
+        self.spill.insert(piece, tag, ids);
     }
 
     fn insert_long(&mut self, mut key: [u64; 4], ids: &[u32]) {

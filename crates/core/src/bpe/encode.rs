@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::batch::Tiles;
 use super::cuts::Cuts;
 use super::decode::Slots;
-use super::keys::SHORT;
+use super::keys::{Key, LONG, SHORT};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
@@ -48,6 +48,9 @@ impl Bpe {
     }
 
     /// Appends the ids of `text`, cut into pieces by `scanner`: `"hello world" -> [15339, 1917]`.
+    ///
+    /// As after every `encode_`, ids of pieces that were not known may be missing from `out` until
+    /// [`Self::finish`]: they are made together, also those of several texts.
     pub fn encode(
         &self,
         scanner: &Scanner,
@@ -85,12 +88,9 @@ impl Bpe {
         let text = text.as_bytes();
         let mut ends = [0; ROOM];
         let mut start = 0;
-        // After an error, pieces of another text may be left.
-        state.pending.clear();
         loop {
             let count = pieces.fill(&mut ends)?;
             if count == 0 {
-                self.flush(text, state, out);
                 return Ok(());
             }
             let ends = &ends[..count];
@@ -236,22 +236,30 @@ impl Bpe {
         let piece = &text[start..end];
         match self.tables.whole.get(piece) {
             Some(id) if tag == 0 => out.push(*id),
-            _ if self.tables.letters().is_some() && Pending::takes(len) => {
-                if state.pending.push(text, start, len, tag, first) {
-                    self.flush(text, state, out);
+            _ => {
+                if let Some(letters) = self.tables.letters().filter(|_| Pending::takes(len)) {
+                    let key = Key::new(text, start, len, tag);
+                    if state.pending.push(&self.tables, letters, piece, key, first) {
+                        self.finish(state, out);
+                    }
+                    return;
                 }
-                return;
+                self.tables.merge(piece, &mut state.scratch, out);
             }
-            _ => self.tables.merge(piece, &mut state.scratch, out),
         }
-        state.cache.insert(text, start, len, tag, &out[first..]);
+        if len <= LONG {
+            let key = Key::new(text, start, len, tag);
+            state.cache.insert(key, &out[first..]);
+        } else {
+            state.cache.insert_longer(piece, tag, &out[first..]);
+        }
     }
 
-    /// Merges the pieces that were put off.
-    fn flush(&self, text: &[u8], state: &mut EncodeState, out: &mut Vec<u32>) {
-        if let Some(letters) = self.tables.letters().filter(|_| !state.pending.is_empty()) {
-            let EncodeState { cache, pending, .. } = state;
-            pending.flush(&self.tables, letters, text, cache, out);
+    /// Puts the ids that are still missing where they belong in `out`.
+    pub fn finish(&self, state: &mut EncodeState, out: &mut Vec<u32>) {
+        let EncodeState { cache, pending, .. } = state;
+        if !pending.is_empty() {
+            pending.flush(&self.tables, cache, out);
         }
     }
 }

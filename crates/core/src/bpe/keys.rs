@@ -92,6 +92,34 @@ fn words_at_end(piece: &[u8]) -> (u64, u64) {
     (word(&buffer[..8]), word(&buffer[HEAD..HEAD + 8]))
 }
 
+/// The key of a piece of 1 to [`LONG`] bytes. That of a short piece leaves the last word zero, where a long
+/// one has its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key([u64; 4]);
+
+impl Key {
+    /// The key of no piece.
+    pub(crate) const NONE: Self = Self([0; 4]);
+
+    #[inline(always)]
+    pub(crate) fn new(text: &[u8], start: usize, len: usize, tag: u8) -> Self {
+        if len <= SHORT {
+            let ShortKey { head, tail } = ShortKey::new(text, start, len, tag);
+            return Self([head, tail, 0, 0]);
+        }
+        Self(long_key(text, start, len, tag))
+    }
+
+    /// The same key as a short or as a long one.
+    #[inline(always)]
+    pub(crate) fn by_length(self) -> Result<ShortKey, [u64; 4]> {
+        match self.0 {
+            [head, tail, _, 0] => Ok(ShortKey { head, tail }),
+            long => Err(long),
+        }
+    }
+}
+
 /// Key of a piece of 16 to [`LONG`] bytes: the bytes, and the length (with a tag) in the last place.
 #[inline(always)]
 pub(crate) fn long_key(text: &[u8], start: usize, len: usize, tag: u8) -> [u64; 4] {

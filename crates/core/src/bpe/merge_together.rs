@@ -2,18 +2,19 @@
 //!
 //! One merge after the other is a chain of waits: each product decides which two pairs are looked up next,
 //! and the pair table is larger than the near caches. Words do not depend on each other, so their waits
-//! can overlap: every word chooses its best pair and fetches what it will ask, then every word asks.
+//! can overlap: each in turn takes the answers to what it asked a round ago, merges its best pair, and asks
+//! what the product merges with.
 
 use super::merge_short::{CAPACITY, POSITION_BITS};
 use super::pairs::{PairTable, Spot, SYMBOL_LIMIT};
 use super::tables::Tables;
 use super::NONE;
 
-/// Words that are merged at a time: their waits are then mostly hidden, and all fit the first-level cache.
-pub(crate) const WORDS: usize = 8;
-/// Most words have no more symbols than this; the search for the best pair is then half as long.
-const FEW: usize = CAPACITY / 2;
-/// Stands where a word has no neighbour; no symbol has this number, so no pair has it either.
+/// Words that are merged at a time: their waits are then hidden, and all fit the first-level cache.
+pub(crate) const WORDS: usize = 16;
+/// The symbols of the longest word: a place at each end is for what stands outside.
+pub(crate) const MOST: usize = CAPACITY - 2;
+/// Stands before and after a word; no symbol has this number, so no pair has it either.
 const OUTSIDE: u32 = SYMBOL_LIMIT as u32;
 
 /// Packed words from here on stand for no pair: products are far smaller.
@@ -25,14 +26,14 @@ fn pack(product: u32, at: usize) -> u32 {
     (product << POSITION_BITS) | at as u32
 }
 
-/// A word of up to [`CAPACITY`] symbols on its way to its tokens.
+/// A word of up to [`MOST`] symbols, from the second place on, on its way to its tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Word {
     symbols: [u32; CAPACITY],
     /// Product and place of each pair: the smallest is the best, and the leftmost of equals.
     packed: [u32; CAPACITY],
-    /// Symbols that are left, as bits.
-    live: u64,
+    /// Symbols that are left, as bits; also those outside.
+    live: u32,
     /// The last merge: its place, that of its left neighbour, and the looks at what it merges with.
     at: usize,
     left: usize,
@@ -42,7 +43,7 @@ pub(crate) struct Word {
 impl Word {
     /// A place for a word.
     pub(crate) const EMPTY: Self = Self {
-        symbols: [0; CAPACITY],
+        symbols: [OUTSIDE; CAPACITY],
         packed: [NONE; CAPACITY],
         live: 0,
         at: 0,
@@ -50,22 +51,31 @@ impl Word {
         spots: [Spot::NOWHERE; 2],
     };
 
-    /// Starts with the bytes of a word, of which there are 1 to [`CAPACITY`].
+    /// Starts with the bytes of a word, of which there are 1 to [`MOST`].
     pub(crate) fn start(&mut self, tables: &Tables, letters: &[u32; 256], bytes: &[u8]) {
-        for (symbol, byte) in self.symbols.iter_mut().zip(bytes) {
-            *symbol = letters[usize::from(*byte)];
+        debug_assert!((1..=MOST).contains(&bytes.len()));
+        *self = Self::EMPTY;
+        let mut before = bytes[0];
+        self.symbols[1] = letters[usize::from(before)];
+        for (at, byte) in (2..CAPACITY - 1).zip(&bytes[1..]) {
+            self.symbols[at] = letters[usize::from(*byte)];
+            self.packed[at - 1] = pack(tables.byte_pair(before, *byte), at - 1);
+            before = *byte;
         }
-        self.packed = [NONE; CAPACITY];
-        for (at, pair) in bytes.windows(2).enumerate() {
-            self.packed[at] = pack(tables.byte_pair(pair[0], pair[1]), at);
-        }
-        self.live = (1 << bytes.len()) - 1;
+        self.live = u32::MAX >> (CAPACITY - 2 - bytes.len());
     }
 
-    /// Makes the best merge and fetches what its neighbours will be asked; `false` if there is none.
+    /// Takes the answers about the last product, merges the best pair and asks about its product; `false`
+    /// if no two symbols merge any more.
     #[inline(always)]
-    fn choose<const N: usize>(&mut self, pairs: &PairTable) -> bool {
-        let best = self.packed[..N].iter().copied().fold(NONE, u32::min);
+    fn step(&mut self, pairs: &PairTable, smallest: impl Fn(&[u32; CAPACITY]) -> u32) -> bool {
+        let with_left = pack(pairs.get_at(self.spots[0]), self.left);
+        let with_right = pack(pairs.get_at(self.spots[1]), self.at);
+        // The new answers join the minimum as they are: a vector that holds a number just written to memory
+        // would have to wait for it.
+        let best = smallest(&self.packed).min(with_left).min(with_right);
+        self.packed[self.left % CAPACITY] = with_left;
+        self.packed[self.at % CAPACITY] = with_right;
         if best >= NO_PAIR {
             return false;
         }
@@ -73,103 +83,106 @@ impl Word {
         let at = best as usize % CAPACITY;
         let after = self.live & (!1 << at);
         let gone = after.trailing_zeros() as usize % CAPACITY;
-        let next = after & after.wrapping_sub(1);
+        let right = (after & after.wrapping_sub(1)).trailing_zeros() as usize % CAPACITY;
         let before = self.live & ((1 << at) - 1);
+        let left = (before | 1).ilog2() as usize % CAPACITY;
         self.live &= !(1 << gone);
+        self.spots = [
+            pairs.spot(self.symbols[left], product),
+            pairs.spot(product, self.symbols[right]),
+        ];
         self.symbols[at] = product;
+        (self.at, self.left) = (at, left);
         self.packed[gone] = NONE;
-        let right = self.symbols[next.trailing_zeros() as usize % CAPACITY];
-        let right = if next == 0 { OUTSIDE } else { right };
-        let left_at = (63 - (before | 1).leading_zeros() as usize) % CAPACITY;
-        let left = if before == 0 {
-            OUTSIDE
-        } else {
-            self.symbols[left_at]
-        };
-        self.at = at;
-        self.left = if before == 0 { at } else { left_at };
-        self.spots = [pairs.spot(left, product), pairs.spot(product, right)];
+        self.packed[at] = NONE;
+        self.packed[left] = NONE;
         true
-    }
-
-    /// Asks what the last product merges with.
-    #[inline(always)]
-    fn settle(&mut self, pairs: &PairTable) {
-        let [left, right] = self.spots;
-        // Without a left neighbour both answers have the same place, and the second one counts.
-        self.packed[self.left] = pack(pairs.get_at(left), self.left);
-        self.packed[self.at] = pack(pairs.get_at(right), self.at);
     }
 
     /// Where the symbols that are left start, as bits.
     #[inline(always)]
-    pub(crate) fn starts(&self) -> u64 {
-        self.live
+    pub(crate) fn starts(&self) -> u32 {
+        let inside = self.live >> 1;
+        inside & !(1 << inside.ilog2())
     }
 
     /// The symbol that starts at a place.
     #[inline(always)]
     pub(crate) fn symbol(&self, at: usize) -> u32 {
-        self.symbols[at % CAPACITY]
+        self.symbols[(at + 1) % CAPACITY]
     }
 
-    /// Puts the ids of the symbols that are left to the front; gives their number.
-    pub(crate) fn finish(&mut self, ids: &[u32]) -> usize {
-        let mut count = 0;
-        while self.live != 0 {
-            let symbol = self.symbols[self.live.trailing_zeros() as usize % CAPACITY];
-            self.symbols[count] = ids[symbol as usize];
+    /// The ids of the symbols that are left, and their number.
+    pub(crate) fn ids(&self, ids: &[u32]) -> ([u32; CAPACITY], usize) {
+        let mut found = [0; CAPACITY];
+        let (mut starts, mut count) = (self.starts(), 0);
+        while starts != 0 {
+            let symbol = self.symbol(starts.trailing_zeros() as usize);
+            found[count % CAPACITY] = ids[symbol as usize];
             count += 1;
-            self.live &= self.live - 1;
+            starts &= starts - 1;
         }
-        count
-    }
-
-    /// The ids that [`Self::finish`] has put to the front, and whatever lies behind them.
-    pub(crate) fn ids(&self) -> &[u32] {
-        &self.symbols
+        (found, count)
     }
 }
 
-/// Merges all words to their end; `longest` is the largest number of symbols that one started with.
-pub(crate) fn merge(pairs: &PairTable, words: &mut [Word], longest: usize) {
+/// Merges all words to their end.
+pub(crate) fn merge(pairs: &PairTable, words: &mut [Word]) {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi1") {
-        // SAFETY: both features were just detected.
-        return unsafe { merge_avx2(pairs, words, longest) };
+    if std::is_x86_feature_detected!("avx2")
+        && std::is_x86_feature_detected!("bmi1")
+        && std::is_x86_feature_detected!("lzcnt")
+    {
+        // SAFETY: all three features were just detected.
+        return unsafe { merge_avx2(pairs, words) };
     }
-    merge_any(pairs, words, longest);
+    merge_any(pairs, words, smallest);
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1")]
-fn merge_avx2(pairs: &PairTable, words: &mut [Word], longest: usize) {
-    merge_any(pairs, words, longest);
+#[target_feature(enable = "avx2,bmi1,lzcnt")]
+fn merge_avx2(pairs: &PairTable, words: &mut [Word]) {
+    merge_any(pairs, words, |numbers| smallest_avx2(numbers));
 }
 
 #[inline(always)]
-fn merge_any(pairs: &PairTable, words: &mut [Word], longest: usize) {
-    if longest <= FEW {
-        merge_rounds::<FEW>(pairs, words);
-    } else {
-        merge_rounds::<CAPACITY>(pairs, words);
-    }
-}
-
-#[inline(always)]
-fn merge_rounds<const N: usize>(pairs: &PairTable, words: &mut [Word]) {
+fn merge_any(pairs: &PairTable, words: &mut [Word], smallest: impl Fn(&[u32; CAPACITY]) -> u32) {
     debug_assert!(words.len() <= WORDS);
-    let mut busy: u32 = (1 << words.len()) - 1;
+    let mut busy = u32::MAX >> (32 - words.len());
     while busy != 0 {
-        for (bit, word) in words.iter_mut().enumerate() {
-            if busy >> bit & 1 == 1 && !word.choose::<N>(pairs) {
-                busy &= !(1 << bit);
-            }
-        }
-        for (bit, word) in words.iter_mut().enumerate() {
-            if busy >> bit & 1 == 1 {
-                word.settle(pairs);
-            }
+        let mut rest = busy;
+        while rest != 0 {
+            let at = rest.trailing_zeros();
+            rest &= rest - 1;
+            let goes_on = words[at as usize].step(pairs, &smallest);
+            busy ^= u32::from(!goes_on) << at;
         }
     }
+}
+
+fn smallest(numbers: &[u32; CAPACITY]) -> u32 {
+    numbers.iter().copied().fold(NONE, u32::min)
+}
+
+/// The same in vectors, which the compiler does not find by itself.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn smallest_avx2(numbers: &[u32; CAPACITY]) -> u32 {
+    use std::arch::x86_64::{
+        _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_min_epu32,
+        _mm256_set1_epi32, _mm_cvtsi128_si32, _mm_min_epu32, _mm_shuffle_epi32,
+    };
+    let mut least = _mm256_set1_epi32(-1);
+    for eight in numbers.chunks_exact(8) {
+        // SAFETY: eight numbers are as large as the vector, which may lie anywhere.
+        least = _mm256_min_epu32(least, unsafe { _mm256_loadu_si256(eight.as_ptr().cast()) });
+    }
+    let four = _mm_min_epu32(
+        _mm256_castsi256_si128(least),
+        _mm256_extracti128_si256::<1>(least),
+    );
+    let two = _mm_min_epu32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
+    let one = _mm_min_epu32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two));
+    _mm_cvtsi128_si32(one) as u32
 }

@@ -2,33 +2,34 @@
 //!
 //! Symbols are internal numbers: the alphabet first, then products in rank order. So the product of a
 //! pair is also its priority, and "the best pair" is "the smallest product".
+//!
+//! Every pair has two places in the table and is in one of them, so a look is two loads and no loop: whether
+//! a pair merges is hard to predict, and a wrong guess would cost more than both loads.
 
 use super::NONE;
 use crate::pages::{prefetch, Pages};
 
-const KEY_BITS: u32 = 21;
+const SYMBOL_BITS: u32 = 21;
 /// More symbols than this do not fit the packed entries of the pair table.
-pub(crate) const SYMBOL_LIMIT: usize = (1 << KEY_BITS) - 1;
+pub(crate) const SYMBOL_LIMIT: usize = (1 << SYMBOL_BITS) - 1;
 const EMPTY: u64 = u64::MAX;
-/// Entries that are looked at without asking whether the one before was it.
-const AT_ONCE: usize = 3;
-const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// No pair has this key: it is larger than two symbols make.
-const NO_KEY: u64 = u64::MAX;
+/// One for each of a pair's places.
+const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
+/// A pair that has pushed out so many others shows that the table is too full.
+const MOST_MOVES: usize = 256;
 
 /// A look into the table that has been prepared.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot {
     key: u64,
-    slot: usize,
+    slots: [u32; 2],
 }
 
 impl Spot {
-    /// Where nothing is.
+    /// Finds nothing: no pair has this key, which is above that of any two symbols.
     pub(crate) const NOWHERE: Self = Self {
-        key: NO_KEY,
-        slot: 0,
+        key: 1 << 63,
+        slots: [0; 2],
     };
 }
 
@@ -44,112 +45,162 @@ pub(crate) struct PairTable {
 impl PairTable {
     /// An empty table with room for `pairs` entries.
     pub(crate) fn with_room(pairs: usize) -> Self {
-        let slots = (pairs * 2 + 2).next_power_of_two().max(64);
-        let bits = (slots * 16).clamp(1 << 12, 1 << 21);
-        let mut entries = Pages::zeroed(slots);
-        entries.fill(EMPTY);
+        let bits = (pairs * 32).next_power_of_two().clamp(1 << 12, 1 << 21);
+        // Two places each are enough up to half of the table, in theory.
+        let slots = (pairs * 9 / 4).next_power_of_two().max(64);
+        let (entries, shift) = Self::empty(slots);
         Self {
             entries,
-            shift: 64 - slots.trailing_zeros(),
+            shift,
             filter: vec![0; bits / 64],
             filter_shift: 64 - bits.trailing_zeros(),
         }
     }
 
+    fn empty(slots: usize) -> (Pages<u64>, u32) {
+        let mut entries = Pages::zeroed(slots);
+        entries.fill(EMPTY);
+        (entries, 64 - slots.trailing_zeros())
+    }
+
+    /// Both symbols, above the bits of a product.
     #[inline(always)]
     fn key(left: u32, right: u32) -> u64 {
-        (u64::from(left) << KEY_BITS) | u64::from(right)
+        (u64::from(left) << SYMBOL_BITS | u64::from(right)) << SYMBOL_BITS
+    }
+
+    #[inline(always)]
+    fn slots(&self, key: u64) -> [u32; 2] {
+        MULTIPLIERS.map(|multiplier| (key.wrapping_mul(multiplier) >> self.shift) as u32)
+    }
+
+    /// Whether the pair may be in the table at all.
+    #[inline(always)]
+    fn may_hold(&self, key: u64) -> bool {
+        let bit = key.wrapping_mul(MULTIPLIERS[0]) >> self.filter_shift;
+        (self.filter[(bit >> 6) as usize] >> (bit & 63)) & 1 == 1
     }
 
     /// The product of two neighbours, or [`NONE`].
     #[inline(always)]
     pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
         let key = Self::key(left, right);
-        let hash = key.wrapping_mul(MULTIPLIER);
-        let bit = hash >> self.filter_shift;
-        if (self.filter[(bit >> 6) as usize] >> (bit & 63)) & 1 == 0 {
+        if !self.may_hold(key) {
             return NONE;
         }
-        self.find(key, hash)
+        let slots = self.slots(key);
+        self.get_at(Spot { key, slots })
     }
 
     /// Fetches what [`Self::get`] will read.
     #[inline(always)]
     pub(crate) fn prefetch(&self, left: u32, right: u32) {
-        let hash = Self::key(left, right).wrapping_mul(MULTIPLIER);
-        prefetch(&raw const self.filter[(hash >> self.filter_shift >> 6) as usize]);
-        prefetch(&raw const self.entries[(hash >> self.shift) as usize]);
+        let key = Self::key(left, right);
+        let bit = key.wrapping_mul(MULTIPLIERS[0]) >> self.filter_shift;
+        prefetch(&raw const self.filter[(bit >> 6) as usize]);
+        self.prefetch_slots(self.slots(key));
+    }
+
+    #[inline(always)]
+    fn prefetch_slots(&self, slots: [u32; 2]) {
+        for slot in slots {
+            prefetch(self.entries.as_ptr().wrapping_add(slot as usize));
+        }
     }
 
     /// Where a pair will be looked for, fetched ahead if the filter cannot rule it out.
     #[inline(always)]
     pub(crate) fn spot(&self, left: u32, right: u32) -> Spot {
         let key = Self::key(left, right);
-        let hash = key.wrapping_mul(MULTIPLIER);
-        let bit = hash >> self.filter_shift;
-        let may_be = (self.filter[(bit >> 6) as usize] >> (bit & 63)) & 1 == 1;
-        let spot = Spot {
-            key: if may_be { key } else { NO_KEY },
-            slot: if may_be {
-                (hash >> self.shift) as usize
-            } else {
-                0
-            },
-        };
-        prefetch(&raw const self.entries[spot.slot]);
-        spot
+        let wanted = u32::from(self.may_hold(key)).wrapping_neg();
+        // What is ruled out is looked for where nothing has to be fetched: no branch.
+        let slots = self.slots(key).map(|slot| slot & wanted);
+        self.prefetch_slots(slots);
+        Spot { key, slots }
     }
 
-    /// As [`Self::get`], without a branch that depends on the answer: the wait is over by now, so a
-    /// wrong guess would cost more than the look.
-    #[allow(clippy::needless_bitwise_bool)] // one branch, hardly ever taken, instead of three
+    /// The product of a pair, or [`NONE`].
     #[inline(always)]
     pub(crate) fn get_at(&self, spot: Spot) -> u32 {
+        // The mask changes nothing; it tells the compiler that the entry exists.
         let mask = self.entries.len() - 1;
-        let mut product = NONE;
-        let mut last = EMPTY;
-        for step in 0..AT_ONCE {
-            last = self.entries[(spot.slot + step) & mask];
-            let found = (last & ((1 << KEY_BITS) - 1)) as u32;
-            product = if last >> KEY_BITS == spot.key {
-                found
-            } else {
-                product
-            };
-        }
-        if (product == NONE) & (last != EMPTY) & (spot.key != NO_KEY) {
-            return self.find(spot.key, spot.key.wrapping_mul(MULTIPLIER));
-        }
-        product
-    }
-
-    #[inline(always)]
-    fn find(&self, key: u64, hash: u64) -> u32 {
-        let mask = self.entries.len() - 1;
-        let mut slot = (hash >> self.shift) as usize;
-        loop {
-            let entry = self.entries[slot & mask];
-            if entry >> KEY_BITS == key {
-                return (entry & ((1 << KEY_BITS) - 1)) as u32;
-            }
-            if entry == EMPTY {
-                return NONE;
-            }
-            slot += 1;
+        let [first, second] = spot
+            .slots
+            .map(|slot| self.entries[slot as usize & mask] ^ spot.key);
+        let product = first.min(second);
+        if product >> SYMBOL_BITS == 0 {
+            product as u32
+        } else {
+            NONE
         }
     }
 
     /// Adds a pair that is not in the table yet.
     pub(crate) fn insert(&mut self, left: u32, right: u32, product: u32) {
         let key = Self::key(left, right);
-        let hash = key.wrapping_mul(MULTIPLIER);
-        let bit = hash >> self.filter_shift;
+        let bit = key.wrapping_mul(MULTIPLIERS[0]) >> self.filter_shift;
         self.filter[(bit >> 6) as usize] |= 1 << (bit & 63);
-        let mask = self.entries.len() - 1;
-        let mut slot = (hash >> self.shift) as usize;
-        while self.entries[slot & mask] != EMPTY {
-            slot += 1;
+        let mut entry = key | u64::from(product);
+        while let Err(homeless) = self.place(entry) {
+            self.grow();
+            entry = homeless;
         }
-        self.entries[slot & mask] = (key << KEY_BITS) | u64::from(product);
+    }
+
+    /// Puts an entry to one of its places; who was there goes to its other one. The one that finds none is
+    /// given back.
+    fn place(&mut self, mut entry: u64) -> Result<(), u64> {
+        let mut slot = self.slots(key_of(entry))[0];
+        for _ in 0..MOST_MOVES {
+            std::mem::swap(&mut entry, &mut self.entries[slot as usize]);
+            if entry == EMPTY {
+                return Ok(());
+            }
+            let [first, second] = self.slots(key_of(entry));
+            slot = if slot == first { second } else { first };
+        }
+        Err(entry)
+    }
+
+    /// Twice the room, for a set of pairs that happen to want the same places.
+    fn grow(&mut self) {
+        let (entries, shift) = Self::empty(self.entries.len() * 2);
+        let old = std::mem::replace(&mut self.entries, entries);
+        self.shift = shift;
+        for entry in old.iter().filter(|entry| **entry != EMPTY) {
+            let mut entry = *entry;
+            while let Err(homeless) = self.place(entry) {
+                self.grow();
+                entry = homeless;
+            }
+        }
+    }
+}
+
+/// An entry without its product.
+fn key_of(entry: u64) -> u64 {
+    entry >> SYMBOL_BITS << SYMBOL_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::NONE;
+    use super::PairTable;
+
+    #[test]
+    fn all_pairs_are_found_in_a_table_that_was_meant_for_fewer() {
+        let mut table = PairTable::with_room(10);
+        let pairs = |product: u32| (product % 61, product / 61);
+        for product in 0..5000 {
+            let (left, right) = pairs(product);
+            table.insert(left, right, product);
+        }
+        for product in 0..5000 {
+            let (left, right) = pairs(product);
+            assert_eq!(table.get(left, right), product);
+            assert_eq!(table.get_at(table.spot(left, right)), product);
+            assert_eq!(table.get(left + 61, right), NONE);
+            assert_eq!(table.get_at(table.spot(left + 61, right)), NONE);
+        }
     }
 }

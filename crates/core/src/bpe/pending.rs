@@ -1,121 +1,176 @@
 //! Pieces that the cache does not know, put off until several can be merged together.
 //!
-//! The output goes on without them; when there are enough, or the text is done, they are merged side by
-//! side, remembered, and spliced in where they belong. A piece that comes again meanwhile is merged once.
+//! The output goes on without them, also into the next texts; when there are enough, or all texts are done,
+//! they are merged side by side, remembered, and spliced in where they belong. A piece that comes again
+//! meanwhile is merged once.
 
 use super::cache::Cache;
+use super::keys::Key;
 use super::merge_short::CAPACITY;
-use super::merge_together::{merge, Word, WORDS};
+use super::merge_together::{merge, Word, MOST, WORDS};
 use super::tables::Tables;
 
 /// Places that wait at most: more than words, as words come again.
 const PLACES: usize = 4 * WORDS;
-
-/// A piece of the text, and what keeps it apart from equal bytes in the cache.
-#[derive(Clone, Copy, Default)]
-struct Piece {
-    start: usize,
-    len: usize,
-    tag: u8,
-}
 
 /// Where in the output the ids of a word are missing.
 #[derive(Clone, Copy, Default)]
 struct Place {
     at: usize,
     word: usize,
+    /// Texts that had ended before it.
+    ended: usize,
 }
 
-/// What waits, of one text and one output.
-#[derive(Default)]
+/// What waits, of one output.
 pub(crate) struct Pending {
-    pieces: [Piece; WORDS],
-    words: usize,
-    places: [Place; PLACES],
+    keys: [Key; WORDS],
+    words: [Word; WORDS],
     count: usize,
+    places: [Place; PLACES],
+    placed: usize,
+    /// Where each text ends in the output, as far as the output goes by now.
+    ends: Vec<usize>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self {
+            keys: [Key::NONE; WORDS],
+            words: [Word::EMPTY; WORDS],
+            count: 0,
+            places: [Place::default(); PLACES],
+            placed: 0,
+            ends: Vec::new(),
+        }
+    }
 }
 
 impl Pending {
-    /// Forgets what waits.
+    /// Forgets what waits, and all ends.
     pub(crate) fn clear(&mut self) {
-        self.words = 0;
-        self.count = 0;
+        (self.count, self.placed) = (0, 0);
+        self.ends.clear();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.placed == 0
     }
 
     /// Whether a piece can be put off at all.
     pub(crate) fn takes(len: usize) -> bool {
-        len <= CAPACITY
+        len <= MOST
     }
 
-    /// Puts off `text[start..start + len]`, whose ids belong at `at`; `true` if there is no more room.
+    /// A text ends where the output does.
+    pub(crate) fn end(&mut self, out: &[u32]) {
+        self.ends.push(out.len());
+    }
+
+    /// The ends of all texts; right once nothing waits.
+    pub(crate) fn take_ends(&mut self) -> impl Iterator<Item = usize> + '_ {
+        self.ends.drain(..)
+    }
+
+    /// Puts off a piece, whose ids belong at `at`; `true` if there is no more room.
     pub(crate) fn push(
-        &mut self,
-        text: &[u8],
-        start: usize,
-        len: usize,
-        tag: u8,
-        at: usize,
-    ) -> bool {
-        let bytes = |piece: &Piece| &text[piece.start..piece.start + piece.len];
-        let piece = Piece { start, len, tag };
-        let known = self.pieces[..self.words]
-            .iter()
-            .position(|other| other.tag == tag && bytes(other) == bytes(&piece));
-        let word = known.unwrap_or(self.words);
-        if known.is_none() {
-            self.pieces[word] = piece;
-            self.words += 1;
-        }
-        self.places[self.count] = Place { at, word };
-        self.count += 1;
-        self.words == WORDS || self.count == PLACES
-    }
-
-    /// Merges everything that waits, remembers it, and puts it where it belongs in `out`.
-    pub(crate) fn flush(
         &mut self,
         tables: &Tables,
         letters: &[u32; 256],
-        text: &[u8],
-        cache: &mut Cache,
-        out: &mut Vec<u32>,
-    ) {
-        let mut words = [Word::EMPTY; WORDS];
-        let words = &mut words[..self.words];
-        let mut longest = 0;
-        for (word, piece) in words.iter_mut().zip(&self.pieces) {
-            word.start(tables, letters, &text[piece.start..][..piece.len]);
-            longest = longest.max(piece.len);
+        piece: &[u8],
+        key: Key,
+        at: usize,
+    ) -> bool {
+        let known = self.keys[..self.count]
+            .iter()
+            .position(|other| *other == key);
+        let word = known.unwrap_or(self.count);
+        if known.is_none() {
+            self.keys[word] = key;
+            self.words[word].start(tables, letters, piece);
+            self.count += 1;
         }
-        merge(&tables.pairs, words, longest);
-        let mut counts = [0; WORDS];
-        for ((word, piece), count) in words.iter_mut().zip(&self.pieces).zip(&mut counts) {
-            *count = word.finish(&tables.ids);
-            let ids = &word.ids()[..*count];
-            cache.insert(text, piece.start, piece.len, piece.tag, ids);
+        self.places[self.placed] = Place {
+            at,
+            word,
+            ended: self.ends.len(),
+        };
+        self.placed += 1;
+        self.count == WORDS || self.placed == PLACES
+    }
+
+    /// Merges everything that waits, remembers it, and puts it where it belongs in `out`.
+    pub(crate) fn flush(&mut self, tables: &Tables, cache: &mut Cache, out: &mut Vec<u32>) {
+        let words = &mut self.words[..self.count];
+        merge(&tables.pairs, words);
+        let mut made = [([0; CAPACITY], 0); WORDS];
+        for ((word, key), made) in words.iter().zip(&self.keys).zip(&mut made) {
+            *made = word.ids(&tables.ids);
+            cache.insert(*key, &made.0[..made.1]);
         }
-        self.splice(words, &counts, out);
-        self.clear();
+        self.move_ends(&made);
+        self.splice(&made, out);
+        (self.count, self.placed) = (0, 0);
+    }
+
+    /// Every text ends later by what was missing before its end.
+    fn move_ends(&mut self, made: &[([u32; CAPACITY], usize); WORDS]) {
+        let mut next = self.places[0].ended;
+        let mut missing = 0;
+        for place in &self.places[..self.placed] {
+            for end in &mut self.ends[next..place.ended] {
+                *end += missing;
+            }
+            next = place.ended;
+            missing += made[place.word].1;
+        }
+        for end in &mut self.ends[next..] {
+            *end += missing;
+        }
     }
 
     /// Moves the output apart from its end on, so that every id moves once.
-    fn splice(&self, words: &[Word], counts: &[usize; WORDS], out: &mut Vec<u32>) {
-        let places = &self.places[..self.count];
+    fn splice(&self, made: &[([u32; CAPACITY], usize); WORDS], out: &mut Vec<u32>) {
+        let places = &self.places[..self.placed];
         let mut from = out.len();
-        let missing: usize = places.iter().map(|place| counts[place.word]).sum();
+        let missing: usize = places.iter().map(|place| made[place.word].1).sum();
         out.resize(from + missing, 0);
         let mut to = out.len();
         for place in places.iter().rev() {
             to -= from - place.at;
             out.copy_within(place.at..from, to);
             from = place.at;
-            let ids = &words[place.word].ids()[..counts[place.word]];
-            to -= ids.len();
-            out[to..to + ids.len()].copy_from_slice(ids);
+            let (ids, count) = &made[place.word];
+            to -= count;
+            out[to..to + count].copy_from_slice(&ids[..*count]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{byte_spec, encode_one, One, Random};
+    use super::super::{Bpe, EncodeState};
+
+    #[test]
+    fn texts_that_share_an_output_end_where_they_would_alone() {
+        let mut random = Random(5);
+        let spec = byte_spec(&mut random, &["a", "b", "c"], 60, true, false);
+        let bpe = Bpe::new(&spec).unwrap();
+        let (mut state, mut out) = (EncodeState::new(&bpe, 64 << 10), Vec::new());
+        let (mut fresh, mut alone, mut ends) = (EncodeState::small(&bpe), Vec::new(), Vec::new());
+        for text in 0..400 {
+            for _ in 0..text % 5 {
+                let piece = random.piece(&["a", "b", "c"], 12);
+                bpe.encode_pieces(One(piece.len()), &piece, &mut state, &mut out)
+                    .unwrap();
+                alone.extend(encode_one(&bpe, &mut fresh, &piece));
+            }
+            state.end_text(&out);
+            ends.push(alone.len());
+        }
+        bpe.finish(&mut state, &mut out);
+        assert_eq!(out, alone);
+        assert_eq!(state.take_ends().collect::<Vec<_>>(), ends);
     }
 }

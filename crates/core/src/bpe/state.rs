@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::cache::Cache;
 use super::encode::SEGMENT;
-use super::keys::LONG;
+use super::keys::{Key, LONG};
 use super::merge::MergeScratch;
 use super::pending::Pending;
 use super::tables::Tables;
@@ -39,6 +39,21 @@ impl EncodeState {
         }
     }
 
+    /// Notes that a text ends where `out` does, though some of its ids may still be missing.
+    pub fn end_text(&mut self, out: &[u32]) {
+        self.pending.end(out);
+    }
+
+    /// Where each text that was noted ends, all ids being there since [`Bpe::finish`].
+    pub fn take_ends(&mut self) -> impl Iterator<Item = usize> + '_ {
+        self.pending.take_ends()
+    }
+
+    /// Forgets what an error has left behind.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+    }
+
     /// A state for a few kilobytes of text, cheap to build.
     pub fn small(bpe: &Bpe) -> Self {
         Self {
@@ -53,16 +68,17 @@ impl EncodeState {
 fn seed(cache: &mut Cache, tables: &Tables) {
     for (token, id) in &tables.whole {
         if token.len() <= LONG {
-            cache.insert(token, 0, token.len(), 0, &[*id]);
+            cache.insert(Key::new(token, 0, token.len(), 0), &[*id]);
         }
     }
     for symbol in (0..tables.splits.len()).rev() {
         let token = tables.bytes_of(symbol as u32);
         let fits = (1..=LONG).contains(&token.len());
         if fits && tables.is_made(symbol as u32) {
-            cache.insert(token, 0, token.len(), 0, &[tables.ids[symbol]]);
+            let key = |tag| Key::new(token, 0, token.len(), tag);
+            cache.insert(key(0), &[tables.ids[symbol]]);
             if !tables.whole.is_empty() && !token.is_ascii() {
-                cache.insert(token, 0, token.len(), SEGMENT, &[tables.ids[symbol]]);
+                cache.insert(key(SEGMENT), &[tables.ids[symbol]]);
             }
         }
     }

@@ -88,6 +88,7 @@ pub(crate) fn encode_one(bpe: &Bpe, state: &mut EncodeState, piece: &str) -> Vec
     let mut out = Vec::new();
     bpe.encode_pieces(One(piece.len()), piece, state, &mut out)
         .unwrap();
+    bpe.finish(state, &mut out);
     out
 }
 
@@ -186,6 +187,7 @@ fn characters_with_fallback_encode_as_the_reference() {
             let mut out = Vec::new();
             bpe.encode_words(&text, WordCut::Runs, &mut state, &mut out)
                 .unwrap();
+            bpe.finish(&mut state, &mut out);
             assert_eq!(
                 out,
                 reference::encode_piece(&spec, text.as_bytes()),
@@ -348,6 +350,7 @@ fn many_pieces_in_a_text_are_what_they_are_alone() {
         let (mut state, mut out) = (EncodeState::new(&bpe, 1 << 20), Vec::new());
         bpe.encode_pieces(Every(0, text.len(), len), &text, &mut state, &mut out)
             .unwrap();
+        bpe.finish(&mut state, &mut out);
         let mut alone = Vec::new();
         let mut fresh = EncodeState::new(&bpe, 64 << 10);
         for start in (0..text.len()).step_by(len) {

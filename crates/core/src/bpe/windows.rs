@@ -9,13 +9,13 @@
 //! as guessing.
 
 use super::backtrack::stay_apart;
-use super::keys::LONG;
-use super::merge_together::{merge, Word, WORDS};
+
+use super::merge_together::{merge, Word, MOST, WORDS};
 use super::tables::Tables;
 use super::NONE;
 
 /// Bytes of a window.
-const WINDOW: usize = LONG;
+const WINDOW: usize = MOST;
 /// Bytes from one window to the next. What is left overlaps, and has to hold a token that both agree on.
 const STRIDE: usize = 20;
 /// Tokens at the end of a row that the text after it may still change.
@@ -92,7 +92,7 @@ impl<'a> Row<'a> {
             let start = index * STRIDE;
             word.start(tables, letters, &rest[start..covered.min(start + WINDOW)]);
         }
-        merge(&tables.pairs, words, WINDOW);
+        merge(&tables.pairs, words);
         Self {
             words,
             covered,
@@ -142,7 +142,7 @@ fn seam(left: &Word, right: &Word) -> Option<usize> {
 
 /// Appends the symbols that start in `from..until`.
 fn push(word: &Word, from: usize, until: usize, out: &mut Vec<u32>) {
-    let mut starts = word.starts() & ((1 << until) - 1) & (u64::MAX << from);
+    let mut starts = word.starts() & ((1 << until) - 1) & (u32::MAX << from);
     while starts != 0 {
         out.push(word.symbol(starts.trailing_zeros() as usize));
         starts &= starts - 1;

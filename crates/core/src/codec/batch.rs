@@ -194,30 +194,48 @@ impl Codec {
         scratch: &mut Scratch,
         made: &mut Made<T>,
     ) -> Result<()> {
-        let template = task.options.template;
+        let Made { ids, counts, .. } = made;
+        let mut work = std::mem::take(&mut scratch.ids);
+        let outcome = T::append(ids, &mut work, |out| {
+            let mut start = out.len();
+            self.encode_job(task, job, scratch, out)?;
+            counts.extend(scratch.state.take_ends().map(|end| {
+                let count = end - start;
+                start = end;
+                count
+            }));
+            Ok(())
+        });
+        scratch.ids = work;
+        outcome
+    }
+
+    /// Appends the ids of a job; the ends of its documents are in the state.
+    fn encode_job(
+        &self,
+        task: &Task,
+        job: Job,
+        scratch: &mut Scratch,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let Options {
+            template, special, ..
+        } = task.options;
         for at in job.first..job.last {
             task.stop.check()?;
             let doc = task.docs[at];
             let (start, end) = job.part.unwrap_or((0, doc.len()));
-            let before = made.ids.len();
             if template && start == 0 {
-                made.ids.extend(self.template.0.iter().map(|&id| T::of(id)));
+                out.extend_from_slice(&self.template.0);
             }
-            let special = task.options.special;
-            T::encode(
-                self,
-                &doc[start..end],
-                special,
-                start > 0,
-                scratch,
-                &mut made.ids,
-            )
-            .map_err(|error| in_document(error, at, start))?;
+            self.encode_into(&doc[start..end], special, start > 0, scratch, out)
+                .map_err(|error| in_document(error, at, start))?;
             if template && end == doc.len() {
-                made.ids.extend(self.template.1.iter().map(|&id| T::of(id)));
+                out.extend_from_slice(&self.template.1);
             }
-            made.counts.push(made.ids.len() - before);
+            scratch.state.end_text(out);
         }
+        self.bpe.finish(&mut scratch.state, out);
         Ok(())
     }
 }

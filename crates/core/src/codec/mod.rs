@@ -145,6 +145,7 @@ impl Codec {
         let mut out = Vec::with_capacity(text.len() / 3 + 4);
         let mut scratch = self.pool.take(&self.bpe, text.len());
         let outcome = self.encode_into(text, special, continued, &mut scratch, &mut out);
+        self.bpe.finish(&mut scratch.state, &mut out);
         self.pool.give(scratch);
         outcome.map(|()| out)
     }
@@ -154,6 +155,7 @@ impl Codec {
         (&self.template.0, &self.template.1)
     }
 
+    /// Appends the ids of a text; some may be missing until [`Bpe::finish`].
     fn encode_into(
         &self,
         text: &str,

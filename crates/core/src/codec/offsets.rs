@@ -77,6 +77,7 @@ impl Codec {
     ) -> Result<()> {
         let mut ids = Vec::new();
         self.encode_normal(&text.text, place, scratch, &mut ids)?;
+        self.bpe.finish(&mut scratch.state, &mut ids);
         let mut steps = Vec::new();
         if self.spaced {
             steps.push(Step::Replace("▁".into(), " ".into()));

@@ -52,7 +52,8 @@ impl Pool {
         })
     }
 
-    pub fn give(&self, scratch: Scratch) {
+    pub fn give(&self, mut scratch: Scratch) {
+        scratch.state.clear();
         if let Ok(mut shelf) = self.shelf(scratch.large).try_lock() {
             if shelf.len() < KEPT {
                 shelf.push(scratch);

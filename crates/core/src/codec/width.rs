@@ -1,8 +1,5 @@
 //! How wide ids are kept: 16 or 32 bits, or not at all when only their number is asked for.
 
-use super::added::Special;
-use super::pool::Scratch;
-use super::Codec;
 use crate::Result;
 
 /// One kept id.
@@ -10,21 +7,16 @@ pub(super) trait Width: Copy + Send + Sync + Default {
     /// The id at this width; it fits, since the whole vocabulary does.
     fn of(id: u32) -> Self;
 
-    /// Appends the ids of a text.
-    fn encode(
-        codec: &Codec,
-        text: &str,
-        special: Special,
-        continued: bool,
-        scratch: &mut Scratch,
+    /// Appends what `make` appends to its array; `ids` is one to work in.
+    fn append(
         out: &mut Vec<Self>,
+        ids: &mut Vec<u32>,
+        make: impl FnOnce(&mut Vec<u32>) -> Result<()>,
     ) -> Result<()> {
-        let mut ids = std::mem::take(&mut scratch.ids);
         ids.clear();
-        let outcome = codec.encode_into(text, special, continued, scratch, &mut ids);
+        make(ids)?;
         out.extend(ids.iter().map(|&id| Self::of(id)));
-        scratch.ids = ids;
-        outcome
+        Ok(())
     }
 }
 
@@ -40,15 +32,12 @@ impl Width for u32 {
     }
 
     /// The encoder writes this width itself, so nothing is copied.
-    fn encode(
-        codec: &Codec,
-        text: &str,
-        special: Special,
-        continued: bool,
-        scratch: &mut Scratch,
+    fn append(
         out: &mut Vec<Self>,
+        _: &mut Vec<u32>,
+        make: impl FnOnce(&mut Vec<u32>) -> Result<()>,
     ) -> Result<()> {
-        codec.encode_into(text, special, continued, scratch, out)
+        make(out)
     }
 }
 
