@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Hugging Face is about a hundred times slower than native, so a comparison on this share of the input adds
+# Hugging Face is some two hundred times slower than native, so a comparison on this share of the input adds
 # a tenth to the time of the job itself; a small job still compares this much.
-SHARE = 1024
-SMALL_SAMPLE = 1 << 16
+SHARE = 2048
+SMALL_SAMPLE = 1 << 15
 
 
 class DistrustError(Exception):

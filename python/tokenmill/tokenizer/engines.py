@@ -64,7 +64,16 @@ def _fast(recipe: Recipe) -> FastBackend:
     from tokenmill.tokenizer.save_hf import to_json
 
     hf = recipe.hf or HfText(to_json(recipe))
-    return FastBackend(hf.spelled(), str(hf.model.get("type", "unknown")), recipe.added, recipe.source)
+    family = str(hf.model.get("type", "unknown"))
+    return FastBackend(hf.spelled(), family, recipe.added, recipe.source, _id_limit(recipe))
+
+
+def _id_limit(recipe: Recipe) -> int | None:
+    """One more than the largest id; None where only Hugging Face has read the model."""
+    if recipe.model is None:
+        return None
+    ids = [*(token.id for token in recipe.added), *(token_id for token_id, _ in recipe.model.unreachable)]
+    return max(len(recipe.model.tokens), max(ids, default=-1) + 1)
 
 
 def role_of(recipe: Recipe, role: str) -> int | None:

@@ -25,7 +25,14 @@ _PART = 1024
 class FastBackend:
     """An HF tokenizer behind the `Backend` protocol."""
 
-    def __init__(self, text: str, family: str, added: tuple[AddedToken, ...], source: str) -> None:
+    def __init__(
+        self,
+        text: str,
+        family: str,
+        added: tuple[AddedToken, ...],
+        source: str,
+        id_limit: int | None = None,
+    ) -> None:
         """`text` is that of a tokenizer.json, whose truncation and padding are left aside."""
         self._json = text
         self._added, self._source = added, source
@@ -34,10 +41,12 @@ class FastBackend:
         # One object for each reading of special tokens; the second is made when somebody asks for it, since
         # a large vocabulary takes a tenth of a second.
         self._text, self._parse = self._build(as_text=True), None
-        self.id_limit = 1 + max(self._text.get_vocab(with_added_tokens=True).values(), default=0)
+        if id_limit is None:
+            id_limit = 1 + max(self._text.get_vocab(with_added_tokens=True).values(), default=0)
+        self.id_limit: int = id_limit
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._json, self.family, self._added, self._source)
+        return type(self), (self._json, self.family, self._added, self._source, self.id_limit)
 
     def _build(self, *, as_text: bool) -> Any:
         try:
