@@ -1,6 +1,6 @@
-"""The figures of `benchmarks/results/encode.json` as a chart for the README, and as its short table.
+"""Two charts of a run, for the README and docs/performance.md: speeds on unseen text, and every row against its bar.
 
-`python benchmarks/charts.py [docs/images/encode.svg]`
+`python benchmarks/charts.py [docs/images]` writes `encode.svg` and `bars.svg` there, from `benchmarks/results`.
 """
 
 import json
@@ -8,8 +8,7 @@ import sys
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = Path(__file__).parent / "results"
 COLOURS = {
     "tokenmill": "#0b5394",
     "gigatoken": "#b3401e",
@@ -17,72 +16,68 @@ COLOURS = {
     "tiktoken": "#6b3fa0",
     "tokenizers": "#777777",
 }
-CORPORA = ("en", "code", "ko", "zh")
-VOCABULARIES = ("gpt2", "cl100k", "o200k")
+# Beyond so many times its bar, a row's strip is cut off.
+WIDEST = 5.0
 
 
-def speed(best, peer, vocabulary, corpus):
-    """MB per CPU-second on unseen text; a peer without flat output is taken by its lists."""
-    cells = best[peer]
-    found = cells.get(f"{vocabulary} {corpus} flat unseen") or cells.get(
-        f"{vocabulary} {corpus} lists unseen"
-    )
-    return found["cpu"]
+def svg(width, height, label, parts):
+    """A picture on white, for pages of any colour."""
+    style = "<style>text{font:12px system-ui,sans-serif;fill:#444}text.n{font-size:10px}</style>"
+    ground = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
+    return f"{head}{style}{ground}{''.join(parts)}</svg>\n"
 
 
-def chart(best):
+def text(x, y, words, kind=""):
+    return f'<text x="{x:.0f}" y="{y:.0f}"{kind}>{escape(words)}</text>'
+
+
+def strip(x, y, width, height, colour):
+    return f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}" fill="{colour}"/>'
+
+
+def encode(best):
     """Horizontal bars: one group a vocabulary and corpus, one bar an encoder."""
-    top = max(speed(best, peer, v, c) for peer in best for v in VOCABULARIES for c in CORPORA)
-    rows, y = [], 34
-    for vocabulary in VOCABULARIES:
-        for corpus in CORPORA:
-            rows.append(f'<text x="8" y="{y + 28}">{vocabulary}, {corpus}</text>')
-            for peer in best:
-                value = speed(best, peer, vocabulary, corpus)
-                rows.append(
-                    f'<rect x="110" y="{y}" width="{480 * value / top:.1f}" height="8" fill="{COLOURS[peer]}"/>'
-                )
-                rows.append(
-                    f'<text class="n" x="{114 + 480 * value / top:.1f}" y="{y + 8}">{value:.0f}</text>'
-                )
-                y += 10
-            y += 12
-    legend = "".join(
-        f'<rect x="{110 + 105 * n}" y="8" width="10" height="10" fill="{COLOURS[p]}"/><text x="{124 + 105 * n}" y="17">{escape(p)}</text>'
-        for n, p in enumerate(best)
-    )
-    style = "<style>text{font:12px system-ui,sans-serif;fill:#444}text.n{font-size:9px}</style>"
-    background = f'<rect width="660" height="{y}" fill="#ffffff"/>'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 {y}" role="img" aria-label="MB per CPU-second, unseen text">{style}{background}{legend}{"".join(rows)}</svg>\n'
+    groups = {cell.removesuffix(" flat unseen"): rows for cell, rows in best.items() if "flat unseen" in cell}
+    top = max(row["cpu"] for rows in groups.values() for row in rows.values())
+    parts, y = [], 34
+    for number, name in enumerate(COLOURS):
+        parts += [strip(110 + 105 * number, 8, 10, 10, COLOURS[name]), text(124 + 105 * number, 17, name)]
+    for group, rows in groups.items():
+        parts.append(text(8, y + 28, group))
+        for name, row in rows.items():
+            width = 480 * row["cpu"] / top
+            parts += [strip(110, y, width, 8, COLOURS[name])]
+            parts += [text(114 + width, y + 8, f"{row['cpu']:.0f}", ' class="n"')]
+            y += 10
+        y += 12
+    return svg(660, y, "MB per CPU-second, unseen text, one thread", parts)
 
 
-def table(best):
-    """The README's rows: ours, and how many times each peer's."""
-    others = [peer for peer in best if peer != "tokenmill"]
-    lines = [
-        "| unseen text, one thread | tokenmill, MB per CPU-second | "
-        + " | ".join(f"x {peer}" for peer in others)
-        + " |"
-    ]
-    lines.append("|---" * (len(others) + 2) + "|")
-    for vocabulary in VOCABULARIES:
-        for corpus in CORPORA:
-            ours = speed(best, "tokenmill", vocabulary, corpus)
-            ratios = [f"{ours / speed(best, peer, vocabulary, corpus):.1f}" for peer in others]
-            lines.append(f"| {vocabulary}, {corpus} | {ours:.0f} | " + " | ".join(ratios) + " |")
-    return "\n".join(lines)
+def bars(lines):
+    """Strips from the worst to the best cell, with a mark at the bar; all in units of the bar."""
+    parts, y, scale, left = [], 40, 90, 270
+    for line in (line for line in lines if line["cells"]):
+        low, high = (min(WIDEST, line[key] / line["bar"]) for key in ("worst", "best"))
+        width = max(3, scale * (high - low))
+        parts.append(text(8, y + 11, line["what"].replace("`", "")))
+        parts.append(strip(left + scale * low, y, width, 12, "#0b5394" if line["met"] else "#b3401e"))
+        told = f"{line['worst']:.1f}x, bar {line['bar']:g}x, {line['against']}"
+        parts.append(text(left + 4 + scale * low + width, y + 10, told, ' class="n"'))
+        y += 22
+    x = left + scale
+    parts.append(f'<line x1="{x}" y1="30" x2="{x}" y2="{y}" stroke="#444" stroke-width="2"/>')
+    parts.append(text(x - 20, 22, "the bar"))
+    return svg(900, y + 8, "Worst to best cell of each row, in units of its bar", parts)
 
 
 def main():
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images" / "encode.svg"
-    report = json.loads((RESULTS / "encode.json").read_text())
-    target.write_text(chart(report["best"]), encoding="utf-8")
-    print(
-        f"{report['machine']}; "
-        + ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-        + "\n"
-    )
-    print(table(report["best"]))
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
+    for name, draw in (("encode", encode), ("bars", bars)):
+        found = json.loads((RESULTS / f"{name}.json").read_text())
+        picture = draw(found["best"] if name == "encode" else found)
+        (target / f"{name}.svg").write_text(picture, encoding="utf-8")
+        print(f"wrote {target / name}.svg")
 
 
 if __name__ == "__main__":

@@ -2,39 +2,30 @@
 
 `python benchmarks/words.py [--corpora DIR] [--megabytes 8] [--turns 3] [--only en,zh]`
 
-MB per CPU-second, one thread, flat ids, text never seen before and the same again. Writes
-`benchmarks/results/words.json`.
+MB per CPU-second, one thread, flat ids, text never seen before and the same again; sentencepiece gets one megabyte and one
+turn. Writes `benchmarks/results/words.json`.
 """
 
-import argparse
-import json
-import sys
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
-
-import contest  # noqa: E402
-import corpora  # noqa: E402
-import machine  # noqa: E402
-import peers  # noqa: E402
+import contest
+import corpora
 
 MODEL = "mistral_common/data/tokenizer.model.v1"
+# gigatoken always takes these strings for the tokens, so documents that hold them are left out.
+CONTROL = ("<s>", "</s>", "<unk>")
 
 
-def model_path():
-    """The model of the package, under a name that loaders know."""
-    return Path(distribution("mistral-common").locate_file(MODEL))
-
-
-def encoder_of(name, path):
+def encoder_of(name):
     """One call for a list of texts."""
+    path = Path(distribution("mistral-common").locate_file(MODEL))
     if name == "tokenmill":
         from tokenmill import Tokenizer
 
         ours = Tokenizer.load(path)
-        return lambda texts: (ours.encode_batch(texts, special="text", threads=1).ids, None)
+        return lambda texts: ours.encode_batch(texts, special="text", threads=1).ids
     if name == "gigatoken":
         import gigatoken
 
@@ -46,52 +37,34 @@ def encoder_of(name, path):
     return lambda texts: reference.encode(texts, num_threads=1)
 
 
-def plain(name, options):
-    """Documents without the strings of control tokens, which gigatoken always takes for the tokens."""
-    control = ("<s>", "</s>", "<unk>")
-    texts = corpora.documents(name, options.corpora)
-    return [text for text in texts if not any(token in text for token in control)]
+def cells(corpus, halves, size, name):
+    """The two phases of one encoder."""
+    warm, fresh = halves
+    contest.own(fresh)
+    encode = encoder_of(name)
+    encode(warm)
+    for phase in ("unseen", "seen"):
+        yield f"{corpus} {phase}", partial(encode, fresh), size
 
 
-def cells(options):
-    """{corpus phase: (action, megabytes)} of one encoder."""
-    made = {}
-    texts = {name: corpora.halves(plain(name, options), options.megabytes) for name in options.only}
-    contest.baseline()
-    encode = encoder_of(options.worker, model_path())
-    for name, (warm, fresh) in texts.items():
-        encode(warm)
-        for phase in ("unseen", "seen"):
-            size = sum(len(text.encode()) for text in fresh) / 1e6
-            made[f"{name} {phase}"] = (lambda fresh=fresh: encode(fresh), size)
-    return made
+def phases(corpus, texts, megabytes):
+    """`cells` on so much of the texts."""
+    halves = corpora.halves(texts, megabytes)
+    return partial(cells, corpus, halves, contest.megabytes(halves[1]))
 
 
 def main():
-    split = lambda text: text.split(",")  # noqa: E731
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--corpora", type=Path, default=corpora.CORPORA)
-    parser.add_argument("--scratch", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--megabytes", type=float, default=8)
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--only", type=split, default=list(corpora.NAMES))
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.scratch.mkdir(parents=True, exist_ok=True)
-    if options.worker:
-        contest.report(cells(options))
-        return
+    options = contest.options(__doc__, megabytes=8.0, turns=3, only=corpora.NAMES)
     best = {}
     for name in options.only:
-        arguments = ["--corpora", str(options.corpora), "--only", name, "--megabytes", str(options.megabytes)]
-        names = ("tokenmill", "gigatoken", "sentencepiece")
-        best |= contest.contest(__file__, names, arguments, options.turns, 1)
-    report = {"machine": machine.described(), "versions": peers.versions(), "best": best}
-    (options.scratch / "words.json").write_text(json.dumps(report, indent=1))
-    print(f"MB per CPU-second, one thread, {report['machine']}; {report['versions']}\n")
-    print(contest.table(best, "cpu"))
+        texts = corpora.documents(name, options.corpora)
+        plain = [text for text in texts if not any(token in text for token in CONTROL)]
+        many, few = phases(name, plain, options.megabytes), phases(name, plain, 1)
+        found = contest.take_turns(many, ("tokenmill", "gigatoken"), options.turns)
+        for cell, rows in contest.take_turns(few, ("tokenmill", "sentencepiece"), 1).items():
+            found[cell]["sentencepiece"] = rows["sentencepiece"]
+        best |= found
+    contest.publish("words", best, "cpu", options.scratch)
 
 
 if __name__ == "__main__":
