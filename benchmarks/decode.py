@@ -1,6 +1,6 @@
 """Decoding speed beside the peers: flat ids back to bytes or text, one thread, outputs compared first.
 
-`python benchmarks/decode.py [--corpora DIR] [--megabytes 4] [--turns 2] [--only en,zh] [--vocabularies cl100k]`
+`python benchmarks/decode.py [--corpora DIR] [--megabytes 4] [--turns 1] [--only en,zh] [--vocabularies cl100k]`
 
 *flat*: one array of the ids of all documents -> the bytes of all. *texts*: one array or list for each document ->
 one str each. Every peer gets ids in the form that it takes fastest; making that form is not timed. CPU time. Prints a
@@ -54,7 +54,7 @@ def cells(cell, batch, size, path, name):
 
 def main():
     options = contest.options(
-        __doc__, megabytes=4.0, turns=2, only=corpora.NAMES, vocabularies=tuple(corpora.VOCABULARIES)
+        __doc__, megabytes=4.0, turns=1, only=corpora.NAMES, vocabularies=tuple(corpora.VOCABULARIES)
     )
     paths = corpora.vocabulary_files(options.scratch)
     best = {}

@@ -1,81 +1,85 @@
-"""Where the time goes, cell by cell: `perf` samples of our own encoder, grouped by what the code is for.
+"""Where the time goes, cell by cell: `perf` samples of our own encoder, and how far it is from the speed of memory.
 
-`python benchmarks/hotspots.py [--corpora DIR] [--only en,zh] [--vocabularies cl100k] [--seconds 4]`
+`python benchmarks/hotspots.py [--corpora DIR] [--only en,zh] [--vocabularies cl100k] [--seconds 2]`
 
-Needs `perf` and permission to use it; without, it says so and measures nothing. Prints one row for each cell and writes
-`benchmarks/results/hotspots.json`.
+Samples are grouped by what the code is for. The last column compares with `encode.json` of the same run: a copy of arrays
+far larger than every cache, as STREAM does it, moves so many times the bytes that the encoder reads (text) and
+writes (ids) in the same CPU time. Needs `perf` and permission to use it; without, it says so and only measures the
+copy. Writes `benchmarks/results/hotspots.json`.
 """
 
-import argparse
 import json
+import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from pathlib import Path
+from functools import partial
 
-ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
+import numpy as np
 
-import corpora  # noqa: E402
-import peers  # noqa: E402
+import contest
+import corpora
+import peers
 
-# What a function's path starts with or holds, and what that is for; the first that fits counts.
+# What the name of a function holds, and what that is for; the first that fits counts. Python's own part is the UTF-8 of
+# strings that are not ASCII.
 PURPOSES = (
+    ("new pages (kernel)", ("[k]",)),
     ("scan", ("::scan::",)),
-    ("merges of misses", ("::merge", "::pending", "::windows", "::backtrack", "::trie", "::pairs")),
-    ("cuts of CJK", ("::cuts", "::segments")),
+    ("misses", ("::merge", "::pending", "::windows", "::backtrack", "::trie", "::pairs", "encode_other")),
+    ("cuts", ("encode_cut", "::cuts", "::segments")),
     ("keys, probes, ids", ("::bpe::",)),
-    ("documents and output", ("::codec::", "_core::", "numpy", "memmove", "memset", "memcpy")),
-    ("kernel: new pages", ("[k]",)),
-    ("Python", ("python", "Py")),
+    ("documents and output", ("_core", "numpy", "libc")),
+    ("strings (Python)", ("python",)),
 )
+ARRAY = 512 << 20
 
 
-def purpose(symbol):
-    """`[.] tokenmill_core::scan::path::fill` -> "scan"."""
-    for name, marks in PURPOSES:
-        if any(mark in symbol for mark in marks):
-            return name
-    return "other"
+def purpose(line):
+    """`_core.abi3.so [.] tokenmill_core::scan::path::fill` -> "scan"."""
+    return next((name for name, marks in PURPOSES if any(mark in line for mark in marks)), "other")
 
 
-def work(options):
-    """The sampled process: all of the corpus once (unseen), or a part of it over and over (seen)."""
-    vocabulary, name, phase = options.cell
-    path = corpora.vocabulary_files(options.scratch)[vocabulary]
-    texts = corpora.documents(name, options.corpora)
-    warm, rest = texts[: len(texts) // 8], texts[len(texts) // 8 :]
-    encoder = peers.Tokenmill(vocabulary, path, 1)
-    encoder.flat(warm)
-    print("ready", flush=True)
-    # The profiler needs a moment to attach; a process that sleeps gives no samples.
-    time.sleep(0.7)
-    end = time.monotonic() + options.seconds
-    for at in range(0, len(rest), 500):
+def copy_rate(turns=5):
+    """Bytes read plus bytes written in a CPU-second, best of several."""
+    source, target = np.ones(ARRAY // 8), np.zeros(ARRAY // 8)
+    best = float("inf")
+    for _ in range(turns):
+        start = time.process_time()
+        np.copyto(target, source)
+        best = min(best, time.process_time() - start)
+    return 2 * ARRAY / best
+
+
+def work(encoder, texts, phase, seconds):
+    """The sampled part: texts never seen, 500 at a time and all once, or a few over and over."""
+    end = time.monotonic() + seconds
+    for at in range(0, len(texts), 500):
         if phase == "unseen":
-            encoder.flat(rest[at : at + 500])
+            encoder.flat(texts[at : at + 500])
     while phase == "seen" and time.monotonic() < end:
-        encoder.flat(warm)
+        encoder.flat(texts[:2000])
 
 
-def sampled(cell, options):
-    """{purpose: share of the samples} of one cell."""
+def sampled(action):
+    """{purpose: share of the samples} of a call in a child of its own."""
+    ready, waiting = os.pipe()
+    child = os.fork()
+    if child == 0:
+        action(waiting)
+        os._exit(0)
+    os.read(ready, 1)
     with tempfile.TemporaryDirectory() as folder:
         data = f"{folder}/perf.data"
-        program = [sys.executable, __file__, "--cell", *cell, "--corpora", str(options.corpora)]
-        program += ["--seconds", str(options.seconds), "--scratch", str(options.scratch)]
-        with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-            process.stdout.readline()
-            recorder = ["perf", "record", "-q", "-o", data, "-p", str(process.pid)]
-            subprocess.run(recorder, capture_output=True, check=False)
+        recorder = ["perf", "record", "-q", "-F", "5000", "-o", data, "-p", str(child)]
+        with subprocess.Popen(recorder, stderr=subprocess.DEVNULL) as process:
+            os.waitpid(child, 0)
+            process.wait()
+        report = ["perf", "report", "-i", data, "--no-children", "--stdio", "-g", "none"]
         told = subprocess.run(
-            ["perf", "report", "-i", data, "--no-children", "--stdio", "-g", "none", "-F", "overhead,symbol"],
-            capture_output=True,
-            text=True,
-            check=False,
+            [*report, "-F", "overhead,dso,symbol"], capture_output=True, text=True, check=False
         ).stdout
     shares = Counter()
     for line in told.splitlines():
@@ -86,35 +90,54 @@ def sampled(cell, options):
     return {name: share / total for name, share in shares.most_common()}
 
 
+def child(texts, vocabulary, phase, options, ready):
+    """Warms an encoder up, says so, waits until the profiler has attached, and works."""
+    contest.own(texts)
+    path = corpora.vocabulary_files(options.scratch)[vocabulary]
+    encoder = peers.Tokenmill(vocabulary, path, 1)
+    warm = len(texts) // 8
+    encoder.flat(texts[:warm])
+    os.write(ready, b"!")
+    time.sleep(0.7)
+    work(encoder, texts[warm:] if phase == "unseen" else texts[:warm], phase, options.seconds)
+
+
+def distances(rate, scratch):
+    """{"cl100k en unseen": times that a copy is faster}: each byte of text is read, each id of four bytes written."""
+    path = scratch / "encode.json"
+    cells = json.loads(path.read_text())["best"] if path.exists() else {}
+    speeds = {
+        cell.replace(" flat", ""): rows["tokenmill"]["cpu"]
+        for cell, rows in cells.items()
+        if " flat " in cell
+    }
+    # About four bytes of text make an id of four bytes, so as much is written as read.
+    return {cell: rate / (speed * 2e6) for cell, speed in speeds.items()}
+
+
 def main():
-    split = lambda text: text.split(",")  # noqa: E731
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = contest.options(
+        __doc__, only=corpora.NAMES, vocabularies=tuple(corpora.VOCABULARIES), seconds=2.0
     )
-    parser.add_argument("--corpora", type=Path, default=corpora.CORPORA)
-    parser.add_argument("--scratch", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--only", type=split, default=list(corpora.NAMES))
-    parser.add_argument("--vocabularies", type=split, default=list(corpora.VOCABULARIES))
-    parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--cell", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.scratch.mkdir(parents=True, exist_ok=True)
-    if options.cell:
-        work(options)
-        return
+    rate = copy_rate()
+    print(f"Copying {ARRAY >> 20} MiB: {rate / 1e9:.1f} GB read and written in a CPU-second\n")
+    found, distance = {}, distances(rate, options.scratch)
     if shutil.which("perf") is None:
         print("perf is not installed: no profiles")
-        return
-    corpora.vocabulary_files(options.scratch)
-    cells = [
-        (v, c, phase) for v in options.vocabularies for c in options.only for phase in ("unseen", "seen")
-    ]
-    found = {" ".join(cell): sampled(cell, options) for cell in cells}
-    names = [name for name, _ in PURPOSES] + ["other"]
-    print("| cell | " + " | ".join(names) + " |\n" + "|---" * (len(names) + 1) + "|")
+    for name in options.only if shutil.which("perf") else ():
+        texts = corpora.documents(name, options.corpora)
+        for vocabulary in options.vocabularies:
+            for phase in ("unseen", "seen"):
+                action = partial(child, texts, vocabulary, phase, options)
+                found[f"{vocabulary} {name} {phase}"] = sampled(action)
+    names = [*(name for name, _ in PURPOSES), "other"]
+    print("| cell | " + " | ".join(names) + " | a copy is faster by |\n" + "|---" * (len(names) + 2) + "|")
     for cell, shares in found.items():
-        print(f"| {cell} | " + " | ".join(f"{100 * shares.get(name, 0):.0f} %" for name in names) + " |")
-    (options.scratch / "hotspots.json").write_text(json.dumps(found, indent=1))
+        far = f"{distance[cell]:.0f}x" if cell in distance else ""
+        told = " | ".join(f"{100 * shares.get(name, 0):.0f} %" for name in names)
+        print(f"| {cell} | {told} | {far} |")
+    report = {"bytes_per_second": rate, "distance": distance, "shares": found}
+    (options.scratch / "hotspots.json").write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

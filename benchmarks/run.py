@@ -1,63 +1,79 @@
-"""Every benchmark, one after another, each beside its peers; the whole takes about an hour on two cores.
+"""The whole table, one benchmark after another, each beside its peers; some 25 minutes on two cores.
 
-`python benchmarks/run.py [--only encode,train] [--corpora DIR]`
+`python benchmarks/run.py [--only encode,train] [--all] [--corpora DIR] [--charts docs/images]`
 
 Each script compares outputs before it times anything, prints a Markdown table and writes JSON to
-`benchmarks/results/`. This one writes what they print to `benchmarks/results/tables.md`; the last of them, `bars`, puts
-the ratios of all into one table and one chart.
+`benchmarks/results/`. What they print goes to `benchmarks/results/tables.md`; the last, `bars`, puts the ratios of all into one
+table that says which bars are met, and `charts` draws it. `--all` adds what has no peers: an hour more.
 """
 
 import argparse
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-# What to run, and with what; the order is that of docs/performance.md.
-SCRIPTS = {
-    "parity": [],
+# What to run, and with what.
+TABLE = {
     "encode": [],
     "cores": [],
     "pieces": [],
     "words": [],
     "decode": [],
+    "train": ["--repeat", "2", "--cases", "en+ko+zh:128000", "en:32000", "--output", f"{RESULTS}/train.json"],
+    "prepare": ["--output", f"{RESULTS}/prepare.json"],
+    "start": [],
+    "hotspots": [],
+}
+MORE = {
+    "parity": [],
     "linear": [],
     "memory": [],
-    "train": ["--output", str(RESULTS / "train.json")],
-    "prepare": ["--output", str(RESULTS / "prepare.json")],
     "read": [],
-    "start": [],
-    "bandwidth": [],
-    "hotspots": [],
     "plan": [],
     "settings": [],
     "ray_overhead": [],
     "scale_sim": [],
-    "bars": [],
 }
+SUMS = {"bars": [], "charts": []}
 TAKES_CORPORA = {"encode", "cores", "words", "decode", "hotspots", "train", "prepare", "plan", "ray_overhead"}
+
+
+def command(name, options):
+    """How one script is called."""
+    arguments = {**TABLE, **MORE, **SUMS}[name]
+    if name == "charts":
+        arguments = [options.charts]
+    elif options.corpora and name in TAKES_CORPORA:
+        arguments = [*arguments, "--corpora", options.corpora]
+    elif options.corpora and name == "parity":
+        arguments = [*arguments, options.corpora]
+    return [sys.executable, str(HERE / f"{name}.py"), *arguments]
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default=",".join(SCRIPTS), help="which scripts, by name")
+    parser.add_argument("--only", help="which scripts, by name")
+    parser.add_argument("--all", action="store_true", help="also what has no peers")
     parser.add_argument("--corpora", help="a folder of .jsonl.zst files")
+    parser.add_argument("--charts", default=str(RESULTS), help="a folder for the charts")
     options = parser.parse_args()
+    names = [*TABLE, *(MORE if options.all else ()), *SUMS]
+    if options.only:
+        names = options.only.split(",")
     RESULTS.mkdir(exist_ok=True)
     failed = []
     with (RESULTS / "tables.md").open("w") as tables:
-        for name in options.only.split(","):
-            command = [sys.executable, str(HERE / f"{name}.py"), *SCRIPTS[name]]
-            if options.corpora and name in TAKES_CORPORA:
-                command += ["--corpora", options.corpora]
-            if options.corpora and name == "parity":
-                command.append(options.corpora)
+        for name in names:
+            started = time.monotonic()
             print(f"\n## {name}\n", flush=True)
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run(command(name, options), stdout=subprocess.PIPE, text=True, check=False)
             print(done.stdout, flush=True)
+            print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
             tables.write(f"## {name}\n\n{done.stdout}\n")
             failed += [name] if done.returncode else []
     if failed:

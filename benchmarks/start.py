@@ -1,25 +1,21 @@
 """Cold start: whole processes that load a vocabulary and encode one line, beside tiktoken and HF `tokenizers`.
 
-`python benchmarks/start.py [--turns 7] [--vocabularies cl100k,o200k]`
+`python benchmarks/start.py [--turns 5] [--vocabularies cl100k,o200k]`
 
 Each turn is a new process; the peers take turns, and the best counts. All load the same file from disk and must give
 the same ids. `command` is `tokenmill encode`, `library` the same from three lines of Python. Memory is the peak of
 the whole process. Prints Markdown tables and writes `benchmarks/results/start.json`.
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
-
-import corpora  # noqa: E402
-import machine  # noqa: E402
-import peers  # noqa: E402
+import contest
+import corpora
+import machine
+import peers
 
 LINE = "The mill turns: 방앗간이 돌고, 磨坊在转。"
 
@@ -80,7 +76,8 @@ sys.stderr.write("\\n" + json.dumps([os.waitstatus_to_exitcode(status), figures]
 
 def once(argv):
     """([wall seconds, CPU seconds, peak MB], output) of a new process; ([], its last words) if it fails."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    environment = {**os.environ, "PYTHONPATH": str(contest.ROOT / "python")}
+    environment.pop("OPENBLAS_NUM_THREADS", None)
     launcher = [sys.executable, "-S", "-c", LAUNCHER, *argv]
     done = subprocess.run(launcher, input=LINE, capture_output=True, text=True, check=True, env=environment)
     *errors, told = [line for line in done.stderr.splitlines() if line]
@@ -120,36 +117,34 @@ def table(title, rows):
     return "\n".join(lines) + "\n"
 
 
+def cases(vocabulary, path, turns):
+    """{"cl100k tiktoken": rows, …} of one vocabulary, from both kinds of file."""
+    peers.HuggingFace(vocabulary, path, 1)
+    files = {"tiktoken": path, "tokenizer.json": path.parent / f"{vocabulary}-hf" / "tokenizer.json"}
+    known = {"pattern": peers.PUBLISHED_GPT2} if vocabulary == "gpt2" else {"encoding": path.stem}
+    words = {"line": LINE, "name": vocabulary, "known": known, "pattern": peers.PATTERNS[vocabulary]}
+    return {
+        f"{vocabulary} {kind}": best(commands(kind, words | {"path": str(file)}), turns)
+        for kind, file in files.items()
+    }
+
+
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--vocabularies", default=",".join(corpora.VOCABULARIES))
-    options = parser.parse_args()
-    scratch = ROOT / "benchmarks" / "results"
-    scratch.mkdir(exist_ok=True)
-    paths = corpora.vocabulary_files(scratch)
+    options = contest.options(__doc__, turns=5, vocabularies=tuple(corpora.VOCABULARIES))
+    paths = corpora.vocabulary_files(options.scratch)
     empty = best({"python": [sys.executable, "-c", "pass"]}, options.turns)["python"]
     imported = best({"python": [sys.executable, "-c", "import tokenmill"]}, options.turns)["python"]
     seconds = imported["wall"] - empty["wall"]
-    print(f"{machine.described()}; {peers.versions()}\n")
+    report = {"machine": machine.described(), "versions": peers.versions(), "import": seconds, "cases": {}}
+    print(f"{report['machine']}; {report['versions']}\n")
     print(
         f"`import tokenmill`: {1000 * seconds:.0f} ms over an empty process of {1000 * empty['wall']:.0f} ms\n"
     )
-    report = {"machine": machine.described(), "versions": peers.versions(), "import": seconds, "cases": {}}
-    for vocabulary in options.vocabularies.split(","):
-        path = paths[vocabulary]
-        peers.HuggingFace(vocabulary, path, 1)
-        files = {"tiktoken": path, "tokenizer.json": path.parent / f"{vocabulary}-hf" / "tokenizer.json"}
-        known = {"pattern": peers.PUBLISHED_GPT2} if vocabulary == "gpt2" else {"encoding": path.stem}
-        for kind, file in files.items():
-            words = {"path": str(file), "line": LINE, "name": vocabulary, "known": known}
-            argvs = commands(kind, {**words, "pattern": peers.PATTERNS[vocabulary]})
-            rows = best(argvs, options.turns)
-            report["cases"][f"{vocabulary} {kind}"] = rows
-            print(table(f"{vocabulary}, {kind}", rows), flush=True)
-    (scratch / "start.json").write_text(json.dumps(report, indent=1))
+    for vocabulary in options.vocabularies:
+        for case, rows in cases(vocabulary, paths[vocabulary], options.turns).items():
+            report["cases"][case] = rows
+            print(table(case, rows), flush=True)
+    (options.scratch / "start.json").write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":
