@@ -22,7 +22,7 @@ TABLE = {
     "pieces": [],
     "words": [],
     "decode": [],
-    "train": ["--repeat", "2", "--cases", "en+ko+zh:128000", "en:32000", "--output", f"{RESULTS}/train.json"],
+    "train": ["--cases", "en+ko+zh:128000", "en:32000", "--output", f"{RESULTS}/train.json"],
     "prepare": ["--output", f"{RESULTS}/prepare.json"],
     "start": [],
     "hotspots": [],

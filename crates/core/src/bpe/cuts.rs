@@ -28,6 +28,7 @@ use super::NONE;
 /// Characters with edge bits of their own: the basic plane, and the block of emoji after it.
 const BASIC: u32 = 0x1_0000;
 const EMOJI: std::ops::Range<u32> = 0x1_F000..0x2_0000;
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 /// All other characters are only cut from neighbours that no partial split concerns.
 const ALL_GROUPS: u16 = 0xFFFF;
 
@@ -108,23 +109,20 @@ impl Cuts {
 
     #[inline(always)]
     fn bit_of(&self, left: u32, right: u32) -> u64 {
-        mix(u64::from(left), u64::from(right)) >> self.shift
+        (u64::from(left) << 32 | u64::from(right)).wrapping_mul(MULTIPLIER) >> self.shift
     }
 
     /// The edge groups of a character.
     #[inline(always)]
     pub(crate) fn edges_of(&self, code: u32) -> u16 {
-        let index = if EMOJI.contains(&code) {
+        let index = if code < BASIC {
+            code
+        } else if EMOJI.contains(&code) {
             code - EMOJI.start + BASIC
         } else {
-            code
+            return ALL_GROUPS;
         };
-        let known = if code < BASIC || EMOJI.contains(&code) {
-            self.edges.get(index as usize)
-        } else {
-            None
-        };
-        known.copied().unwrap_or(ALL_GROUPS)
+        self.edges[index as usize]
     }
 
     /// Whether no merge can ever cross between two characters of ASCII; never where these are not looked at.

@@ -69,27 +69,26 @@ impl<'a> Cutter<'a> {
     /// Adds segments until the piece is done (`true`) or there is no more room (`false`).
     #[inline(always)]
     pub(crate) fn run(&mut self, segments: &mut Segments) -> bool {
-        while self.at < self.end {
-            if segments.count == ROOM {
-                return false;
-            }
+        let mut count = segments.count;
+        while self.at < self.end && count < ROOM {
             let (code, len) = decode(self.text, self.at);
             let next = (code, self.cuts.edges_of(code));
-            if (self.last.0 | code) < 0x80 {
-                // Where words of letters and punctuation are cut is anybody's guess: no branch here.
-                segments.ends[segments.count] = self.at as u32;
-                segments.tags[segments.count] = self.tag;
-                let cut = self.cuts.is_safe_ascii(self.last.0, code);
-                segments.count += usize::from(cut);
-                self.was_cut |= cut;
-            } else if self.cuts.is_safe(self.last, next) {
-                segments.push(self.at, self.tag);
-                self.was_cut = true;
-            }
+            let cut = if (self.last.0 | code) < 0x80 {
+                self.cuts.is_safe_ascii(self.last.0, code)
+            } else {
+                self.cuts.is_safe(self.last, next)
+            };
+            // Where a text can be cut is anybody's guess: the end is written in any case, and only counted
+            // where it is one.
+            segments.ends[count] = self.at as u32;
+            segments.tags[count] = self.tag;
+            count += usize::from(cut);
+            self.was_cut |= cut;
             self.last = next;
             self.at += len;
         }
-        if segments.count == ROOM {
+        segments.count = count;
+        if count == ROOM {
             return false;
         }
         segments.push(self.end, if self.was_cut { self.tag } else { 0 });
