@@ -21,7 +21,7 @@ def documents(path, most):
     for file in discover(source):
         for part in ranges(file, 64 << 20):
             for block in read_blocks(file, part, source, block_bytes=1 << 20):
-                texts = block.texts[: most - count] if most else block.texts
+                texts = block.texts.slice(0, most - count) if most else block.texts
                 count += len(texts)
                 yield texts
                 if most and count >= most:

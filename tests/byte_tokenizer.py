@@ -22,7 +22,7 @@ class ByteTokenizer:
         return {"eos": 256, "bos": 257, "pad": 258}.get(role)
 
     def encode_batch(self, docs, *, special="text", threads=None):
-        array = docs if isinstance(docs, pa.Array) else pa.array(docs, pa.large_string())
+        array = docs.to_arrow() if hasattr(docs, "to_arrow") else pa.array(docs, pa.large_string())
         offsets = np.zeros(1, dtype=np.int64)
         data = np.empty(0, dtype=np.uint8)
         if len(array):

@@ -32,8 +32,7 @@ def read_all(*inputs, unit_bytes=1 << 30, block_bytes=1 << 20, files=None, colum
             passed = 0
             for block in read_blocks(file, part, config, block_bytes=block_bytes, columns=columns):
                 assert len(block.texts) == len(block.rows)
-                assert block.texts.null_count == 0
-                block.texts.validate(full=True)
+                block.texts.to_arrow().validate(full=True)
                 found.texts += block.texts.to_pylist()
                 found.rows += (block.rows + first).tolist()
                 found.ids += block.ids.to_pylist() if block.ids is not None else []

@@ -14,7 +14,8 @@ from corpus import COMPRESS, TEXTS, jsonl, write_format, zstd_compress
 from reading import read_all
 from tokenmill.config.schema import SourceConfig
 from tokenmill.errors import InputError, InputNotFoundError
-from tokenmill.sources import attached, discover, ranges, read_blocks, settle
+from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources.memory import attached
 
 
 @pytest.mark.parametrize("suffix", sorted(COMPRESS))

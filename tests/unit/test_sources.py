@@ -12,7 +12,8 @@ from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
 from tokenmill.config.schema import SourceConfig
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
-from tokenmill.sources import attached, discover, ranges, read_blocks, settle
+from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources.memory import attached
 from tokenmill.sources.where import Predicate
 
 

@@ -11,8 +11,8 @@ from tokenmill import _core
 from tokenmill.errors import ConfigError
 from tokenmill.sources.columns import ArrowColumn, JsonColumn
 from tokenmill.sources.fields import split_path
-from tokenmill.sources.records import large_strings
 from tokenmill.sources.where import Predicate
+from tokenmill.texts import Texts
 
 RECORDS = [
     {"text": "a", "lang": "ko", "score": 0.7, "ok": True, "meta": {"src": "web"}, "n": 1},
@@ -27,7 +27,7 @@ def json_mask(expression, records=RECORDS):
         [["text"]], [list(split_path(name)) for name in predicate.columns], limit=1 << 20, replace=False
     )
     found = reader.read("\n".join(map(json.dumps, records)).encode())
-    columns = [JsonColumn(kinds, large_strings(data, ends)) for kinds, data, ends in found.columns]
+    columns = [JsonColumn(kinds, Texts(data, ends).to_arrow()) for kinds, data, ends in found.columns]
     return predicate.mask(dict(zip(predicate.columns, columns, strict=True)), len(records)).tolist()
 
 

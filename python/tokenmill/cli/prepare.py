@@ -11,8 +11,8 @@ import click
 from tokenmill.cli.options import given_settings, setting_options
 
 if TYPE_CHECKING:
+    from tokenmill.jobs.outcome import Outcome
     from tokenmill.jobs.preparation import Preparation
-    from tokenmill.jobs.prepare import Outcome
 
 
 @click.command(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.dataclass import dataclass
-from tokenmill.dataset.arrays import arrow_of, mask_of
+from tokenmill.dataset.arrays import arrow_of
 from tokenmill.dataset.tables import Appender
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.dataset.origins import Origins
     from tokenmill.dataset.receipt import FileEntry
     from tokenmill.dataset.shard import ShardShape
 
@@ -24,27 +24,6 @@ SCHEMA = pa.schema(
 )
 # Rows in a batch of the file; part of the format, because batches are visible in its bytes.
 BATCH_ROWS = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Origins:
-    """The origin of some documents: the part of their unit, the record's number in that part, its id."""
-
-    part: int
-    rows: NDArray[np.int64]
-    ids: pa.LargeStringArray | None = None
-
-    def take(self, kept: NDArray[np.bool_]) -> Origins:
-        """Those of the documents that a mask keeps."""
-        if kept.all():
-            return self
-        ids = self.ids.filter(mask_of(kept)) if self.ids is not None else None
-        return Origins(self.part, self.rows[kept], ids)
-
-    def slice(self, start: int, count: int) -> Origins:
-        """Those of some neighbours."""
-        ids = self.ids.slice(start, count) if self.ids is not None else None
-        return Origins(self.part, self.rows[start : start + count], ids)
 
 
 class ProvenanceWriter:

@@ -10,15 +10,14 @@ import random
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
 from tokenmill.sources import ranges, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
     from tokenmill.config.schema import SourceConfig
     from tokenmill.sources import Block, InputFile, Range
@@ -66,7 +65,7 @@ def take_sample(
             seen.documents += len(block)
             seen.text += _text_bytes(block)
             if number % keep == 0 and len(block):
-                sample.blocks.append(block.texts)
+                sample.blocks.append(block.texts.to_arrow())
         sample.seen.append(seen)
     if not sample.blocks:
         raise InputError("the sample holds no document: the inputs are empty, or no record could be read")
@@ -101,4 +100,4 @@ def _choice(files: Sequence[InputFile], size: int, rng: random.Random) -> list[t
 
 
 def _text_bytes(block: Block) -> int:
-    return int(pc.sum(pc.binary_length(block.texts)).as_py() or 0)
+    return block.texts.nbytes

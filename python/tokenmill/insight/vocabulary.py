@@ -130,7 +130,7 @@ def _blocks(corpus: str, text_field: str | None, most_bytes: int | None) -> Iter
     for file in files:
         for part in ranges(file, 64 << 20):
             for block in read_blocks(file, part, source, block_bytes=_BLOCK):
-                yield block.texts
+                yield block.texts.to_arrow()
                 seen += block.texts.nbytes
                 if most_bytes is not None and seen >= most_bytes:
                     return

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tokenmill.config.resolve import from_options
 from tokenmill.console import lines, logs
-from tokenmill.dataclass import dataclass
 from tokenmill.dataset.reader import open_dataset
 from tokenmill.dataset.remote import Remote
 from tokenmill.dataset.store import is_remote
@@ -19,6 +18,7 @@ from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundE
 from tokenmill.executors.choose import budget, choose_executor
 from tokenmill.jobs.launch import alone, this_launch, with_all_cores
 from tokenmill.jobs.mirror import Mirror
+from tokenmill.jobs.outcome import Outcome
 from tokenmill.jobs.preparation import Preparation
 from tokenmill.jobs.ranks import lead_or_wait
 from tokenmill.jobs.readiness import made_ready
@@ -26,10 +26,11 @@ from tokenmill.jobs.splits import by_split, note_splits, of_split
 from tokenmill.jobs.tokenizers import load_tokenizer
 from tokenmill.jobs.trust import led
 from tokenmill.pipeline.job import make_job
-from tokenmill.sources import attached, discover, settle
+from tokenmill.sources import discover, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from tokenmill.config.resolve import Resolved
     from tokenmill.dataset.reader import Dataset
@@ -80,11 +81,19 @@ def prepare(
     function of the text that says which documents stay. Inputs with several splits give a dictionary.
     """
     resolved, tokenizer = _resolved(config, tokenizer, options)
-    with attached(dataset) if dataset is not None else nullcontext() as inputs:
+    with _inputs(dataset) as inputs:
         every = set_up_splits(resolved, inputs=inputs, tokenizer=tokenizer, keep=keep, fresh=fresh)
         made = {name: execute(preparation).dataset for name, preparation in every.items()}
         note_splits(resolved, list(made))
     return made if len(made) > 1 else next(iter(made.values()))
+
+
+def _inputs(dataset: Any) -> AbstractContextManager[Sequence[InputFile] | None]:
+    if dataset is None:
+        return nullcontext()
+    from tokenmill.sources.memory import attached  # which brings Arrow along
+
+    return attached(dataset)
 
 
 def _resolved(config: Any, tokenizer: Any, options: dict[str, Any]) -> tuple[Resolved, Any]:
@@ -203,35 +212,6 @@ def _choices(job: Any) -> list[str]:
         f"Tokens around each document: {ids}",
         f"Output: {job.config.output.format} in {job.location}",
     ]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a call came to: the dataset, the seconds it took, and whether anything was to do."""
-
-    dataset: Dataset
-    seconds: float
-    worked: bool
-
-    def summary(self) -> dict[str, Any]:
-        """Everything that the end of a job tells, as numbers and words."""
-        manifest = self.dataset.manifest
-        examples = manifest.account.documents_read
-        rate = examples / self.seconds if self.seconds > 0 else 0.0
-        return {
-            "path": self.dataset.address,
-            "documents": manifest.documents,
-            "tokens": manifest.tokens,
-            "rows": manifest.rows,
-            "shards": len(manifest.shards),
-            "examples": examples,
-            "seconds": round(self.seconds, 3),
-            "examples_per_second": round(rate, 1),
-            "rating": lines.rating(rate),
-            "worked": self.worked,
-            "content_hash": manifest.content_hash,
-            "account": manifest.account.to_json(),
-        }
 
 
 class _Clock:

@@ -9,16 +9,15 @@ import numpy as np
 
 from tokenmill.dataclass import dataclass
 from tokenmill.dataset.account import Account
-from tokenmill.dataset.arrays import mask_of
-from tokenmill.dataset.provenance import Origins
+from tokenmill.dataset.origins import Origins
 from tokenmill.packing.packer import frame_documents, select_documents
-from tokenmill.pipeline.filters import text_buffers, token_filters
+from tokenmill.pipeline.filters import token_filters
 from tokenmill.pipeline.huge import HUGE, encode_huge, encodes_in_parts
+from tokenmill.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tokenmill.pipeline.control import Control
@@ -57,15 +56,15 @@ class Encoded:
 class Kept:
     """The documents of a block that passed the text filters, on their way to be encoded."""
 
-    texts: pa.LargeStringArray | None
+    texts: Texts
     origins: Origins
     part: int
     account: Account
     block: Block
 
-    def take_texts(self) -> pa.LargeStringArray:
+    def take_texts(self) -> Texts:
         """The texts, which are then held by the caller alone: a huge one goes as soon as it is encoded."""
-        texts, self.texts = self.texts, None
+        texts, self.texts = self.texts, Texts()
         return texts
 
 
@@ -79,9 +78,7 @@ def keep_blocks(
     passed = 0
     for part, block in blocks:
         account = Account()
-        offsets, _ = text_buffers(block.texts)
-        account.text_bytes += int(offsets[-1] - offsets[0])
-        del offsets, _
+        account.text_bytes += block.texts.nbytes
         texts, origins, candidates = _kept(job, block, part, duplicates, passed=passed, account=account)
         passed += candidates
         kept = Kept(texts, origins, part, account, _without_texts(block))
@@ -93,12 +90,12 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> list[Encoded]:
     """The batches of a block, the first with what the block counted."""
     texts, origins, account = kept.take_texts(), kept.origins, kept.account
     carried: Block | None = kept.block
-    offsets, data = text_buffers(texts)
-    account.special_strings += job.special_strings.count(offsets, data)
-    if len(texts) == 1 and offsets[-1] - offsets[0] >= HUGE and encodes_in_parts(job):
-        found = encode_huge(job, control, data[offsets[0] : offsets[-1]], kept.block.release)
+    account.special_strings += job.special_strings.count(texts.offsets, texts.data)
+    if len(texts) == 1 and texts.nbytes >= HUGE and encodes_in_parts(job):
+        data = texts.data[texts.offsets[0] : texts.offsets[-1]]
+        del texts
+        found = encode_huge(job, control, data, kept.block.release)
         return [_one_framed(job, found, kept)]
-    del offsets, data
     count, made = len(texts), []
     threads = _threads_for(texts, control)
     size = control.batch_size or max(1, count)
@@ -131,10 +128,9 @@ def _one_framed(job: Job, found: Framed, kept: Kept) -> Encoded:
     return Encoded(ids, ends, kept.origins, kept.part, account, kept.block)
 
 
-def _threads_for(texts: pa.LargeStringArray, control: Control) -> int:
+def _threads_for(texts: Texts, control: Control) -> int:
     """One thread for a block among others; all of them for one that is far larger than a block."""
-    offsets, _ = text_buffers(texts)
-    return control.threads if offsets[-1] - offsets[0] > MANY_BLOCKS * control.block_bytes else 1
+    return control.threads if texts.nbytes > MANY_BLOCKS * control.block_bytes else 1
 
 
 def _without_texts(block: Block) -> Block:
@@ -167,7 +163,7 @@ def _kept(
         reasons["duplicate"] += int(again.sum())
     account.documents_dropped.update(+reasons)
     origins = Origins(part, block.rows, block.ids).take(mask)
-    texts = block.texts if mask.all() else block.texts.filter(mask_of(mask))
+    texts = block.texts if mask.all() else block.texts.filter(mask)
     return texts, origins, candidates
 
 

@@ -7,7 +7,7 @@ predicate, function, duplicate, too few tokens, too many.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from tokenmill.packing.strings import blank
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tokenmill.config.schema import FilterConfig
     from tokenmill.sources.model import Block
     from tokenmill.sources.where import Predicate
+    from tokenmill.texts import Texts
 
     Mask = NDArray[np.bool_]
 
@@ -54,11 +54,11 @@ class TextFilters:
         sieve = _Sieve(len(block.texts))
         config, texts = self.config, block.texts
         if config.drop_blank:
-            sieve.drop("blank", blank(*text_buffers(texts)))
+            sieve.drop("blank", blank(texts.offsets, texts.data))
         if config.min_chars is not None or config.max_chars is not None:
             import pyarrow.compute as pc
 
-            characters = np.asarray(pc.utf8_length(texts))
+            characters = np.asarray(pc.utf8_length(texts.to_arrow()))
             sieve.drop("min_chars", characters < (config.min_chars or 0))
             if config.max_chars is not None:
                 sieve.drop("max_chars", characters > config.max_chars)
@@ -101,19 +101,9 @@ class _Sieve:
         return fresh
 
 
-def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """The offsets and bytes under a large string array, without a copy."""
-    if not len(texts):
-        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
-    _, offsets, data = texts.buffers()
-    every = np.frombuffer(offsets, dtype=np.int64)
-    content = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
-    return every[texts.offset : texts.offset + len(texts) + 1], content
-
-
-def _refused(function: Callable[[str], bool], texts: Any, kept: Mask) -> Mask:
+def _refused(function: Callable[[str], bool], texts: Texts, kept: Mask) -> Mask:
     """The caller's own function is Python, so it is the one thing here that runs per document."""
     out = np.zeros(len(texts), dtype=bool)
     for index in np.flatnonzero(kept):
-        out[index] = not function(texts[int(index)].as_py())
+        out[index] = not function(texts[int(index)])
     return out

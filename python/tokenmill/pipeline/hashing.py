@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenmill.dataset.arrays import mask_of
 from tokenmill.dataset.duplicates import HashWriter
-from tokenmill.pipeline.filters import text_buffers
 from tokenmill.pipeline.unit import read_task
 from tokenmill.sources import prefetch
 
@@ -22,9 +20,8 @@ def hash_unit(job: Job, task: Task, control: Control) -> int:
     try:
         for _, block in prefetch(read_task(job, task, control), depth=1):
             kept, _ = job.filters.keep(block)
-            texts = block.texts if kept.all() else block.texts.filter(mask_of(kept))
-            offsets, data = text_buffers(texts)
-            writer.write(offsets, data)
+            texts = block.texts if kept.all() else block.texts.filter(kept)
+            writer.write(texts.offsets, texts.data)
             control.report(bytes=block.bytes_read)
         writer.close()
         return writer.count

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import TokenmillError
-from tokenmill.pipeline.filters import text_buffers
-from tokenmill.sources import memory, ranges, read_blocks
+from tokenmill.sources import ranges, read_blocks
+from tokenmill.sources.model import MEMORY
+from tokenmill.sources.ranges import row_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,10 +43,9 @@ class Sample:
 
     def add(self, block: Block, most: int) -> None:
         """Take up to `most` documents of a block."""
-        texts = block.texts[:most]
-        offsets, data = text_buffers(texts)
-        self.bytes += int(offsets[-1] - offsets[0])
-        self.texts += [_beginning(data[start:end]) for start, end in pairwise(offsets)]
+        texts = block.texts.slice(0, most)
+        self.bytes += texts.nbytes
+        self.texts += [_beginning(texts.data[start:end]) for start, end in pairwise(texts.offsets)]
 
 
 def _beginning(data: NDArray[np.uint8]) -> str:
@@ -71,7 +71,7 @@ def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int
 
 
 def _take(sample: Sample, file: InputFile, source: SourceConfig, most: int) -> None:
-    if file.format == memory.FORMAT and memory.row_count(file) is None:
+    if file.format == MEMORY and row_count(file) is None:
         # It can only be walked once, and that is for the job.
         return
     wanted, read = len(sample.texts) + most, 0

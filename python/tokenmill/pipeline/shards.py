@@ -8,7 +8,6 @@ import numpy as np
 
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.formats import open_writer
-from tokenmill.dataset.provenance import ProvenanceWriter
 from tokenmill.dataset.shard import ShardShape
 from tokenmill.packing.packer import Packer, RowShape, make_packer
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.dataset.provenance import ProvenanceWriter
     from tokenmill.dataset.receipt import FileEntry
     from tokenmill.packing.packer import Packed
     from tokenmill.pipeline.control import Control
@@ -41,7 +41,7 @@ class ShardBuilder:
         self._held_documents = 0
         self._flush_at = control.writer_batch_size or 1
         self._writer = open_writer(job.config.output.format, shape)
-        self._provenance = ProvenanceWriter(shape) if job.config.output.provenance else None
+        self._provenance = _provenance_of(shape) if job.config.output.provenance else None
 
     def add(self, encoded: Encoded) -> None:
         """Take documents; they are written when `writer_batch_size` of them are there."""
@@ -102,6 +102,12 @@ def _joined(held: list[Encoded]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return np.concatenate([encoded.ids for encoded in held]), offsets
+
+
+def _provenance_of(shape: ShardShape) -> ProvenanceWriter:
+    from tokenmill.dataset.provenance import ProvenanceWriter  # here, since it brings Arrow along
+
+    return ProvenanceWriter(shape)
 
 
 def _packer_of(job: Job) -> Packer:

@@ -1,7 +1,6 @@
 """Bytes of any supported file to blocks of documents."""
 
 from tokenmill.sources.discover import discover
-from tokenmill.sources.memory import attached
 from tokenmill.sources.model import Block, InputFile, Range, Reject
 from tokenmill.sources.prefetch import prefetch
 from tokenmill.sources.ranges import ranges
@@ -13,7 +12,6 @@ __all__ = [
     "InputFile",
     "Range",
     "Reject",
-    "attached",
     "discover",
     "prefetch",
     "ranges",

@@ -152,6 +152,9 @@ class ArrowColumn:
         return pa.nulls(len(self.array), pa.large_string())
 
 
+COLUMNS: dict[str, type[JsonColumn | CsvColumn]] = {"json": JsonColumn, "csv": CsvColumn}
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type holds characters: `large_string` -> True, `dictionary<string>` -> True."""
     if pa.types.is_dictionary(kind):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import lzma
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import pyarrow as pa
-
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.opening import first_line, remote_errors
 
@@ -36,19 +34,23 @@ class DecodedStream:
         self._limit = max_expansion
         self._decoded = 0
         self._step = _STEP_BYTES
+        self._faults: tuple[type[Exception], ...] = (EOFError, OSError, lzma.LZMAError)
         self._stream: Any = self._decoder()
         self._first: Any = None
 
     def _decoder(self) -> Any:
         if self._file.compression == "xz":
             return lzma.LZMAFile(self._raw)
+        import pyarrow as pa  # here, since most inputs are not compressed
+
+        self._faults = (*self._faults, pa.ArrowException)
         return pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), self._file.compression)
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of `buffer`; 0 means the end."""
         try:
             count = cast("int", self._stream.readinto(buffer[: self._step]))
-        except (EOFError, OSError, lzma.LZMAError, pa.ArrowException) as error:
+        except self._faults as error:
             if self._step > 1:
                 self._start_over()
                 return self.readinto(buffer)

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
-from tokenmill.sources.columns import JsonColumn
-from tokenmill.sources.model import InputFile
+from tokenmill.sources.model import MEMORY, InputFile
 from tokenmill.sources.records import Origin, Places, as_block, json_reader
 from tokenmill.sources.tables import block_of, slices
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import Block
 
-FORMAT = "memory"
 _SAMPLE = 100
 
 
@@ -73,7 +71,7 @@ def attached(data: Any) -> Iterator[list[InputFile]]:
         identity = wrapped.identity()
         # By content, so that the same data has the same name in every run.
         file = InputFile(
-            f"memory:{split or 'data'}:{identity[:16]}", wrapped.size, identity, FORMAT, split=split
+            f"memory:{split or 'data'}:{identity[:16]}", wrapped.size, identity, MEMORY, split=split
         )
         found[file.url] = wrapped
         files.append(file)
@@ -255,5 +253,5 @@ def _record_blocks(items: Iterator[Any], request: Request) -> Iterator[Block]:
                 break
         if not block:
             return
-        yield as_block(request, reader.read(block), Origin(places, rows, 0, len(block)), JsonColumn)
+        yield as_block(request, reader.read(block), Origin(places, rows, 0, len(block)), "json")
         rows += block.count(b"\n")

@@ -6,18 +6,21 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from tokenmill.dataclass import dataclass
+from tokenmill.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tokenmill.sources.columns import Column
 
 Compression = Literal["gzip", "zstd", "bz2", "xz", "lz4"]
+# The format of data that is attached and not in a file.
+MEMORY = "memory"
 RangeKind = Literal["file", "bytes", "groups", "batches", "rows"]
 
 
@@ -41,7 +44,7 @@ class InputFile:
     @property
     def local(self) -> bool:
         """Whether `url` is a path of this machine."""
-        return "://" not in self.url and self.format != "memory"
+        return "://" not in self.url and self.format != MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,6 @@ def _no_rows() -> NDArray[np.int64]:
     return np.empty(0, np.int64)
 
 
-def _no_texts() -> pa.LargeStringArray:
-    return pa.nulls(0, pa.large_string())
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """Some documents of a range, in file order.
@@ -87,7 +86,7 @@ class Block:
     `rejects` has the first of each block only.
     """
 
-    texts: pa.LargeStringArray = field(default_factory=_no_texts)
+    texts: Texts = field(default_factory=Texts)
     rows: NDArray[np.int64] = field(default_factory=_no_rows)
     ids: pa.LargeStringArray | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from tokenmill.sources import columnar, memory
 from tokenmill.sources.faults import FileFaultError
-from tokenmill.sources.model import Range
+from tokenmill.sources.model import MEMORY, Range
 from tokenmill.sources.windows import overlaps_itself
 
 if TYPE_CHECKING:
@@ -22,18 +21,34 @@ def ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     one range.
     """
     try:
-        if file.format == "parquet":
-            return _grouped("groups", columnar.group_sizes(file), unit_bytes)
-        if file.format == "arrow" and (count := columnar.batch_count(file)) is not None:
-            return _grouped("batches", [file.size // max(count, 1)] * count, unit_bytes)
+        if file.format in {"parquet", "arrow"} and (found := _columnar(file, unit_bytes)) is not None:
+            return found
     except FileFaultError:
         # Reading it meets the same fault, and there the policy decides.
         return [Range("file", 0, file.size, file.size)]
-    if file.format == memory.FORMAT and (rows := memory.row_count(file)) is not None:
+    if file.format == MEMORY and (rows := row_count(file)) is not None:
         return _equal("rows", rows, file.size, unit_bytes)
     if _cuttable(file) and file.size > unit_bytes:
         return _equal("bytes", file.size, file.size, unit_bytes)
     return [Range("file", 0, file.size, file.size)]
+
+
+def _columnar(file: InputFile, unit_bytes: int) -> list[Range] | None:
+    from tokenmill.sources import columnar  # here, since it brings Arrow along
+
+    if file.format == "parquet":
+        return _grouped("groups", columnar.group_sizes(file), unit_bytes)
+    count = columnar.batch_count(file)
+    if count is None:
+        return None
+    return _grouped("batches", [file.size // max(count, 1)] * count, unit_bytes)
+
+
+def row_count(file: InputFile) -> int | None:
+    """How many rows an input in memory has; None if it can only be walked."""
+    from tokenmill.sources import memory
+
+    return memory.row_count(file)
 
 
 def _equal(kind: Literal["bytes", "rows"], length: int, size: int, unit_bytes: int) -> list[Range]:

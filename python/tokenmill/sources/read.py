@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tokenmill.errors import InputError
-from tokenmill.sources import columnar, memory, records, structured
 from tokenmill.sources.faults import FileFaultError, refused
 from tokenmill.sources.fields import Request, make_fields
-from tokenmill.sources.model import Block
+from tokenmill.sources.model import MEMORY, Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile, Range
 
 DEFAULT_BLOCK_BYTES = 4 << 20
+# format -> (module, function); imported when used, since some bring Arrow along and most jobs need one.
 _READERS = {
-    "txt": records.txt_blocks,
-    "jsonl": records.jsonl_blocks,
-    "json": structured.json_blocks,
-    "csv": structured.csv_blocks,
-    "tsv": structured.csv_blocks,
-    "parquet": columnar.parquet_blocks,
-    "arrow": columnar.arrow_blocks,
-    memory.FORMAT: memory.memory_blocks,
+    "txt": ("records", "txt_blocks"),
+    "jsonl": ("records", "jsonl_blocks"),
+    "json": ("structured", "json_blocks"),
+    "csv": ("structured", "csv_blocks"),
+    "tsv": ("structured", "csv_blocks"),
+    "parquet": ("columnar", "parquet_blocks"),
+    "arrow": ("columnar", "arrow_blocks"),
+    MEMORY: ("memory", "memory_blocks"),
 }
 
 
@@ -43,11 +44,12 @@ def read_blocks(
     fault of the file raises `InputError`; otherwise both are counted, and what was read before a
     fault stays.
     """
-    reader = _READERS.get(file.format)
-    if reader is None:
+    if file.format not in _READERS:
         raise InputError(
             f"{file.url}: format {file.format!r} is not known; use one of {', '.join(sorted(_READERS))}"
         )
+    module, name = _READERS[file.format]
+    reader = getattr(import_module(f"tokenmill.sources.{module}"), name)
     blocks = reader(Request(file, part, config, make_fields(config, columns), block_bytes))
     try:
         for block in blocks:

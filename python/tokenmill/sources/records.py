@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import mmap
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from tokenmill import _core
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
-from tokenmill.sources.columns import JsonColumn
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.opening import open_raw
 from tokenmill.sources.windows import Cut, first_byte, windows
+from tokenmill.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmill.sources.columns import CsvColumn
+    from tokenmill.sources.columns import CsvColumn, JsonColumn
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import InputFile
     from tokenmill.sources.windows import Window
@@ -97,7 +96,7 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
         if window.given and (span := _span(reader, window)) is not None:
             return _huge_block(window, span, rows)
         origin = Origin(places, rows, window.offset, len(window.data))
-        return as_block(request, reader.read(window.data), origin, JsonColumn)
+        return as_block(request, reader.read(window.data), origin, "json")
 
     start = first_byte(part.start, delimiter)
     with closing(open_stream(open_raw(file), file, start, config.max_expansion)) as stream:
@@ -125,7 +124,7 @@ def _huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
             memory.madvise(mmap.MADV_DONTNEED, freed, upto - freed)
             freed = upto
 
-    texts = large_strings(window.data[start:end], np.array([0, end - start], np.int64))
+    texts = Texts(window.data[start:end], np.array([0, end - start], np.int64))
     rows = np.array([row], np.int64)
     can_release = hasattr(memory, "madvise") and hasattr(mmap, "MADV_DONTNEED")
     return Block(
@@ -143,9 +142,7 @@ class Origin:
     size: int
 
 
-def as_block(
-    request: Request, records: _core.Records, origin: Origin, column: type[JsonColumn | CsvColumn]
-) -> Block:
+def as_block(request: Request, records: _core.Records, origin: Origin, kind: Literal["json", "csv"]) -> Block:
     """What the core read, as a block."""
     rejects = tuple(
         Reject(
@@ -156,10 +153,10 @@ def as_block(
         for reason, row, byte, sample in records.rejects
     )
     fields = request.fields
-    columns = [column(kinds, large_strings(data, ends)) for kinds, data, ends in records.columns]
+    columns = _columns(records, kind) if fields.paths else []
     ids = columns.pop(0).labels() if fields.id else None
     return Block(
-        texts=large_strings(*records.texts),
+        texts=Texts(*records.texts),
         rows=records.rows + origin.rows,
         ids=ids,
         columns=dict(zip(fields.columns, columns, strict=True)),
@@ -171,16 +168,17 @@ def as_block(
     )
 
 
+def _columns(records: _core.Records, kind: Literal["json", "csv"]) -> list[JsonColumn | CsvColumn]:
+    from tokenmill.sources.columns import COLUMNS  # here, since it brings Arrow along
+
+    column = COLUMNS[kind]
+    return [column(kinds, Texts(data, ends).to_arrow()) for kinds, data, ends in records.columns]
+
+
 def _over_long(window: Window, rows: int, places: Places) -> Block:
     sample = bytes(window.data[:60]).decode("utf-8", "replace")
     reject = Reject("over_long", places.of(rows, window.offset), sample)
     return Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
-
-
-def large_strings(data: object, offsets: object) -> pa.LargeStringArray:
-    """Buffers that are valid UTF-8 and offsets as an Arrow array, without a copy."""
-    ends = pa.py_buffer(offsets)
-    return pa.LargeStringArray.from_buffers(ends.size // 8 - 1, ends, pa.py_buffer(data))
 
 
 class Places:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.sources import columnar, memory
-from tokenmill.sources.columns import is_text
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.fields import choose
 from tokenmill.sources.heads import DELIMITERS, csv_header, line_records, value_records
 from tokenmill.sources.identify import decoded_head
+from tokenmill.sources.model import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +49,7 @@ def _chosen(
 
 
 def _empty(file: InputFile) -> bool:
-    return file.size == 0 and file.format != memory.FORMAT
+    return file.size == 0 and file.format != MEMORY
 
 
 def _formats(files: Sequence[InputFile]) -> str:
@@ -65,11 +64,14 @@ def _txt_words(file: InputFile) -> str:
 
 
 def _columns(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
-    if file.format == "parquet":
-        return text_columns(columnar.parquet_schema(file))
-    if file.format == "arrow":
-        return text_columns(columnar.arrow_schema(file))
-    if file.format == memory.FORMAT:
+    if file.format in {"parquet", "arrow"}:
+        from tokenmill.sources import columnar  # here, since it brings Arrow along
+
+        read = columnar.parquet_schema if file.format == "parquet" else columnar.arrow_schema
+        return text_columns(read(file))
+    if file.format == MEMORY:
+        from tokenmill.sources import memory
+
         found = memory.sample(file)
         return _record_columns({"text": item} if isinstance(item, str) else item for item in found)
     head = decoded_head(file, config.max_expansion)
@@ -81,6 +83,8 @@ def _columns(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str
 
 def text_columns(schema: pa.Schema) -> tuple[list[str], list[str]]:
     """Names of the columns of strings, and of all columns."""
+    from tokenmill.sources.columns import is_text
+
     return [field.name for field in schema if is_text(field.type)], schema.names
 
 

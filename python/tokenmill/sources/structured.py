@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tokenmill import _core
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import InputError
-from tokenmill.sources.columns import CsvColumn, JsonColumn
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.heads import DELIMITERS, csv_header, is_single_record
@@ -30,7 +29,7 @@ class _Parser(Protocol):
     """Takes bytes that start between two records; gives whole records and how many bytes they took."""
 
     @property
-    def column(self) -> type[CsvColumn | JsonColumn]:
+    def column(self) -> Literal["json", "csv"]:
         """How columns of this format answer."""
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
@@ -72,7 +71,7 @@ def _csv_reader(request: Request, names: list[str], delimiter: str) -> _core.Csv
 @dataclass(slots=True)
 class _Rows:
     reader: _core.CsvReader
-    column: type[CsvColumn] = CsvColumn
+    column: Literal["csv"] = "csv"
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         return self.reader.read(data, last=last)
@@ -95,7 +94,7 @@ def json_blocks(request: Request) -> Iterator[Block]:
 @dataclass(slots=True)
 class _Elements:
     reader: _core.JsonlReader
-    column: type[JsonColumn] = JsonColumn
+    column: Literal["json"] = "json"
     state: int = 0
     broken: bool = False
     last: bool = False
@@ -114,7 +113,7 @@ class _Elements:
 @dataclass(slots=True)
 class _OneRecord:
     reader: _core.JsonlReader
-    column: type[JsonColumn] = JsonColumn
+    column: Literal["json"] = "json"
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         whole = b"[" + bytes(data) + b"]" if last else b""

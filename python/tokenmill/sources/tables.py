@@ -12,6 +12,7 @@ from tokenmill import _core
 from tokenmill.errors import InputError
 from tokenmill.sources.columns import ArrowColumn, is_text
 from tokenmill.sources.model import Block, Reject
+from tokenmill.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ def block_of(
     texts, rows, columns = _select(texts, rows, arrays, keep)
     ids = columns.pop(_ID, None)
     return Block(
-        texts=texts,
+        texts=Texts.from_arrow(texts),
         rows=rows,
         ids=ids.labels() if ids else None,
         columns=columns,

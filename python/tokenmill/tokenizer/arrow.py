@@ -1,4 +1,4 @@
-"""Arrow arrays as the buffers that the core borrows; nothing is copied."""
+"""Arrow arrays and our own `Texts` as the buffers that the core borrows; nothing is copied."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Any
 from tokenmill.errors import InputError
 
 
-def is_arrow(docs: Any) -> bool:
-    """Whether this is a pyarrow array or chunked array (without importing pyarrow for it)."""
-    return type(docs).__module__.split(".")[0] == "pyarrow"
+def is_flat(docs: Any) -> bool:
+    """Whether this is `Texts`, or a pyarrow array or chunked array (without importing either for it)."""
+    return type(docs).__module__.split(".")[0] == "pyarrow" or _is_texts(docs)
+
+
+def _is_texts(docs: Any) -> bool:
+    return type(docs).__module__ == "tokenmill.texts"
 
 
 def chunks_of(docs: Any) -> list[tuple[Any, Any]]:
     """One `(offsets, data)` or `(views, [data, ...])` for each chunk of a string or binary array."""
+    if _is_texts(docs):
+        return [(docs.offsets, docs.data)]
     chunks = docs.chunks if hasattr(docs, "chunks") else [docs]
     start, out = 0, []
     for chunk in chunks:

@@ -76,7 +76,7 @@ class FastBackend:
         threads: int,  # noqa: ARG002 - HF has its own pool
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
-        if arrow.is_arrow(docs):
+        if arrow.is_flat(docs):
             arrow.chunks_of(docs)
             docs = docs.to_pylist()
         words = self._checked(list(docs), special)

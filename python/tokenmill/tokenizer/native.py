@@ -44,13 +44,13 @@ class NativeBackend:
         self, docs: Any, special: Special, *, template: bool, threads: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
-        if arrow.is_arrow(docs):
+        if arrow.is_flat(docs):
             return self.codec.encode_chunks(arrow.chunks_of(docs), special, template, threads)
         return self.codec.encode_list(list(docs), special, template, threads)
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""
-        if arrow.is_arrow(docs):
+        if arrow.is_flat(docs):
             import numpy as np
 
             return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])

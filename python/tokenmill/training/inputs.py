@@ -59,7 +59,7 @@ class Corpus:
         for block in self._read():
             for reason, count in block.refused.items():
                 self.refused[reason] = self.refused.get(reason, 0) + count
-            yield block.texts
+            yield block.texts.to_arrow()
 
     def _read(self) -> Iterator[Block]:
         for file in self.files:

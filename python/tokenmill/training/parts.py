@@ -115,7 +115,7 @@ def reduce_part(job: CountJob, task: ReduceTask, control: Any) -> str:
 def _checked(blocks: Iterator[Any], control: Any) -> Iterator[pa.LargeStringArray]:
     for block in blocks:
         control.check()
-        yield block.texts
+        yield block.texts.to_arrow()
 
 
 def _in_partition(pieces: pa.LargeBinaryArray, partition: int, partitions: int) -> np.ndarray[Any, Any]:

@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.packing.strings import blank
-from tokenmill.pipeline.filters import text_buffers
+from tokenmill.texts import Texts
 
 
 def found(texts):
-    return blank(*text_buffers(pa.array(texts, pa.large_string()))).tolist()
+    flat = Texts.from_arrow(pa.array(texts, pa.large_string()))
+    return blank(flat.offsets, flat.data).tolist()
 
 
 def test_every_character():
@@ -22,5 +23,6 @@ def test_long_texts_and_slices():
     texts = ["", " " * 200 + "\u3000" * 200, " " * 200 + "x", "\u2003" * 63 + "é", "a" + " " * 500]
     assert found(texts) == [not text.strip() for text in texts]
     array = pa.array(["x", " ", "", "y"], pa.large_string()).slice(1, 2)
-    assert blank(*text_buffers(array)).tolist() == [True, True]
+    flat = Texts.from_arrow(array)
+    assert blank(flat.offsets, flat.data).tolist() == [True, True]
     assert blank(np.zeros(1, np.int64), np.empty(0, np.uint8)).tolist() == []

@@ -1,0 +1,36 @@
+"""Which records some documents were, on their way to be written beside the shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.dataclass import dataclass
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The origin of some documents: the part of their unit, the record's number in that part, its id."""
+
+    part: int
+    rows: NDArray[np.int64]
+    ids: pa.LargeStringArray | None = None
+
+    def take(self, kept: NDArray[np.bool_]) -> Origins:
+        """Those of the documents that a mask keeps."""
+        if kept.all():
+            return self
+        if self.ids is None:
+            return Origins(self.part, self.rows[kept])
+        from tokenmill.dataset.arrays import mask_of  # here, since it brings Arrow along
+
+        return Origins(self.part, self.rows[kept], self.ids.filter(mask_of(kept)))
+
+    def slice(self, start: int, count: int) -> Origins:
+        """Those of some neighbours."""
+        ids = self.ids.slice(start, count) if self.ids is not None else None
+        return Origins(self.part, self.rows[start : start + count], ids)
