@@ -3,7 +3,7 @@
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tokenmill_core::codec::{Codec as CoreCodec, Ids, Options, Special};
+use tokenmill_core::codec::{Codec as CoreCodec, Document, Ids, Options, Special};
 use tokenmill_core::{Error, Stop};
 
 use crate::codec_spec::spec_from;
@@ -83,7 +83,9 @@ impl Codec {
         template: bool,
     ) -> PyResult<Bound<'py, PyList>> {
         let special = special_from(special)?;
-        let text = documents::text_of(text)?;
+        let mut buffer = String::new();
+        let text = documents::document_of(text)?.text(&mut buffer);
+        let text = text.map_err(|error| to_py(&error))?;
         let (before, after) = self.inner.template();
         let mut ids = if text.len() < BRIEF_BYTES {
             brief(py, || self.inner.encode(text, special, false))?
@@ -94,7 +96,8 @@ impl Codec {
                 threads: 1,
             };
             let batch = detached(py, |stop: &Stop| {
-                self.inner.encode_batch(&[text], options, stop)
+                self.inner
+                    .encode_batch(&[Document::Utf8(text)], options, stop)
             })?;
             match batch.ids {
                 Ids::U32(ids) => ids,
@@ -245,7 +248,7 @@ impl Codec {
     fn flat<'py>(
         &self,
         py: Python<'py>,
-        docs: &[&str],
+        docs: &[Document],
         special: &str,
         template: bool,
         threads: usize,
@@ -255,7 +258,7 @@ impl Codec {
             template,
             threads,
         };
-        let bytes: usize = docs.iter().map(|doc| doc.len()).sum();
+        let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
         let batch = if bytes < BRIEF_BYTES {
             brief(py, || self.inner.encode_batch(docs, options, &Stop::new()))?
         } else {

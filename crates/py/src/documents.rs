@@ -1,20 +1,33 @@
-//! Borrowed documents: Python strings and bytes, and Arrow buffers, as `&str` without a copy.
+//! Borrowed documents: Python strings and bytes, and Arrow buffers, without a copy.
 
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::string::PyStringData;
 use pyo3::types::{PyBytes, PyString, PyTuple};
+use tokenmill_core::codec::Document;
 use tokenmill_core::{Error, Result};
 
 use crate::error::to_py;
 
 /// The text of one `str` or `bytes`, borrowed from it.
-pub fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
+pub fn document_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<Document<'a>> {
     if let Ok(string) = text.cast::<PyString>() {
-        return string.to_str().map_err(|_| to_py(&surrogate(string)));
+        // SAFETY: a string it is.
+        if unsafe { ffi::PyUnicode_IS_ASCII(string.as_ptr()) } == 1 {
+            return string.to_str().map(Document::Utf8);
+        }
+        // SAFETY: a string neither moves nor changes while it lives; `data` tells how wide its characters are.
+        return Ok(match unsafe { string.data() }? {
+            PyStringData::Ucs1(units) => Document::Ucs1(units),
+            PyStringData::Ucs2(units) => Document::Ucs2(units),
+            PyStringData::Ucs4(units) => Document::Ucs4(units),
+        });
     }
     if let Ok(bytes) = text.cast::<PyBytes>() {
-        return utf8(bytes.as_bytes()).map_err(|error| to_py(&error));
+        let text = utf8(bytes.as_bytes()).map_err(|error| to_py(&error))?;
+        return Ok(Document::Utf8(text));
     }
     Err(PyTypeError::new_err(format!(
         "expected str or bytes, found {}",
@@ -23,13 +36,13 @@ pub fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
 }
 
 /// The texts of a tuple of `str` and `bytes`, which keeps them alive.
-pub fn of_tuple<'a>(docs: &'a Bound<'_, PyTuple>) -> PyResult<Vec<&'a str>> {
+pub fn of_tuple<'a>(docs: &'a Bound<'_, PyTuple>) -> PyResult<Vec<Document<'a>>> {
     let mut texts = Vec::with_capacity(docs.len());
     for (at, item) in docs.iter_borrowed().enumerate() {
-        let text = text_of(&item).map_err(|error| in_document(docs.py(), &error, at))?;
-        // SAFETY: the tuple is immutable and holds a reference to the item for 'a; the bytes of a str
-        // (its cached UTF-8 form) and of a bytes object neither move nor change while it lives.
-        texts.push(unsafe { std::mem::transmute::<&str, &'a str>(text) });
+        let text = document_of(&item).map_err(|error| in_document(docs.py(), &error, at))?;
+        // SAFETY: the tuple is immutable and holds a reference to the item for 'a; the characters of a str and
+        // the bytes of a bytes object neither move nor change while it lives.
+        texts.push(unsafe { std::mem::transmute::<Document<'_>, Document<'a>>(text) });
     }
     Ok(texts)
 }
@@ -52,19 +65,6 @@ fn utf8(bytes: &[u8]) -> Result<&str> {
     })
 }
 
-fn surrogate(string: &Bound<'_, PyString>) -> Error {
-    let place = string
-        .call_method1("encode", ("utf-8",))
-        .err()
-        .and_then(|error| error.value(string.py()).getattr("start").ok())
-        .and_then(|start| start.extract::<usize>().ok())
-        .unwrap_or(0);
-    Error::Input(format!(
-        "the text holds a lone surrogate at character {place}, which no UTF-8 can; replace it first, e.g. \
-         text.encode(\"utf-16\", \"surrogatepass\").decode(\"utf-16\", \"replace\")"
-    ))
-}
-
 /// One Arrow chunk: offsets of 32 or 64 bits with one data buffer, or 16-byte views with any number.
 #[derive(FromPyObject)]
 pub enum Chunk<'py> {
@@ -77,7 +77,7 @@ pub enum Chunk<'py> {
 }
 
 /// The texts of Arrow chunks, in order; every offset and every byte is checked.
-pub fn of_chunks<'a>(chunks: &'a [Chunk<'_>]) -> Result<Vec<&'a str>> {
+pub fn of_chunks<'a>(chunks: &'a [Chunk<'_>]) -> Result<Vec<Document<'a>>> {
     let mut texts = Vec::new();
     for chunk in chunks {
         match chunk {
@@ -106,14 +106,16 @@ fn slice<'a, T: numpy::Element>(array: &'a PyReadonlyArray1<'_, T>) -> Result<&'
         .map_err(|_| Error::Input("an Arrow buffer is not contiguous".into()))
 }
 
-fn checked(bytes: &[u8], at: usize) -> Result<&str> {
-    utf8(bytes).map_err(|error| Error::Input(format!("document {at}: {error}")))
+fn checked(bytes: &[u8], at: usize) -> Result<Document<'_>> {
+    let text = utf8(bytes);
+    text.map(Document::Utf8)
+        .map_err(|error| Error::Input(format!("document {at}: {error}")))
 }
 
 fn of_offsets<'a>(
     offsets: impl Iterator<Item = i64>,
     data: &'a [u8],
-    texts: &mut Vec<&'a str>,
+    texts: &mut Vec<Document<'a>>,
 ) -> Result<()> {
     let mut start = None;
     for end in offsets {

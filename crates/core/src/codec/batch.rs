@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use super::added::Special;
-use super::jobs::Job;
+use super::document::Document;
+use super::jobs::{Job, LARGE};
 use super::join::joined;
 use super::pool::Scratch;
 use super::width::Width;
@@ -52,7 +53,7 @@ pub struct Options {
 
 /// A batch in the making.
 struct Task<'a> {
-    docs: &'a [&'a str],
+    docs: &'a [Document<'a>],
     options: Options,
     stop: &'a Stop,
     /// Bytes of text that one thread will see, about.
@@ -70,7 +71,7 @@ pub(super) struct Made<T> {
 
 impl Codec {
     /// Encodes every document; ids are 16 bits wide when the whole vocabulary fits.
-    pub fn encode_batch(&self, docs: &[&str], options: Options, stop: &Stop) -> Result<Batch> {
+    pub fn encode_batch(&self, docs: &[Document], options: Options, stop: &Stop) -> Result<Batch> {
         let wide = self.bpe.vocabulary().id_limit() > 1 << 16;
         let (ids, offsets) = if wide {
             let (ids, offsets) = self.run(docs, options, stop)?;
@@ -83,19 +84,26 @@ impl Codec {
     }
 
     /// How many ids each document has, without keeping them.
-    pub fn count_batch(&self, docs: &[&str], options: Options, stop: &Stop) -> Result<Vec<i64>> {
+    pub fn count_batch(
+        &self,
+        docs: &[Document],
+        options: Options,
+        stop: &Stop,
+    ) -> Result<Vec<i64>> {
         let (_, offsets) = self.run::<()>(docs, options, stop)?;
         Ok(offsets.windows(2).map(|pair| pair[1] - pair[0]).collect())
     }
 
     fn run<T: Width>(
         &self,
-        docs: &[&str],
+        docs: &[Document],
         mut options: Options,
         stop: &Stop,
     ) -> Result<(Vec<T>, Vec<i64>)> {
+        let large = large_texts(docs)?;
+        let docs = &with_texts(docs, &large);
         let jobs = self.jobs(docs);
-        let bytes: usize = docs.iter().map(|doc| doc.len()).sum();
+        let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
         options.threads = options.threads.clamp(1, jobs.len().max(1));
         let task = Task {
             docs,
@@ -223,7 +231,9 @@ impl Codec {
         } = task.options;
         for at in job.first..job.last {
             task.stop.check()?;
-            let doc = task.docs[at];
+            let mut buffer = std::mem::take(&mut scratch.text);
+            let doc = task.docs[at].text(&mut buffer);
+            let doc = doc.map_err(|error| in_document(error, at, 0))?;
             let (start, end) = job.part.unwrap_or((0, doc.len()));
             if template && start == 0 {
                 out.extend_from_slice(&self.template.0);
@@ -233,6 +243,7 @@ impl Codec {
             if template && end == doc.len() {
                 out.extend_from_slice(&self.template.1);
             }
+            scratch.text = buffer;
             scratch.state.end_text(out);
         }
         self.bpe.finish(&mut scratch.state, out);
@@ -251,6 +262,29 @@ impl<T> Made<T> {
             }
         }
     }
+}
+
+/// The large documents that are not UTF-8 yet: cuts are looked for in UTF-8.
+fn large_texts(docs: &[Document]) -> Result<Vec<(usize, String)>> {
+    let mut texts = Vec::new();
+    for (at, doc) in docs.iter().enumerate() {
+        if doc.bytes() >= LARGE && !matches!(doc, Document::Utf8(_)) {
+            let mut text = String::new();
+            doc.text(&mut text)
+                .map_err(|error| in_document(error, at, 0))?;
+            texts.push((at, text));
+        }
+    }
+    Ok(texts)
+}
+
+/// All documents, some of them replaced by their text.
+fn with_texts<'a>(docs: &[Document<'a>], texts: &'a [(usize, String)]) -> Vec<Document<'a>> {
+    let mut docs = docs.to_vec();
+    for (at, text) in texts {
+        docs[*at] = Document::Utf8(text);
+    }
+    docs
 }
 
 fn in_document(error: Error, at: usize, start: usize) -> Error {

@@ -1,9 +1,11 @@
 //! Documents as jobs for threads: several small documents, or a part of a large one.
 
-use super::Codec;
+use super::{Codec, Document};
 
 /// Jobs hold about this much text: enough to hide the cost of a job, little enough to share out.
 pub(super) const JOB_BYTES: usize = 256 << 10;
+/// Documents from this size on are work for several threads.
+pub(super) const LARGE: usize = 2 * JOB_BYTES;
 /// A cut is looked for within this distance; a text without one in it is encoded whole.
 const CUT_WINDOW: usize = 64 << 10;
 /// More documents than this are not put into one job, however short they are.
@@ -20,17 +22,19 @@ pub(super) struct Job {
 
 impl Codec {
     /// All documents in order, as jobs.
-    pub(super) fn jobs(&self, docs: &[&str]) -> Vec<Job> {
+    pub(super) fn jobs(&self, docs: &[Document]) -> Vec<Job> {
         let mut jobs = Vec::new();
         let (mut first, mut bytes) = (0, 0);
         for (at, doc) in docs.iter().enumerate() {
-            if doc.len() >= 2 * JOB_BYTES && self.can_cut() {
-                push_whole(&mut jobs, first, at);
-                self.push_parts(&mut jobs, at, doc);
-                (first, bytes) = (at + 1, 0);
-                continue;
+            if let Document::Utf8(text) = doc {
+                if text.len() >= LARGE && self.can_cut() {
+                    push_whole(&mut jobs, first, at);
+                    self.push_parts(&mut jobs, at, text);
+                    (first, bytes) = (at + 1, 0);
+                    continue;
+                }
             }
-            bytes += doc.len();
+            bytes += doc.bytes();
             if bytes >= JOB_BYTES || at - first >= MOST_DOCUMENTS {
                 push_whole(&mut jobs, first, at + 1);
                 (first, bytes) = (at + 1, 0);

@@ -5,6 +5,7 @@
 mod added;
 mod batch;
 mod cuts;
+mod document;
 mod jobs;
 mod join;
 mod normalize;
@@ -12,6 +13,7 @@ mod offsets;
 mod pieces;
 mod pool;
 mod spelled;
+mod utf8;
 mod width;
 
 use std::borrow::Cow;
@@ -22,6 +24,7 @@ use crate::{Error, Result};
 
 pub use added::{Added, Part, Special};
 pub use batch::{Batch, Ids, Options};
+pub use document::Document;
 pub use normalize::Step;
 pub use offsets::Placed;
 pub use spelled::Spelled;

@@ -11,6 +11,7 @@ pub(super) struct Scratch {
     pub state: EncodeState,
     pub parts: Vec<Part>,
     pub ids: Vec<u32>,
+    pub text: String,
     large: bool,
 }
 
@@ -48,6 +49,7 @@ impl Pool {
             },
             parts: Vec::new(),
             ids: Vec::new(),
+            text: String::new(),
             large,
         })
     }

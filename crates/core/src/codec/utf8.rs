@@ -1,0 +1,169 @@
+//! Characters of one, two or four bytes to UTF-8.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use crate::pages::room;
+use crate::{Error, Result};
+
+/// Characters that are looked at together: most texts have long runs of ASCII, or none.
+const RUN: usize = 16;
+/// Bytes that are written for a run at most, whatever count of them.
+const WRITTEN: usize = 4 * RUN;
+
+/// A character as its owner keeps it.
+pub(super) trait Unit: Copy + Into<u32> {
+    /// Sixteen of them, widened.
+    ///
+    /// # Safety
+    /// The CPU must have AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn load(units: &[Self; RUN]) -> std::arch::x86_64::__m512i;
+}
+
+/// Makes `buffer` the text of these characters.
+pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U]) -> Result<()> {
+    let mut out = std::mem::take(buffer).into_bytes();
+    out.clear();
+    let most = 4.min(size_of::<U>() + 1);
+    let needed = units.len() * most + WRITTEN;
+    if out.capacity() < needed {
+        out = room(needed);
+    }
+    // SAFETY: there is room for `most` bytes of every unit, and for a last run to write more.
+    let Some(end) = (unsafe { write(units, out.as_mut_ptr()) }) else {
+        return Err(surrogate(units));
+    };
+    // SAFETY: everything up to `end` was written, in the same allocation, and it is whole characters.
+    *buffer = unsafe {
+        out.set_len(end.offset_from_unsigned(out.as_ptr()));
+        String::from_utf8_unchecked(out)
+    };
+    Ok(())
+}
+
+/// Writes all characters from `at` on; gives their end, or nothing if one is no character.
+///
+/// # Safety
+/// `at` must be good for writing four bytes of each unit (three of two bytes, two of one), and [`WRITTEN`] more.
+unsafe fn write<U: Unit>(units: &[U], at: *mut u8) -> Option<*mut u8> {
+    #[cfg(target_arch = "x86_64")]
+    if avx512::is_here() {
+        // SAFETY: the CPU has the instructions, and the room is the caller's promise.
+        return unsafe { avx512::write(units, at) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { write_any(units, at) }
+}
+
+/// # Safety
+/// As [`write`].
+unsafe fn write_any<U: Unit>(units: &[U], mut at: *mut u8) -> Option<*mut u8> {
+    let mut is_text = true;
+    for run in units.chunks(RUN) {
+        let all = run.iter().fold(0, |all, &unit| all | unit.into());
+        is_text &= run
+            .iter()
+            .fold(true, |is_text, &unit| is_text & is_scalar(unit.into()));
+        for &unit in run {
+            // SAFETY: the caller's promise.
+            at = unsafe {
+                if all < 0x80 {
+                    at.write(unit.into() as u8);
+                    at.add(1)
+                } else {
+                    put(unit.into(), at)
+                }
+            };
+        }
+    }
+    is_text.then_some(at)
+}
+
+/// Writes a character; gives its end. No branch but one for characters that hardly any text has: which are how
+/// long is hard to predict where words of Korean stand between spaces.
+///
+/// # Safety
+/// `at` must be good for writing four bytes.
+#[inline(always)]
+unsafe fn put(unit: u32, at: *mut u8) -> *mut u8 {
+    let tail = |shift: u32| 0x80 | (unit >> shift & 0x3F);
+    let (bytes, len) = if unit >= 0x1_0000 {
+        let bytes = 0xF0 | (unit >> 18 & 7) | tail(12) << 8 | tail(6) << 16 | tail(0) << 24;
+        (bytes, 4)
+    } else {
+        let two = 0xC0 | unit >> 6 | tail(0) << 8;
+        let three = 0xE0 | unit >> 12 | tail(6) << 8 | tail(0) << 16;
+        let bytes = if unit < 0x80 { unit } else { two };
+        let bytes = if unit < 0x800 { bytes } else { three };
+        let len = 1 + usize::from(unit >= 0x80) + usize::from(unit >= 0x800);
+        (bytes, len)
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        at.cast::<u32>().write_unaligned(bytes.to_le());
+        at.add(len)
+    }
+}
+
+/// Whether UTF-8 can hold a character: no surrogate, and none beyond the last.
+#[inline(always)]
+fn is_scalar(unit: u32) -> bool {
+    char::from_u32(unit).is_some()
+}
+
+#[cold]
+fn surrogate<U: Unit>(units: &[U]) -> Error {
+    let place = units.iter().position(|&unit| !is_scalar(unit.into()));
+    Error::Input(format!(
+        "the text holds a lone surrogate at character {}, which no UTF-8 can; replace it first, e.g. \
+         text.encode(\"utf-16\", \"surrogatepass\").decode(\"utf-16\", \"replace\")",
+        place.unwrap_or(0)
+    ))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod plain {
+    impl super::Unit for u8 {}
+    impl super::Unit for u16 {}
+    impl super::Unit for u32 {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{write, write_any, WRITTEN};
+
+    #[test]
+    fn both_ways_write_the_same() {
+        let mut state = 7u32;
+        for round in 0..2000 {
+            let units: Vec<u32> = (0..round % 70)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let limit =
+                        [0x80, 0x800, 0x1_0000, 0x11_0000][(state >> 8) as usize % (1 + round % 4)];
+                    (state >> 10) % limit
+                })
+                .collect();
+            let mut out = [
+                vec![0; 4 * units.len() + WRITTEN],
+                vec![0; 4 * units.len() + WRITTEN],
+            ];
+            // SAFETY: both have room for four bytes of every character and one more run.
+            let ends = unsafe {
+                [
+                    write(&units, out[0].as_mut_ptr()).map(|end| end.offset_from(out[0].as_ptr())),
+                    write_any(&units, out[1].as_mut_ptr())
+                        .map(|end| end.offset_from(out[1].as_ptr())),
+                ]
+            };
+            assert_eq!(ends[0], ends[1]);
+            let text: Option<String> = units.iter().map(|&unit| char::from_u32(unit)).collect();
+            assert_eq!(ends[0].is_some(), text.is_some());
+            if let Some((text, end)) = text.zip(ends[0]) {
+                assert_eq!(&out[0][..end as usize], text.as_bytes());
+                assert_eq!(&out[1][..end as usize], text.as_bytes());
+            }
+        }
+    }
+}
