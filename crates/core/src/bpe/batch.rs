@@ -4,8 +4,8 @@
 //! emits. By then most lines have arrived, so the latency of memory is paid once a batch. What the lines do
 //! not hold, a few pieces in a hundred, is left to `Bpe::encode_other`.
 
-use super::keys::{long_key, ShortKey, LONG, SHORT};
-use super::packed::{Packed, INLINE, LANES};
+use super::keys::{ShortKey, SHORT};
+use super::packed::{Packed, INLINE};
 use super::segments::ROOM;
 use super::{Bpe, EncodeState};
 
@@ -88,7 +88,7 @@ impl Bpe {
         state.fetch::<TAGGED>(tiles);
         let (mut next, count) = (0, tiles.ends.len());
         while next < count {
-            out.reserve((count - next) * LANES);
+            out.reserve((count - next) * INLINE);
             // SAFETY: room for the lanes of all pieces from `next` on was just reserved.
             let (index, found) = unsafe { state.emit(next, count, out) };
             if index < count && !state.cache.take_spilled(found, out) {
@@ -108,20 +108,20 @@ impl EncodeState {
             text, ends, tags, ..
         } = tiles;
         let Batch { keys, lines } = &mut *self.batch;
+        let table = self.cache.lines.view();
         let mut at = tiles.start;
         for (((end, key), line), tag) in ends.iter().zip(keys).zip(lines).zip(tags) {
             let tag = if TAGGED { *tag } else { 0 };
             let len = *end as usize - at;
             if len <= SHORT {
-                *key = ShortKey::new(text, at, len, tag);
-                *line = self.cache.lines.line_of(*key);
-                self.cache.lines.prefetch(*line);
+                let found = ShortKey::new(text, at, len, tag);
+                *key = found;
+                *line = table.line_of(found);
+                table.prefetch(*line);
             } else {
                 *key = ShortKey::NONE;
                 *line = 0;
-                if len <= LONG {
-                    self.cache.prefetch_long(long_key(text, at, len, tag));
-                }
+                self.cache.prefetch_long(text, at, len, tag);
             }
             at = *end as usize;
         }
@@ -131,21 +131,27 @@ impl EncodeState {
     /// line; gives that piece (or `end`) and what was found of it.
     ///
     /// # Safety
-    /// `out` must have room for [`LANES`] ids of each of these pieces.
+    /// `out` must have room for [`INLINE`] ids of each of these pieces.
     #[inline(always)]
     unsafe fn emit(&self, next: usize, end: usize, out: &mut Vec<u32>) -> (usize, Packed) {
         let Batch { keys, lines } = &*self.batch;
+        let table = self.cache.lines.view();
+        let start = out.as_mut_ptr();
         let mut len = out.len();
         let mut stop = (end, Packed::UNKNOWN);
         for index in next..end.min(ROOM) {
-            let found = self.cache.lines.probe(lines[index], keys[index]);
+            // SAFETY: `fetch` has asked for the line of each key, or put 0.
+            let Some(found) = (unsafe { table.probe(lines[index], keys[index]) }) else {
+                stop = (index, Packed::UNKNOWN);
+                break;
+            };
             let count = found.count();
-            if count.wrapping_sub(1) >= INLINE {
-                stop = (index, found);
+            if count > INLINE {
+                stop = (index, *found);
                 break;
             }
             // SAFETY: the caller's promise; each piece so far has added at most its lanes to `len`.
-            unsafe { found.write(out.as_mut_ptr().add(len)) };
+            unsafe { found.write(start.add(len)) };
             len += count;
         }
         // SAFETY: everything below `len` was written above.

@@ -44,10 +44,13 @@ impl Cache {
         }
     }
 
-    /// Fetches the slot of a piece of 16 to 31 bytes.
-    #[inline(always)]
-    pub(crate) fn prefetch_long(&self, key: [u64; 4]) {
-        prefetch(&raw const self.long[self.slot_of(key)]);
+    /// Fetches the slot of a longer piece, if it has one.
+    #[inline(never)]
+    pub(crate) fn prefetch_long(&self, text: &[u8], start: usize, len: usize, tag: u8) {
+        if len <= LONG {
+            let key = long_key(text, start, len, tag);
+            prefetch(&raw const self.long[self.slot_of(key)]);
+        }
     }
 
     #[inline(always)]
@@ -76,12 +79,10 @@ impl Cache {
     ) -> bool {
         if len <= SHORT {
             let key = ShortKey::new(text, start, len, tag);
-            let found = self.lines.probe(self.lines.line_of(key), key);
-            if let Some(ids) = found
-                .lanes()
-                .get(..found.count())
-                .filter(|ids| !ids.is_empty())
-            {
+            let Some(found) = self.lines.find(key) else {
+                return false;
+            };
+            if let Some(ids) = found.lanes().get(..found.count()) {
                 out.extend_from_slice(ids);
                 return true;
             }
@@ -103,17 +104,23 @@ impl Cache {
     }
 
     /// What a long slot holds, its first id still with the count; or what its place in the spill holds.
-    fn find_long(&self, mut key: [u64; 4]) -> Option<&[u32]> {
-        let slot = &self.long[self.slot_of(key)];
-        if slot.key == key {
-            return Some(&slot.ids[..(slot.ids[0] >> COUNT_SHIFT) as usize]);
-        }
-        key[3] |= SPILLED;
-        let place = Place {
-            start: u64::from(slot.ids[1]) << 32 | u64::from(slot.ids[0]),
-            count: slot.ids[2] as usize,
-        };
-        (slot.key == key).then(|| self.spill.get(place)).flatten()
+    fn find_long(&self, key: [u64; 4]) -> Option<&[u32]> {
+        let at = self.slot_of(key);
+        let mut spilled = key;
+        spilled[3] |= SPILLED;
+        [at, at ^ 1].into_iter().find_map(|at| {
+            let slot = &self.long[at];
+            if slot.key == key {
+                return Some(&slot.ids[..(slot.ids[0] >> COUNT_SHIFT) as usize]);
+            }
+            let place = Place {
+                start: u64::from(slot.ids[1]) << 32 | u64::from(slot.ids[0]),
+                count: slot.ids[2] as usize,
+            };
+            (slot.key == spilled)
+                .then(|| self.spill.get(place))
+                .flatten()
+        })
     }
 
     /// Remembers the ids of a piece of up to [`LONG`] bytes.
@@ -152,6 +159,10 @@ impl Cache {
             ]);
         } else {
             return;
+        }
+        // The one that it pushes out goes next door.
+        if self.long[at].key != key {
+            self.long[at ^ 1] = self.long[at];
         }
         self.long[at] = LongSlot { key, ids: lanes };
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::batch::Tiles;
 use super::cuts::Cuts;
 use super::decode::Slots;
-use super::keys::{Key, LONG, SHORT};
+use super::keys::{Key, LONG};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
@@ -97,7 +97,7 @@ impl Bpe {
             if pieces.drops_text() {
                 for (index, end) in ends.iter().enumerate() {
                     if pieces.kept(index) {
-                        self.encode_one(text, start, *end as usize, state, out);
+                        self.encode_other(text, start, *end as usize, 0, state, out);
                     }
                     start = *end as usize;
                 }
@@ -201,22 +201,7 @@ impl Bpe {
         self.cuts.get_or_init(|| Cuts::new(&self.tables)).as_ref()
     }
 
-    /// A piece of which nothing is known yet.
-    fn encode_one(
-        &self,
-        text: &[u8],
-        start: usize,
-        end: usize,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) {
-        let short = (1..=SHORT).contains(&(end - start));
-        if !short || !state.cache.find(text, start, end - start, 0, out) {
-            self.encode_other(text, start, end, 0, state, out);
-        }
-    }
-
-    /// A piece that is long, or that the short probe did not find.
+    /// A piece that is long, or not at home in its line.
     #[inline(never)]
     pub(super) fn encode_other(
         &self,
@@ -228,8 +213,7 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) {
         let len = end - start;
-        // Short pieces were looked up by whoever came here.
-        if len == 0 || (len > SHORT && state.cache.find(text, start, len, tag, out)) {
+        if len == 0 || state.cache.find(text, start, len, tag, out) {
             return;
         }
         let first = out.len();

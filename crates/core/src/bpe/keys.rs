@@ -6,56 +6,62 @@ use super::hash::mix;
 pub(crate) const SHORT: usize = 15;
 /// The longest piece of a long key.
 pub(crate) const LONG: usize = 31;
-/// Bytes of a short key's first word.
-const HEAD: usize = 7;
-/// Where the length is in that word.
-const LEN_SHIFT: u32 = 56;
-/// Set in the length of pieces that need the second word.
-const SECOND_WORD: u32 = LEN_SHIFT + 3;
-
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A piece of 1 to [`SHORT`] bytes: seven bytes and the length (with a tag), then the eight others.
-///
-/// The halves are kept apart because most pieces need only the first.
+/// A piece of 1 to [`SHORT`] bytes, and its length (with a tag) in the last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(16))]
 pub(crate) struct ShortKey {
-    pub(crate) head: u64,
-    pub(crate) tail: u64,
+    low: u64,
+    high: u64,
 }
 
 impl ShortKey {
     /// The key of no piece, for those that are too long: no slot holds it.
     pub(crate) const NONE: Self = Self {
-        head: 1 << 63,
-        tail: 0,
+        low: 0,
+        high: 1 << 63,
     };
+    /// What a slot holds before its first piece.
+    pub(crate) const EMPTY: Self = Self { low: 0, high: 0 };
 
     /// The key of `text[start..start + len]`; `tag` has bits from 0x10 to 0x40.
     #[inline(always)]
     pub(crate) fn new(text: &[u8], start: usize, len: usize, tag: u8) -> Self {
         debug_assert!((1..=SHORT).contains(&len));
-        let (head, tail) = match text.get(start..start + 16) {
-            Some(bytes) => (word(&bytes[..8]), word(&bytes[HEAD..HEAD + 8])),
-            None => words_at_end(&text[start..start + len]),
+        let bytes = if text.len().wrapping_sub(start) >= 16 && start <= text.len() {
+            // SAFETY: sixteen bytes from `start` on were just found to be there.
+            unsafe { text.as_ptr().add(start).cast::<[u8; 16]>().read() }
+        } else {
+            at_end(&text[start..start + len])
         };
-        let (head_mask, tail_mask) = MASKS[len];
+        let (low_mask, high_mask) = MASKS[len % MASKS.len()];
         Self {
-            head: (head & head_mask) | (u64::from(len as u8 | tag) << LEN_SHIFT),
-            tail: tail & tail_mask,
+            low: word(&bytes[..8]) & low_mask,
+            high: (word(&bytes[8..]) & high_mask) | u64::from(len as u8 | tag) << 56,
         }
-    }
-
-    /// 1 if the piece has more bytes than the first word holds, else 0.
-    #[inline(always)]
-    pub(crate) fn is_wide(self) -> usize {
-        (self.head >> SECOND_WORD) as usize & 1
     }
 
     /// A hash whose upper bits are good: one multiplication, as this is done for every piece.
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
-        (self.head ^ self.tail.rotate_left(29)).wrapping_mul(MULTIPLIER)
+        (self.low ^ self.high.rotate_left(29)).wrapping_mul(MULTIPLIER)
+    }
+
+    /// Whether both are the same, in one comparison.
+    #[inline(always)]
+    pub(crate) fn is(&self, other: Self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 has SSE2, and both are sixteen bytes, aligned.
+        unsafe {
+            use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8};
+            let load = |key: &Self| _mm_load_si128(std::ptr::from_ref(key).cast::<__m128i>());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(load(self), load(&other))) == 0xFFFF
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            *self == other
+        }
     }
 }
 
@@ -64,13 +70,12 @@ static MASKS: [(u64, u64); 16] = {
     let mut masks = [(0, 0); 16];
     let mut len = 1;
     while len < 16 {
-        let head = if len < HEAD { len } else { HEAD };
-        let tail = len - head;
-        masks[len].0 = u64::MAX >> (64 - 8 * head);
-        masks[len].1 = if tail == 0 {
-            0
+        let low = if len < 8 { len } else { 8 };
+        masks[len].0 = u64::MAX >> (64 - 8 * low);
+        masks[len].1 = if len > 8 {
+            u64::MAX >> (128 - 8 * len)
         } else {
-            u64::MAX >> (64 - 8 * tail)
+            0
         };
         len += 1;
     }
@@ -84,12 +89,12 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(buffer)
 }
 
-/// Both words of a piece at the end of its text, where sixteen bytes cannot be read.
+/// A piece at the end of its text, where sixteen bytes cannot be read.
 #[cold]
-fn words_at_end(piece: &[u8]) -> (u64, u64) {
+fn at_end(piece: &[u8]) -> [u8; 16] {
     let mut buffer = [0; 16];
     buffer[..piece.len()].copy_from_slice(piece);
-    (word(&buffer[..8]), word(&buffer[HEAD..HEAD + 8]))
+    buffer
 }
 
 /// The key of a piece of 1 to [`LONG`] bytes. That of a short piece leaves the last word zero, where a long
@@ -104,8 +109,8 @@ impl Key {
     #[inline(always)]
     pub(crate) fn new(text: &[u8], start: usize, len: usize, tag: u8) -> Self {
         if len <= SHORT {
-            let ShortKey { head, tail } = ShortKey::new(text, start, len, tag);
-            return Self([head, tail, 0, 0]);
+            let ShortKey { low, high } = ShortKey::new(text, start, len, tag);
+            return Self([low, high, 0, 0]);
         }
         Self(long_key(text, start, len, tag))
     }
@@ -114,7 +119,7 @@ impl Key {
     #[inline(always)]
     pub(crate) fn by_length(self) -> Result<ShortKey, [u64; 4]> {
         match self.0 {
-            [head, tail, _, 0] => Ok(ShortKey { head, tail }),
+            [low, high, _, 0] => Ok(ShortKey { low, high }),
             long => Err(long),
         }
     }
@@ -154,8 +159,8 @@ mod tests {
                 for start in 0..=text.len() - len {
                     let key = if len <= SHORT {
                         let key = ShortKey::new(text, start, len, tag);
-                        assert_eq!(key.is_wide(), usize::from(len > 7));
-                        vec![key.head, key.tail]
+                        assert!(key.is(key) && !key.is(ShortKey::EMPTY));
+                        vec![key.low, key.high]
                     } else {
                         long_key(text, start, len, tag).to_vec()
                     };

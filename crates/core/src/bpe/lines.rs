@@ -1,25 +1,19 @@
 //! The cache of short pieces, where nearly all pieces of any text are found: one cache line per look.
 //!
-//! A line has four units of a head and a value. A piece of up to seven bytes takes one: its key and its
-//! packed ids. One of up to fifteen takes two neighbours: head and tail of its key, then its ids. So four
-//! short words share a line, and the words of most texts fit the second-level cache of the CPU.
-
-use std::hint::select_unpredictable;
+//! A line has two keys and what they became. A piece that finds both taken may go to the neighbouring line,
+//! where it is looked for only when it is not at home.
 
 use super::keys::ShortKey;
 use super::packed::Packed;
 use crate::pages::{prefetch, Pages, Plain};
 
-const UNITS: usize = 4;
-const EMPTY: u64 = 0;
-/// In the unit after a wide key, which has no head of its own. No key has this head.
-const TAKEN: u64 = u64::MAX;
+const SLOTS: usize = 2;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line {
-    heads: [u64; UNITS],
-    values: [u64; UNITS],
+    keys: [ShortKey; SLOTS],
+    ids: [Packed; SLOTS],
 }
 
 // SAFETY: integers only.
@@ -30,7 +24,7 @@ pub(crate) struct Lines {
     table: Pages<Line>,
     /// The upper bits of a hash, from here on, number the lines.
     shift: u32,
-    /// Which unit goes next when a line is full.
+    /// Which slot goes next when a line is full.
     turn: usize,
 }
 
@@ -45,97 +39,87 @@ impl Lines {
         }
     }
 
-    /// How many pieces of one unit fit.
+    /// How many pieces fit.
     pub(crate) fn room(&self) -> usize {
-        self.table.len() * UNITS
+        self.table.len() * SLOTS
     }
 
+    /// The table as it is now, for a loop.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            lines: &self.table,
+            shift: self.shift,
+        }
+    }
+
+    fn line_of(&self, key: ShortKey) -> u32 {
+        self.view().line_of(key)
+    }
+
+    /// What is known of a key, at home or next door.
+    pub(crate) fn find(&self, key: ShortKey) -> Option<Packed> {
+        let home = self.line_of(key);
+        // SAFETY: the line comes from the key, and the lines are an even number.
+        let found = unsafe {
+            let found = self.view().probe(home, key);
+            found.or_else(|| self.view().probe(home ^ 1, key))
+        };
+        found.copied()
+    }
+
+    /// Remembers what a key became: where it is, else where nothing is, else instead of another.
+    pub(crate) fn insert(&mut self, key: ShortKey, ids: Packed) {
+        self.turn = self.turn.wrapping_add(1);
+        let home = self.line_of(key) as usize;
+        let mut place = (home, self.turn % SLOTS);
+        let mut is_known = false;
+        for (line, slot) in [(home ^ 1, 1), (home ^ 1, 0), (home, 1), (home, 0)] {
+            let held = &self.table[line].keys[slot];
+            let is_it = held.is(key);
+            if is_it || (held.is(ShortKey::EMPTY) && !is_known) {
+                place = (line, slot);
+            }
+            is_known |= is_it;
+        }
+        let (line, slot) = place;
+        self.table[line].keys[slot] = key;
+        self.table[line].ids[slot] = ids;
+    }
+}
+
+/// The lines and what numbers them, in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    lines: &'a [Line],
+    shift: u32,
+}
+
+impl<'a> View<'a> {
     /// The line of a key.
     #[inline(always)]
-    pub(crate) fn line_of(&self, key: ShortKey) -> u32 {
+    pub(crate) fn line_of(self, key: ShortKey) -> u32 {
         (key.hash() >> self.shift) as u32
     }
 
     /// Fetches a line ahead of its probe.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, line: u32) {
-        prefetch(self.table.as_ptr().wrapping_add(line as usize));
+    pub(crate) fn prefetch(self, line: u32) {
+        prefetch(self.lines.as_ptr().wrapping_add(line as usize));
     }
 
-    /// What is known of a key that belongs to `line`: [`Packed::UNKNOWN`] if nothing.
+    /// What is known of a key in `line`.
+    ///
+    /// # Safety
+    /// `line` must come from [`Self::line_of`], or be 0.
     #[inline(always)]
-    pub(crate) fn probe(&self, line: u32, key: ShortKey) -> Packed {
-        // The mask changes nothing; it tells the compiler that the line exists.
-        let line = &self.table[line as usize & (self.table.len() - 1)];
-        let same = same_heads(&line.heads, key.head);
-        if same == 0 {
-            return Packed::UNKNOWN;
-        }
-        let unit = same.trailing_zeros() as usize;
-        let wide = key.is_wide();
-        // Whether a piece is wide is anybody's guess, so it must not become a branch. The tail of one that
-        // is not is zero.
-        let tail = select_unpredictable(wide == 1, line.values[unit % UNITS], 0);
-        if tail != key.tail {
-            return Packed::UNKNOWN;
-        }
-        Packed(line.values[(unit + wide) % UNITS])
+    pub(crate) unsafe fn probe(self, line: u32, key: ShortKey) -> Option<&'a Packed> {
+        debug_assert!((line as usize) < self.lines.len());
+        // SAFETY: a hash shifted by `shift` is less than the length, which is a power of two and never 0.
+        let line = unsafe { self.lines.get_unchecked(line as usize) };
+        let slot = usize::from(line.keys[1].is(key));
+        line.keys[slot].is(key).then(|| &line.ids[slot])
     }
-
-    /// Remembers what a key became.
-    pub(crate) fn insert(&mut self, key: ShortKey, ids: Packed) {
-        let at = self.line_of(key) as usize;
-        self.turn = self.turn.wrapping_add(1);
-        let line = &mut self.table[at];
-        let wide = key.is_wide();
-        let unit = line.unit_for(key, self.turn);
-        line.clear(unit);
-        line.clear(unit + wide);
-        if wide == 1 {
-            line.heads[unit + 1] = TAKEN;
-            line.values[unit] = key.tail;
-        }
-        line.heads[unit] = key.head;
-        line.values[unit + wide] = ids.0;
-    }
-}
-
-impl Line {
-    /// Where a key goes: its own place, else a free one, else that of whoever's turn it is.
-    fn unit_for(&self, key: ShortKey, turn: usize) -> usize {
-        let step = 1 + key.is_wide();
-        let mut units = (0..UNITS).step_by(step);
-        let is_free = |unit: &usize| {
-            self.heads[*unit..*unit + step]
-                .iter()
-                .all(|head| *head == EMPTY)
-        };
-        units
-            .clone()
-            .find(|unit| self.heads[*unit] == key.head)
-            .or_else(|| units.find(is_free))
-            .unwrap_or(turn * step % UNITS)
-    }
-
-    /// Frees a unit, and its neighbour if a wide key has both.
-    fn clear(&mut self, unit: usize) {
-        let pair = unit & !1;
-        if self.heads[pair + 1] == TAKEN {
-            self.heads[pair] = EMPTY;
-            self.heads[pair + 1] = EMPTY;
-        }
-        self.heads[unit] = EMPTY;
-    }
-}
-
-/// Which heads equal `head`, as bits.
-#[inline(always)]
-fn same_heads(heads: &[u64; UNITS], head: u64) -> u32 {
-    let mut same = 0;
-    for (unit, other) in heads.iter().enumerate() {
-        same |= u32::from(*other == head) << unit;
-    }
-    same
 }
 
 #[cfg(test)]
@@ -156,15 +140,17 @@ mod tests {
             let len = 1 + (state >> 40) as usize % 15;
             let text = [b'a' + (state >> 60) as u8; 16];
             let key = ShortKey::new(&text, 0, len, 0);
-            let known = lines.probe(lines.line_of(key), key);
-            if known != Packed::UNKNOWN {
+            if let Some(known) = lines.find(key) {
                 assert_eq!(Some(&known), last.get(&(text[0], len)));
                 found += 1;
             }
             if let Some(ids) = Packed::new(&[turn]) {
                 lines.insert(key, ids);
                 last.insert((text[0], len), ids);
-                assert_eq!(lines.probe(lines.line_of(key), key), ids);
+                assert_eq!(lines.find(key), Some(ids));
+                // SAFETY: the line comes from the key.
+                let probed = unsafe { lines.view().probe(lines.line_of(key), key) };
+                assert!(probed.is_none_or(|probed| *probed == ids));
             }
         }
         assert!(found > 2_000);

@@ -1,79 +1,89 @@
-//! Up to three ids in one word, so that a piece's ids come with its key in one cache line.
+//! Up to four ids in one vector, so that a piece's ids come with its key in one cache line, and leave it in one store.
 
 use super::spill::Place;
 
 /// Ids that fit.
-pub(crate) const INLINE: usize = 3;
-/// Ids are written in this many lanes at once; those beyond the count are overwritten by the next piece.
-pub(crate) const LANES: usize = INLINE;
-const ID_BITS: u32 = 20;
-const ID_MASK: u64 = (1 << ID_BITS) - 1;
-const COUNT_SHIFT: u32 = INLINE as u32 * ID_BITS;
+pub(crate) const INLINE: usize = 4;
+/// The last lane has the count above its id.
+const COUNT_SHIFT: u32 = 24;
+const LAST_MASK: u32 = (1 << COUNT_SHIFT) - 1;
 /// Stands where the count would: the ids are in the spill.
-const SPILLED: u64 = 15;
-const START_BITS: u32 = 44;
-/// More ids than this are not remembered.
-const MOST: usize = 1 << (COUNT_SHIFT - START_BITS);
+const SPILLED: u32 = 0xFF;
 
-/// What a piece became: 20 bits for each of three ids and their count above, or a place in the spill.
+/// What a piece became: its ids and their count, or a place in the spill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Packed(pub(crate) u64);
+#[repr(C, align(16))]
+pub(crate) struct Packed([u32; INLINE]);
 
 impl Packed {
     /// Nothing is known.
-    pub(crate) const UNKNOWN: Self = Self(0);
+    pub(crate) const UNKNOWN: Self = Self([0; INLINE]);
 
     /// Packs ids if they fit.
     #[inline(always)]
     pub(crate) fn new(ids: &[u32]) -> Option<Self> {
-        if ids.is_empty() || ids.len() > INLINE || ids.iter().any(|id| u64::from(*id) > ID_MASK) {
-            return None;
-        }
-        let lanes = ids
-            .iter()
-            .rev()
-            .fold(0, |word, id| word << ID_BITS | u64::from(*id));
-        Some(Self(lanes | (ids.len() as u64) << COUNT_SHIFT))
+        let mut lanes = [0; INLINE];
+        lanes.get_mut(..ids.len())?.copy_from_slice(ids);
+        let fits = !ids.is_empty() && lanes[INLINE - 1] <= LAST_MASK;
+        lanes[INLINE - 1] |= (ids.len() as u32) << COUNT_SHIFT;
+        fits.then_some(Self(lanes))
     }
 
     /// Points to ids in the spill.
     pub(crate) fn spilled(place: Place) -> Option<Self> {
-        let fits = (1..MOST).contains(&place.count) && place.start >> START_BITS == 0;
-        let word = SPILLED << COUNT_SHIFT | (place.count as u64) << START_BITS | place.start;
-        fits.then_some(Self(word))
+        let count = u32::try_from(place.count).ok()?;
+        let start = [place.start as u32, (place.start >> 32) as u32];
+        (count <= LAST_MASK).then_some(Self([
+            start[0],
+            start[1],
+            0,
+            count | SPILLED << COUNT_SHIFT,
+        ]))
     }
 
-    /// Where the ids are, if not here.
+    /// Where in the spill the ids are.
+    #[inline(always)]
     pub(crate) fn place(self) -> Option<Place> {
-        (self.0 >> COUNT_SHIFT == SPILLED).then_some(Place {
-            start: self.0 & ((1 << START_BITS) - 1),
-            count: (self.0 >> START_BITS) as usize % MOST,
+        let [low, high, _, last] = self.0;
+        (last >> COUNT_SHIFT == SPILLED).then_some(Place {
+            start: u64::from(high) << 32 | u64::from(low),
+            count: (last & LAST_MASK) as usize,
         })
     }
 
     /// The number of ids that are here: 0 if nothing is known, more than fit if they are in the spill.
     #[inline(always)]
     pub(crate) fn count(self) -> usize {
-        (self.0 >> COUNT_SHIFT) as usize
+        (self.0[INLINE - 1] >> COUNT_SHIFT) as usize
     }
 
     /// All lanes, of which [`Self::count`] count.
     #[inline(always)]
-    pub(crate) fn lanes(self) -> [u32; LANES] {
-        [0, 1, 2].map(|lane| (self.0 >> (lane * ID_BITS) & ID_MASK) as u32)
+    pub(crate) fn lanes(self) -> [u32; INLINE] {
+        let [first, second, third, last] = self.0;
+        [first, second, third, last & LAST_MASK]
     }
 
-    /// Writes all lanes in two stores: no branch on how many of them count.
+    /// Writes all lanes in one store: no branch on how many of them count.
     ///
     /// # Safety
-    /// `out` must be good for writing [`LANES`] ids.
+    /// `out` must be good for writing [`INLINE`] ids.
     #[inline(always)]
-    pub(crate) unsafe fn write(self, out: *mut u32) {
-        let [first, second, third] = self.lanes();
+    pub(crate) unsafe fn write(&self, out: *mut u32) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 has SSE2, `self` is sixteen bytes, aligned, and the room is the caller's promise.
+        unsafe {
+            use std::arch::x86_64::{
+                _mm_and_si128, _mm_load_si128, _mm_set_epi32, _mm_storeu_si128,
+            };
+            let mask = _mm_set_epi32(LAST_MASK as i32, -1, -1, -1);
+            let lanes = _mm_load_si128(std::ptr::from_ref(self).cast());
+            _mm_storeu_si128(out.cast(), _mm_and_si128(lanes, mask));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
         // SAFETY: the caller's promise.
         unsafe {
-            out.cast::<[u32; 2]>().write([first, second]);
-            out.add(2).write(third);
+            out.cast::<[u32; INLINE]>().write(self.lanes());
         }
     }
 }
@@ -85,29 +95,30 @@ mod tests {
 
     #[test]
     fn ids_come_back() {
-        for ids in [&[0][..], &[7, 0], &[(1 << 20) - 1, 1, 2]] {
+        let most = (1 << 24) - 1;
+        for ids in [
+            &[0][..],
+            &[7, 0],
+            &[u32::MAX, 1, 2],
+            &[u32::MAX, 1, 2, most],
+        ] {
             let packed = Packed::new(ids).map(|packed| packed.lanes()[..packed.count()].to_vec());
             assert_eq!(packed.as_deref(), Some(ids));
         }
-        assert_eq!(Packed::new(&[1 << 20]), None);
-        assert_eq!(Packed::new(&[1, 2, 3, 4]), None);
+        assert_eq!(Packed::new(&[1, 2, 3, 1 << 24]), None);
+        assert_eq!(Packed::new(&[1, 2, 3, 4, 5]), None);
         assert_eq!(Packed::new(&[]), None);
     }
 
     #[test]
     fn places_come_back() {
         let place = Place {
-            start: (1 << 44) - 1,
+            start: u64::MAX - 1,
             count: 65_535,
         };
         assert_eq!(Packed::spilled(place).and_then(Packed::place), Some(place));
-        assert_eq!(
-            Packed::spilled(Place {
-                start: 0,
-                count: 1 << 16
-            }),
-            None
-        );
+        let count = 1 << 24;
+        assert_eq!(Packed::spilled(Place { start: 0, count }), None);
         assert_eq!(Packed::new(&[1]).and_then(Packed::place), None);
     }
 }

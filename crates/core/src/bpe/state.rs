@@ -71,7 +71,7 @@ fn seed(cache: &mut Cache, tables: &Tables) {
             cache.insert(Key::new(token, 0, token.len(), 0), &[*id]);
         }
     }
-    for symbol in (0..tables.splits.len()).rev() {
+    for symbol in 0..tables.splits.len() {
         let token = tables.bytes_of(symbol as u32);
         let fits = (1..=LONG).contains(&token.len());
         if fits && tables.is_made(symbol as u32) {
