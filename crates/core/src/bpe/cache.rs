@@ -61,11 +61,8 @@ impl Cache {
     /// Appends the ids that a probe of the lines found outside of them; `false` if they are gone.
     #[inline(always)]
     pub(crate) fn take_spilled(&self, found: Packed, out: &mut Vec<u32>) -> bool {
-        let ids = found.place().and_then(|place| self.spill.get(place));
-        ids.is_some_and(|ids| {
-            out.extend_from_slice(ids);
-            true
-        })
+        let place = found.place();
+        place.is_some_and(|place| self.spill.append(place, out))
     }
 
     /// Appends the ids of a piece; `false` if they are not known.

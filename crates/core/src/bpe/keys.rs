@@ -99,7 +99,7 @@ fn at_end(piece: &[u8]) -> [u8; 16] {
 
 /// The key of a piece of 1 to [`LONG`] bytes. That of a short piece leaves the last word zero, where a long
 /// one has its length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Key([u64; 4]);
 
 impl Key {
@@ -113,6 +113,14 @@ impl Key {
             return Self([low, high, 0, 0]);
         }
         Self(long_key(text, start, len, tag))
+    }
+
+    /// Whether both are the same. Word by word: as a vector, one that was just made would have to go through memory.
+    #[inline(always)]
+    pub(crate) fn is(self, other: Self) -> bool {
+        let [a, b, c, d] = self.0;
+        let [e, f, g, h] = other.0;
+        (a ^ e) | (b ^ f) | (c ^ g) | (d ^ h) == 0
     }
 
     /// The same key as a short or as a long one.

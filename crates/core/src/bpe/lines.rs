@@ -59,28 +59,31 @@ impl Lines {
 
     /// What is known of a key, at home or next door.
     pub(crate) fn find(&self, key: ShortKey) -> Option<Packed> {
-        let home = self.line_of(key);
-        // SAFETY: the line comes from the key, and the lines are an even number.
-        let found = unsafe {
-            let found = self.view().probe(home, key);
-            found.or_else(|| self.view().probe(home ^ 1, key))
-        };
-        found.copied()
+        let home = self.line_of(key) as usize;
+        let slot = |line: &Line| line.keys.iter().position(|held| held.is(key));
+        let line = &self.table[home];
+        if let Some(slot) = slot(line) {
+            return Some(line.ids[slot]);
+        }
+        // Nobody goes next door while there is room at home.
+        if line.keys[SLOTS - 1].is(ShortKey::EMPTY) {
+            return None;
+        }
+        let line = &self.table[home ^ 1];
+        slot(line).map(|slot| line.ids[slot])
     }
 
-    /// Remembers what a key became: where it is, else where nothing is, else instead of another.
+    /// Remembers what a key became: where it is or nothing is, at home first, else instead of another.
     pub(crate) fn insert(&mut self, key: ShortKey, ids: Packed) {
         self.turn = self.turn.wrapping_add(1);
         let home = self.line_of(key) as usize;
         let mut place = (home, self.turn % SLOTS);
-        let mut is_known = false;
-        for (line, slot) in [(home ^ 1, 1), (home ^ 1, 0), (home, 1), (home, 0)] {
+        for (line, slot) in [(home, 0), (home, 1), (home ^ 1, 0), (home ^ 1, 1)] {
             let held = &self.table[line].keys[slot];
-            let is_it = held.is(key);
-            if is_it || (held.is(ShortKey::EMPTY) && !is_known) {
+            if held.is(ShortKey::EMPTY) || held.is(key) {
                 place = (line, slot);
+                break;
             }
-            is_known |= is_it;
         }
         let (line, slot) = place;
         self.table[line].keys[slot] = key;

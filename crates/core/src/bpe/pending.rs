@@ -83,7 +83,7 @@ impl Pending {
     ) -> bool {
         let known = self.keys[..self.count]
             .iter()
-            .position(|other| *other == key);
+            .position(|other| other.is(key));
         let word = known.unwrap_or(self.count);
         if known.is_none() {
             self.keys[word] = key;

@@ -7,6 +7,9 @@ use super::hash::hash_bytes;
 /// Pieces longer than this are not remembered: they hardly ever come twice.
 const KEY_LIMIT: usize = 1024;
 
+/// Ids that are copied at once.
+const CHUNK: usize = 8;
+
 /// Where a list of ids lies.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -24,7 +27,9 @@ struct Entry {
 }
 
 pub(crate) struct Spill {
+    /// As many as `size`, and a few more that make whole chunks of whatever ends last.
     words: Vec<u32>,
+    size: usize,
     /// Words written since the beginning.
     head: u64,
     entries: Vec<Entry>,
@@ -34,8 +39,10 @@ impl Spill {
     /// A ring and an index of about `bytes` together.
     pub(crate) fn new(bytes: usize) -> Self {
         let power = |part: usize| 1usize << part.max(64).ilog2();
+        let size = power(bytes / 2 / size_of::<u32>());
         Self {
-            words: vec![0; power(bytes / 2 / size_of::<u32>())],
+            words: vec![0; size + CHUNK],
+            size,
             head: 0,
             entries: vec![Entry::default(); power(bytes / 2 / size_of::<Entry>())],
         }
@@ -43,7 +50,7 @@ impl Spill {
 
     /// Room for `count` words that follow each other; `None` if that is too much to ask.
     fn room(&mut self, count: usize) -> Option<u64> {
-        let size = self.words.len();
+        let size = self.size;
         if count > size / 4 {
             return None;
         }
@@ -57,12 +64,12 @@ impl Spill {
     }
 
     fn index(&self, start: u64) -> usize {
-        start as usize & (self.words.len() - 1)
+        start as usize & (self.size - 1)
     }
 
     /// Whether what starts there has not been overwritten.
     fn is_kept(&self, start: u64) -> bool {
-        start + self.words.len() as u64 >= self.head
+        start + self.size as u64 >= self.head
     }
 
     /// Stores ids; `None` if there are too many.
@@ -85,6 +92,29 @@ impl Spill {
         } else {
             None
         }
+    }
+
+    /// Appends stored ids, in chunks that are not counted first; `false` if they were overwritten.
+    #[inline(always)]
+    pub(crate) fn append(&self, place: Place, out: &mut Vec<u32>) -> bool {
+        let at = self.index(place.start);
+        let count = place.count.next_multiple_of(CHUNK);
+        let Some(chunks) = self.words.get(at..at + count) else {
+            return false;
+        };
+        if !self.is_kept(place.start) {
+            return false;
+        }
+        out.reserve(count);
+        // SAFETY: there is room for all chunks, and what counts of them is then written.
+        unsafe {
+            let end = out.as_mut_ptr().add(out.len()).cast::<[u32; CHUNK]>();
+            for (at, chunk) in chunks.as_chunks::<CHUNK>().0.iter().enumerate() {
+                end.add(at).write_unaligned(*chunk);
+            }
+            out.set_len(out.len() + place.count);
+        }
+        true
     }
 
     /// The ids of a long piece, if they are known.
