@@ -136,6 +136,21 @@ impl Cache {
         }
     }
 
+    /// Remembers a token, which is its own id, unless a better one would have to go.
+    pub(crate) fn seed(&mut self, key: Key, id: u32) {
+        match key.by_length() {
+            Ok(key) => {
+                if let Some(packed) = Packed::new(&[id]) {
+                    self.lines.offer(key, packed);
+                }
+            }
+            Err(key) if self.long[self.slot_of(key) ^ 1].key == [0; 4] => {
+                self.insert_long(key, &[id]);
+            }
+            Err(_) => {}
+        }
+    }
+
     /// Remembers the ids of a longer piece.
     pub(crate) fn insert_longer(&mut self, piece: &[u8], tag: u8, ids: &[u32]) {
         self.spill.insert(piece, tag, ids);

@@ -75,19 +75,26 @@ impl Lines {
 
     /// Remembers what a key became: where it is or nothing is, at home first, else instead of another.
     pub(crate) fn insert(&mut self, key: ShortKey, ids: Packed) {
-        self.turn = self.turn.wrapping_add(1);
+        if !self.offer(key, ids) {
+            self.turn = self.turn.wrapping_add(1);
+            let home = self.line_of(key) as usize;
+            self.table[home].keys[self.turn % SLOTS] = key;
+            self.table[home].ids[self.turn % SLOTS] = ids;
+        }
+    }
+
+    /// Remembers what a key became unless another would have to go; says whether it was.
+    pub(crate) fn offer(&mut self, key: ShortKey, ids: Packed) -> bool {
         let home = self.line_of(key) as usize;
-        let mut place = (home, self.turn % SLOTS);
         for (line, slot) in [(home, 0), (home, 1), (home ^ 1, 0), (home ^ 1, 1)] {
             let held = &self.table[line].keys[slot];
             if held.is(ShortKey::EMPTY) || held.is(key) {
-                place = (line, slot);
-                break;
+                self.table[line].keys[slot] = key;
+                self.table[line].ids[slot] = ids;
+                return true;
             }
         }
-        let (line, slot) = place;
-        self.table[line].keys[slot] = key;
-        self.table[line].ids[slot] = ids;
+        false
     }
 }
 

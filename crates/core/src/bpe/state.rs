@@ -64,11 +64,11 @@ impl EncodeState {
 }
 
 /// Every token is what its own bytes become: those that merges make, and those found as whole pieces.
-/// Worst first, so that the tokens of best rank are the last to be pushed out.
+/// Best first: they come most often, and are found where they are looked for first.
 fn seed(cache: &mut Cache, tables: &Tables) {
     for (token, id) in &tables.whole {
         if token.len() <= LONG {
-            cache.insert(Key::new(token, 0, token.len(), 0), &[*id]);
+            cache.seed(Key::new(token, 0, token.len(), 0), *id);
         }
     }
     for symbol in 0..tables.splits.len() {
@@ -76,9 +76,9 @@ fn seed(cache: &mut Cache, tables: &Tables) {
         let fits = (1..=LONG).contains(&token.len());
         if fits && tables.is_made(symbol as u32) {
             let key = |tag| Key::new(token, 0, token.len(), tag);
-            cache.insert(key(0), &[tables.ids[symbol]]);
+            cache.seed(key(0), tables.ids[symbol]);
             if !tables.whole.is_empty() && !token.is_ascii() {
-                cache.insert(key(SEGMENT), &[tables.ids[symbol]]);
+                cache.seed(key(SEGMENT), tables.ids[symbol]);
             }
         }
     }
