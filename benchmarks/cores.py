@@ -51,7 +51,7 @@ def main():
             forms = {"flat": dict.fromkeys(NAMES, texts), "buffers": peers.buffers(texts)}
             for form, inputs in forms.items():
                 turn = partial(cells, f"{name} {case}, {form}", inputs, warm, size, path)
-                best |= contest.take_turns(turn, inputs, options.turns, os.cpu_count())
+                best |= contest.take_turns(turn, inputs, options.turns, os.cpu_count(), "wall")
             # Who takes nothing but strings is fastest with them.
             rows = best[f"{name} {case}, flat"]
             best[f"{name} {case}, buffers"] |= {"fastokens": rows["fastokens"]}

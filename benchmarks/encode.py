@@ -1,6 +1,6 @@
 """Encoding speed beside the peers: MB per CPU-second and ratios, ids compared first.
 
-`python benchmarks/encode.py [--corpora DIR] [--megabytes 20] [--turns 4] [--threads 1] [--only en,zh]`
+`python benchmarks/encode.py [--corpora DIR] [--megabytes 16] [--turns 3] [--threads 1] [--only en,zh]`
 
 A turn loads a new tokenizer, warms it on one half of the documents, then encodes the other half: *unseen* the first
 time, *seen* the second. *flat* is Python strings to flat ids, *lists* to lists, *buffers* flat ids from what the encoder takes
@@ -59,8 +59,8 @@ def measure(name, options):
 def main():
     options = contest.options(
         __doc__,
-        megabytes=20.0,
-        turns=4,
+        megabytes=16.0,
+        turns=3,
         threads=1,
         only=corpora.NAMES,
         vocabularies=tuple(corpora.VOCABULARIES),

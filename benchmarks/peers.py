@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.insight.bench import digest
-
 # tiktoken's own patterns, for peers that take a pattern.
 PATTERNS = {
     "gpt2": r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s""",
@@ -59,7 +57,7 @@ class Gigatoken:
         self.parallel = threads > 1
 
     def flat(self, texts):
-        return self.tokenizer.encode_batch(texts, parallel=self.parallel), None
+        return self.tokenizer.encode_batch(texts, parallel=self.parallel)
 
     def lists(self, texts):
         return self.tokenizer.encode_batch_list(texts, parallel=self.parallel)
@@ -133,8 +131,6 @@ class HuggingFace:
 
     flat = None
 
-
-__all__ = ["PEERS", "digest", "versions"]
 
 PEERS = {peer.package: peer for peer in (Tokenmill, Gigatoken, Fastokens, Tiktoken, HuggingFace)}
 

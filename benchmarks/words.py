@@ -25,7 +25,12 @@ def encoder_of(name):
         from tokenmill import Tokenizer
 
         ours = Tokenizer.load(path)
-        return lambda texts: ours.encode_batch(texts, special="text", threads=1).ids
+
+        def encode(texts):
+            batch = ours.encode_batch(texts, special="text", threads=1)
+            return batch.ids, batch.offsets
+
+        return encode
     if name == "gigatoken":
         import gigatoken
 
