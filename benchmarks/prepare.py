@@ -16,10 +16,12 @@ import compileall
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
@@ -131,6 +133,7 @@ def measure(system, corpus, tokenizer, output, threads):
     with tempfile.TemporaryFile("w+") as said:
         started = time.perf_counter()
         process = subprocess.Popen([*watched, *command], env=environment, stdout=said, stderr=said)
+        peak = Peak(process.pid)
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         said.seek(0)
@@ -138,8 +141,29 @@ def measure(system, corpus, tokenizer, output, threads):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"exit {process.returncode}: {lines[-2 if watched else -1 :][0]}")
-    peak = int(lines[-1].split()[-1]) if watched else used.ru_maxrss * 1024
-    return {"wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak": peak}
+    bytes_held = int(lines[-1].split()[-1]) if watched else peak.bytes
+    return {"wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak": bytes_held}
+
+
+class Peak(threading.Thread):
+    """The most memory that a process held, looked up while it runs.
+
+    What the system tells at its end (`ru_maxrss`) is at least what this process held when it started the other.
+    """
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.status = Path(f"/proc/{pid}/status")
+        self.bytes = 0
+        self.start()
+
+    def run(self):
+        try:
+            while found := re.search(r"VmHWM:\s+(\d+) kB", self.status.read_text()):
+                self.bytes = int(found[1]) * 1024
+                time.sleep(0.01)
+        except OSError:
+            return
 
 
 def disk(output):
