@@ -42,7 +42,8 @@ class Tokenmill:
 
     @staticmethod
     def packed(texts):
-        return pa.array(texts, pa.large_string())
+        # Not from the strings themselves: Arrow would leave their UTF-8 in them, for whoever comes next.
+        return pa.array([text.encode() for text in texts], pa.large_binary()).cast(pa.large_string())
 
 
 class Gigatoken:
