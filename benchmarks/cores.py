@@ -1,6 +1,6 @@
 """All cores: many documents of 100 bytes, and one document of 1 GB, beside gigatoken and fastokens.
 
-`python benchmarks/cores.py [--corpora DIR] [--small 100] [--large 1000] [--turns 2] [--only en,zh]`
+`python benchmarks/cores.py [--corpora DIR] [--small 100] [--large 1000] [--turns 3] [--only en,zh]`
 
 As many threads as there are cores; wall time counts. Each twice: as Python strings, and as what the encoder takes
 fastest (*buffers*: an Arrow array for us, `bytes` for gigatoken). The large document is the corpus over and over. Writes
@@ -40,7 +40,7 @@ def cells(cell, inputs, warm, size, path, name):
 
 
 def main():
-    options = contest.options(__doc__, small=100.0, large=1000.0, turns=2, only=("en", "zh"))
+    options = contest.options(__doc__, small=100.0, large=1000.0, turns=3, only=("en", "zh"))
     path = corpora.vocabulary_files(options.scratch)["cl100k"]
     best = {}
     for name in options.only:

@@ -23,16 +23,15 @@ import contest
 import corpora
 import peers
 
-# What the name of a function holds, and what that is for; the first that fits counts. Python's own part is the UTF-8 of
-# strings that are not ASCII.
+# What the name of a function holds, and what that is for; the first that fits counts.
 PURPOSES = (
     ("new pages (kernel)", ("[k]",)),
     ("scan", ("::scan::",)),
     ("misses", ("::merge", "::pending", "::windows", "::backtrack", "::trie", "::pairs", "encode_other")),
     ("cuts", ("encode_cut", "::cuts", "::segments")),
     ("keys, probes, ids", ("::bpe::",)),
+    ("strings to UTF-8", ("::utf8", "python")),
     ("documents and output", ("_core", "numpy", "libc")),
-    ("strings (Python)", ("python",)),
 )
 ARRAY = 512 << 20
 

@@ -9,7 +9,6 @@
 //! as guessing.
 
 use super::backtrack::stay_apart;
-
 use super::merge_together::{merge, Word, MOST, WORDS};
 use super::tables::Tables;
 use super::NONE;
