@@ -46,7 +46,8 @@ class NativeBackend:
         """The ids of many texts, flat, with offsets."""
         if arrow.is_flat(docs):
             return self.codec.encode_chunks(arrow.chunks_of(docs), special, template, threads)
-        return self.codec.encode_list(list(docs), special, template, threads)
+        docs = docs if isinstance(docs, list) else list(docs)
+        return self.codec.encode_list(docs, special, template, threads)
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""

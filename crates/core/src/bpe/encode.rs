@@ -86,14 +86,28 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) -> Result<()> {
         let text = text.as_bytes();
-        let mut ends = [0; ROOM];
+        // Taken from the state, which goes to others meanwhile.
+        let mut room = std::mem::take(&mut state.ends);
+        let outcome = self.encode_filled(&mut pieces, text, &mut room, state, out);
+        state.ends = room;
+        outcome
+    }
+
+    fn encode_filled(
+        &self,
+        pieces: &mut impl Pieces,
+        text: &[u8],
+        room: &mut [u32],
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
         let mut start = 0;
         loop {
-            let count = pieces.fill(&mut ends)?;
+            let count = pieces.fill(room)?;
             if count == 0 {
                 return Ok(());
             }
-            let ends = &ends[..count];
+            let ends = &room[..count];
             if pieces.drops_text() {
                 for (index, end) in ends.iter().enumerate() {
                     if pieces.kept(index) {

@@ -33,7 +33,7 @@ impl ShortKey {
             // SAFETY: sixteen bytes from `start` on were just found to be there.
             unsafe { text.as_ptr().add(start).cast::<[u8; 16]>().read() }
         } else {
-            at_end(&text[start..start + len])
+            at_end(text, start, len)
         };
         let (low_mask, high_mask) = MASKS[len % MASKS.len()];
         Self {
@@ -89,11 +89,14 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(buffer)
 }
 
-/// A piece at the end of its text, where sixteen bytes cannot be read.
-#[cold]
-fn at_end(piece: &[u8]) -> [u8; 16] {
+/// A piece at the end of its text, where sixteen bytes cannot be read from its start on.
+fn at_end(text: &[u8], start: usize, len: usize) -> [u8; 16] {
+    if let Some(last) = text.last_chunk::<16>() {
+        let before = 8 * (start + 16 - text.len()) as u32;
+        return (u128::from_le_bytes(*last) >> before).to_le_bytes();
+    }
     let mut buffer = [0; 16];
-    buffer[..piece.len()].copy_from_slice(piece);
+    buffer[..len].copy_from_slice(&text[start..start + len]);
     buffer
 }
 

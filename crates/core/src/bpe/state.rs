@@ -6,6 +6,7 @@ use super::encode::SEGMENT;
 use super::keys::{Key, LONG};
 use super::merge::MergeScratch;
 use super::pending::Pending;
+use super::segments::ROOM;
 use super::tables::Tables;
 use super::Bpe;
 
@@ -19,6 +20,8 @@ pub struct EncodeState {
     pub(crate) scratch: MergeScratch,
     pub(crate) pending: Pending,
     pub(super) batch: Box<Batch>,
+    /// Ends of the pieces of a batch.
+    pub(super) ends: Box<[u32]>,
     /// Whether there is so much text that tables which take time to build are worth it.
     pub(crate) full: bool,
 }
@@ -35,6 +38,7 @@ impl EncodeState {
             scratch: MergeScratch::default(),
             pending: Pending::default(),
             batch: Box::default(),
+            ends: vec![0; ROOM].into(),
             full: true,
         }
     }

@@ -4,6 +4,8 @@
 //! The algebra sees only the window. Its last pieces may depend on what follows, so unless the text
 //! ends there the window is cut at its last sure piece start, and the next one begins at the cut.
 
+use std::mem::MaybeUninit;
+
 use super::block::{classify, place_wide, role, Block, Roles};
 use super::lanes::Lanes;
 
@@ -111,10 +113,11 @@ pub fn scan<F: Family, L: Lanes>(
 ) -> usize {
     let length = (text.len() - base).min(BLOCKS * 64);
     let count = length.div_ceil(64);
-    let mut blocks = [Block::BEFORE; BLOCKS + 2];
-    load::<F, L>(family, text, base, &mut blocks[..count + 2]);
+    // Short texts need few of them.
+    let mut room = [const { MaybeUninit::uninit() }; BLOCKS + 2];
+    let blocks = load::<F, L>(family, text, base, &mut room[..count + 2]);
     (starts.any_quotes, starts.any_odd) = (0, 0);
-    family.starts(&blocks[..count + 2], starts);
+    family.starts(blocks, starts);
     if starts.any_quotes != 0 {
         mend_quotes(family, text, base, length, count, starts);
     }
@@ -133,9 +136,17 @@ pub fn scan<F: Family, L: Lanes>(
 }
 
 #[inline(always)]
-fn load<F: Family, L: Lanes>(family: F, text: &[u8], base: usize, blocks: &mut [Block]) {
-    let count = blocks.len() - 2;
+fn load<'a, F: Family, L: Lanes>(
+    family: F,
+    text: &[u8],
+    base: usize,
+    room: &'a mut [MaybeUninit<Block>],
+) -> &'a mut [Block] {
+    let count = room.len() - 2;
     let (mut spill, mut wide, mut any) = ([0; 2], [0; BLOCKS], 0);
+    room.fill(MaybeUninit::new(Block::BEFORE));
+    // SAFETY: all of them were just written.
+    let blocks = unsafe { &mut *(std::ptr::from_mut(room) as *mut [Block]) };
     for (i, bytes) in text[base..].chunks(64).take(count).enumerate() {
         let mut padded = [b' '; 64];
         let bytes = bytes.try_into().unwrap_or_else(|_| {
@@ -153,6 +164,7 @@ fn load<F: Family, L: Lanes>(family: F, text: &[u8], base: usize, blocks: &mut [
         }
     }
     blocks[count + 1] = Block::AFTER;
+    blocks
 }
 
 /// The last place in the window where a piece starts whatever follows: something other than an
