@@ -4,7 +4,9 @@
 //! emits. By then most lines have arrived, so the latency of memory is paid once a batch. What the lines do
 //! not hold, a few pieces in a hundred, is left to `Bpe::encode_other`.
 
-use super::keys::{ShortKey, SHORT};
+use std::ops::Range;
+
+use super::keys::{ShortKey, READ, SHORT};
 use super::packed::{Packed, INLINE};
 use super::segments::ROOM;
 use super::{Bpe, EncodeState};
@@ -104,27 +106,57 @@ impl EncodeState {
     /// The first phase: keys, and their lines asked for.
     #[inline(always)]
     fn fetch<const TAGGED: bool>(&mut self, tiles: Tiles) {
-        let Tiles {
-            text, ends, tags, ..
-        } = tiles;
+        let Tiles { text, ends, .. } = tiles;
+        let count = ends.len();
+        // Of pieces that end here or before, the next one too has sixteen bytes from its start on.
+        let inside = text.len().saturating_sub(READ);
+        let is_last = |end: &u32| *end as usize > inside;
+        let mut safe = count;
+        if text.len() < READ || tiles.start > inside {
+            safe = 0;
+        } else if ends[..count - 1].last().is_some_and(is_last) {
+            safe = 1 + ends[..count - 1].partition_point(|end| !is_last(end));
+        }
+        let start = self.fetch_some::<TAGGED>(tiles, 0..safe, tiles.start, |text, at, len, tag| {
+            // SAFETY: all of these pieces start at least sixteen bytes before the end of the text.
+            unsafe { ShortKey::inside(text, at, len, tag) }
+        });
+        if safe < count {
+            self.fetch_some::<TAGGED>(tiles, safe..count, start, ShortKey::new);
+        }
+    }
+
+    /// The same for some pieces, the first of which starts at `at`; gives the end of the last.
+    #[inline(always)]
+    fn fetch_some<const TAGGED: bool>(
+        &mut self,
+        tiles: Tiles,
+        range: Range<usize>,
+        mut at: usize,
+        key_of: impl Fn(&[u8], usize, usize, u8) -> ShortKey,
+    ) -> usize {
         let Batch { keys, lines } = &mut *self.batch;
         let table = self.cache.lines.view();
-        let mut at = tiles.start;
-        for (((end, key), line), tag) in ends.iter().zip(keys).zip(lines).zip(tags) {
+        let ends = tiles.ends[range.clone()].iter();
+        let slots = keys[range.clone()]
+            .iter_mut()
+            .zip(&mut lines[range.clone()]);
+        for ((end, (key, line)), tag) in ends.zip(slots).zip(&tiles.tags[range]) {
             let tag = if TAGGED { *tag } else { 0 };
             let len = *end as usize - at;
             if len <= SHORT {
-                let found = ShortKey::new(text, at, len, tag);
+                let found = key_of(tiles.text, at, len, tag);
                 *key = found;
                 *line = table.line_of(found);
                 table.prefetch(*line);
             } else {
                 *key = ShortKey::NONE;
                 *line = 0;
-                self.cache.prefetch_long(text, at, len, tag);
+                self.cache.prefetch_long(tiles.text, at, len, tag);
             }
             at = *end as usize;
         }
+        at
     }
 
     /// The second phase: appends the ids of pieces `next..end` up to the first whose ids are not in its

@@ -45,7 +45,7 @@ impl Cache {
     }
 
     /// Fetches the slot of a longer piece, if it has one.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn prefetch_long(&self, text: &[u8], start: usize, len: usize, tag: u8) {
         if len <= LONG {
             let key = long_key(text, start, len, tag);

@@ -6,6 +6,9 @@ use super::hash::mix;
 pub(crate) const SHORT: usize = 15;
 /// The longest piece of a long key.
 pub(crate) const LONG: usize = 31;
+/// Bytes that are read at once, those after a short piece too.
+pub(crate) const READ: usize = 16;
+
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A piece of 1 to [`SHORT`] bytes, and its length (with a tag) in the last byte.
@@ -28,13 +31,28 @@ impl ShortKey {
     /// The key of `text[start..start + len]`; `tag` has bits from 0x10 to 0x40.
     #[inline(always)]
     pub(crate) fn new(text: &[u8], start: usize, len: usize, tag: u8) -> Self {
+        if text.len().saturating_sub(start) >= READ {
+            // SAFETY: so many bytes were just found to be there.
+            return unsafe { Self::inside(text, start, len, tag) };
+        }
+        Self::of_bytes(at_end(text, start, len), len, tag)
+    }
+
+    /// The same where there is more text.
+    ///
+    /// # Safety
+    /// `text` must have [`READ`] bytes from `start` on.
+    #[inline(always)]
+    pub(crate) unsafe fn inside(text: &[u8], start: usize, len: usize, tag: u8) -> Self {
+        debug_assert!(start + READ <= text.len());
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { text.as_ptr().add(start).cast::<[u8; READ]>().read() };
+        Self::of_bytes(bytes, len, tag)
+    }
+
+    #[inline(always)]
+    fn of_bytes(bytes: [u8; READ], len: usize, tag: u8) -> Self {
         debug_assert!((1..=SHORT).contains(&len));
-        let bytes = if text.len().wrapping_sub(start) >= 16 && start <= text.len() {
-            // SAFETY: sixteen bytes from `start` on were just found to be there.
-            unsafe { text.as_ptr().add(start).cast::<[u8; 16]>().read() }
-        } else {
-            at_end(text, start, len)
-        };
         let (low_mask, high_mask) = MASKS[len % MASKS.len()];
         Self {
             low: word(&bytes[..8]) & low_mask,
@@ -90,12 +108,13 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// A piece at the end of its text, where sixteen bytes cannot be read from its start on.
-fn at_end(text: &[u8], start: usize, len: usize) -> [u8; 16] {
-    if let Some(last) = text.last_chunk::<16>() {
-        let before = 8 * (start + 16 - text.len()) as u32;
+#[inline(never)]
+fn at_end(text: &[u8], start: usize, len: usize) -> [u8; READ] {
+    if let Some(last) = text.last_chunk() {
+        let before = 8 * (start + READ - text.len()) as u32;
         return (u128::from_le_bytes(*last) >> before).to_le_bytes();
     }
-    let mut buffer = [0; 16];
+    let mut buffer = [0; READ];
     buffer[..len].copy_from_slice(&text[start..start + len]);
     buffer
 }
