@@ -40,6 +40,26 @@ pub(super) struct Tiles<'a> {
 }
 
 impl Tiles<'_> {
+    /// How many pieces, from the first on, have [`READ`] bytes of text from their start on.
+    #[inline(always)]
+    fn inside(&self) -> usize {
+        let Some(last) = self.text.len().checked_sub(READ) else {
+            return 0;
+        };
+        if self.start > last {
+            return 0;
+        }
+        // A piece starts where the one before it ends. All are looked at, in vectors: so nobody has to
+        // promise that they are in order.
+        let starts = &self.ends[..self.ends.len() - 1];
+        let latest = starts.iter().fold(0, |latest, end| latest.max(*end));
+        if latest as usize <= last {
+            return self.ends.len();
+        }
+        let is_late = |end: &u32| *end as usize > last;
+        1 + starts.iter().position(is_late).unwrap_or(starts.len())
+    }
+
     /// Start, end and tag of a piece.
     fn piece<const TAGGED: bool>(&self, index: usize) -> (usize, usize, u8) {
         let before = index.checked_sub(1);
@@ -106,19 +126,9 @@ impl EncodeState {
     /// The first phase: keys, and their lines asked for.
     #[inline(always)]
     fn fetch<const TAGGED: bool>(&mut self, tiles: Tiles) {
-        let Tiles { text, ends, .. } = tiles;
-        let count = ends.len();
-        // Of pieces that end here or before, the next one too has sixteen bytes from its start on.
-        let inside = text.len().saturating_sub(READ);
-        let is_last = |end: &u32| *end as usize > inside;
-        let mut safe = count;
-        if text.len() < READ || tiles.start > inside {
-            safe = 0;
-        } else if ends[..count - 1].last().is_some_and(is_last) {
-            safe = 1 + ends[..count - 1].partition_point(|end| !is_last(end));
-        }
+        let (safe, count) = (tiles.inside(), tiles.ends.len());
         let start = self.fetch_some::<TAGGED>(tiles, 0..safe, tiles.start, |text, at, len, tag| {
-            // SAFETY: all of these pieces start at least sixteen bytes before the end of the text.
+            // SAFETY: `Tiles::inside` says so of these pieces.
             unsafe { ShortKey::inside(text, at, len, tag) }
         });
         if safe < count {
