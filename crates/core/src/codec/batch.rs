@@ -8,20 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use super::added::Special;
-use super::document::Document;
-use super::jobs::{Job, LARGE};
-use super::join::joined;
+use super::document::{large_texts, with_texts, Document};
+use super::jobs::{Job, JOB_BYTES};
+use super::join::join;
+use super::made::Made;
 use super::pool::Scratch;
 use super::width::Width;
 use super::Codec;
-use crate::pages::room;
 use crate::{Error, Result, Stop};
 
-/// Results of several threads are joined after this many jobs, so that the ids of a huge batch are not there twice.
-const ROUND_JOBS: usize = 256;
-/// Bytes of text that make an id, at the least that is usual: room is set aside by it.
-const BYTES_PER_ID: usize = 3;
-
+/// Results of several threads are joined after this many jobs, so that the ids of a huge batch are not there twice,
+/// and are copied before they leave the far cache.
+const ROUND_JOBS: usize = 64;
 /// Ids as narrow as the vocabulary allows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ids {
@@ -58,15 +56,6 @@ struct Task<'a> {
     stop: &'a Stop,
     /// Bytes of text that one thread will see, about.
     share: usize,
-}
-
-/// What one thread made of the jobs that it took.
-pub(super) struct Made<T> {
-    pub(super) ids: Vec<T>,
-    /// For each job: its number, and where its ids end.
-    pub(super) ends: Vec<(usize, usize)>,
-    /// Ids of each document, or part of one, of all jobs.
-    counts: Vec<usize>,
 }
 
 impl Codec {
@@ -118,12 +107,13 @@ impl Codec {
         } else {
             ROUND_JOBS
         };
+        let mut made = Vec::new();
         for round in jobs.chunks(round) {
-            let made = self.work::<T>(&task, round)?;
+            made = self.work::<T>(&task, round, made)?;
             for made in &made {
                 made.count(round, &mut offsets);
             }
-            joined(made, round.len(), &mut ids);
+            join(&mut made, round.len(), &mut ids);
         }
         for i in 1..offsets.len() {
             offsets[i] += offsets[i - 1];
@@ -131,14 +121,24 @@ impl Codec {
         Ok((ids, offsets))
     }
 
-    /// One array of ids for each thread; together they hold every job once.
-    fn work<T: Width>(&self, task: &Task, jobs: &[Job]) -> Result<Vec<Made<T>>> {
+    /// One array of ids for each thread; together they hold every job once. Arrays of a round before are used
+    /// again: new memory costs more than what is written to it.
+    fn work<T: Width>(
+        &self,
+        task: &Task,
+        jobs: &[Job],
+        used: Vec<Made<T>>,
+    ) -> Result<Vec<Made<T>>> {
         let next = AtomicUsize::new(0);
         let threads = task.options.threads.min(jobs.len());
         let results = Mutex::new(Vec::with_capacity(threads));
+        let used = Mutex::new(used);
+        let bytes = task.share.min(jobs.len() * JOB_BYTES * 2);
         let worker = || {
             let mut scratch = self.pool.take(&self.bpe, task.share);
-            let outcome = self.take_jobs(task, jobs, &next, &mut scratch);
+            let made = used.lock().ok().and_then(|mut used| used.pop());
+            let made = made.map_or_else(|| Made::with_room(bytes), Made::cleared);
+            let outcome = self.take_jobs(task, jobs, &next, &mut scratch, made);
             self.pool.give(scratch);
             if let Ok(mut all) = results.lock() {
                 all.push(outcome);
@@ -175,13 +175,8 @@ impl Codec {
         jobs: &[Job],
         next: &AtomicUsize,
         scratch: &mut Scratch,
+        mut made: Made<T>,
     ) -> std::result::Result<Made<T>, (usize, Error)> {
-        let bytes = task.share.min(jobs.len() * super::jobs::JOB_BYTES * 2);
-        let mut made = Made {
-            ids: room(bytes / BYTES_PER_ID),
-            ends: Vec::new(),
-            counts: Vec::new(),
-        };
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else {
@@ -251,43 +246,7 @@ impl Codec {
     }
 }
 
-impl<T> Made<T> {
-    /// Adds the number of ids of each document to the entry after its own.
-    fn count(&self, jobs: &[Job], offsets: &mut [i64]) {
-        let mut counts = self.counts.iter();
-        for (job, _) in &self.ends {
-            let Job { first, last, .. } = jobs[*job];
-            for (offset, count) in offsets[first + 1..=last].iter_mut().zip(&mut counts) {
-                *offset += *count as i64;
-            }
-        }
-    }
-}
-
-/// The large documents that are not UTF-8 yet: cuts are looked for in UTF-8.
-fn large_texts(docs: &[Document]) -> Result<Vec<(usize, String)>> {
-    let mut texts = Vec::new();
-    for (at, doc) in docs.iter().enumerate() {
-        if doc.bytes() >= LARGE && !matches!(doc, Document::Utf8(_)) {
-            let mut text = String::new();
-            doc.text(&mut text)
-                .map_err(|error| in_document(error, at, 0))?;
-            texts.push((at, text));
-        }
-    }
-    Ok(texts)
-}
-
-/// All documents, some of them replaced by their text.
-fn with_texts<'a>(docs: &[Document<'a>], texts: &'a [(usize, String)]) -> Vec<Document<'a>> {
-    let mut docs = docs.to_vec();
-    for (at, text) in texts {
-        docs[*at] = Document::Utf8(text);
-    }
-    docs
-}
-
-fn in_document(error: Error, at: usize, start: usize) -> Error {
+pub(super) fn in_document(error: Error, at: usize, start: usize) -> Error {
     match error {
         Error::Input(words) if start > 0 => Error::Input(format!(
             "document {at} (in the part that starts at byte {start}): {words}"

@@ -4,6 +4,8 @@
 //! the whole encode of Korean, is done by one thread, and stays in memory as long as the string does. Ours
 //! is done where the text is encoded, a document at a time, into a buffer that is used again.
 
+use super::batch::in_document;
+use super::jobs::LARGE;
 use super::utf8::fill;
 use crate::Result;
 
@@ -44,6 +46,32 @@ impl<'a> Document<'a> {
         }
         Ok(buffer)
     }
+}
+
+/// The large documents that are not UTF-8 yet: cuts are looked for in UTF-8.
+pub(super) fn large_texts(docs: &[Document]) -> Result<Vec<(usize, String)>> {
+    let mut texts = Vec::new();
+    for (at, doc) in docs.iter().enumerate() {
+        if doc.bytes() >= LARGE && !matches!(doc, Document::Utf8(_)) {
+            let mut text = String::new();
+            doc.text(&mut text)
+                .map_err(|error| in_document(error, at, 0))?;
+            texts.push((at, text));
+        }
+    }
+    Ok(texts)
+}
+
+/// All documents, some of them replaced by their text.
+pub(super) fn with_texts<'a>(
+    docs: &[Document<'a>],
+    texts: &'a [(usize, String)],
+) -> Vec<Document<'a>> {
+    let mut docs = docs.to_vec();
+    for (at, text) in texts {
+        docs[*at] = Document::Utf8(text);
+    }
+    docs
 }
 
 #[cfg(test)]

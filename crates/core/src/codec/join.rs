@@ -2,16 +2,16 @@
 
 use std::mem::MaybeUninit;
 
-use super::batch::Made;
+use super::made::Made;
 use super::width::Width;
 use crate::pages::room;
 
 /// Arrays from this size on are joined by all threads: their pages are new, which costs more than filling them.
 const LARGE: usize = 4 << 20;
 
-/// Appends the ids of jobs `0..count` to `ids`, in the order of the jobs.
-pub(super) fn joined<T: Width>(mut made: Vec<Made<T>>, count: usize, ids: &mut Vec<T>) {
-    if let ([one], true) = (made.as_mut_slice(), ids.is_empty()) {
+/// Moves the ids of jobs `0..count` to the end of `ids`, in the order of the jobs.
+pub(super) fn join<T: Width>(made: &mut [Made<T>], count: usize, ids: &mut Vec<T>) {
+    if let ([one], true) = (&mut *made, ids.is_empty()) {
         *ids = std::mem::take(&mut one.ids);
         if ids.capacity() > 2 * ids.len() {
             ids.shrink_to_fit();
@@ -19,7 +19,7 @@ pub(super) fn joined<T: Width>(mut made: Vec<Made<T>>, count: usize, ids: &mut V
         return;
     }
     let mut lengths = vec![0; count];
-    for made in &made {
+    for made in &*made {
         for (job, part) in parts(made) {
             lengths[job] = part.len();
         }
@@ -37,7 +37,7 @@ pub(super) fn joined<T: Width>(mut made: Vec<Made<T>>, count: usize, ids: &mut V
         places.push(Some(place));
         rest = after;
     }
-    fill(&made, places);
+    fill(made, places);
     // SAFETY: there was room for `total` more, and `fill` wrote them all: the places of all jobs make up this room,
     // and each job was made once, with as many ids as its place has.
     unsafe { ids.set_len(first + total) };

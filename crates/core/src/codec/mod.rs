@@ -8,6 +8,7 @@ mod cuts;
 mod document;
 mod jobs;
 mod join;
+mod made;
 mod normalize;
 mod offsets;
 mod pieces;
