@@ -54,7 +54,7 @@ $(VENV)/.bench: $(VENV)/.test
 	@touch $@
 
 bench: $(VENV)/.bench  ## Run every benchmark beside its peers and print the ratios.
-	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python benchmarks/run.py --charts docs/images
 
 clean:  ## Remove what the targets above made.
 	@rm -rf $(VENV) .venv-torch target quickstart outputs

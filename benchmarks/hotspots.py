@@ -30,14 +30,14 @@ PURPOSES = (
     ("misses", ("::merge", "::pending", "::windows", "::backtrack", "::trie", "::pairs", "encode_other")),
     ("cuts", ("encode_cut", "::cuts", "::segments")),
     ("keys, probes, ids", ("::bpe::",)),
-    ("strings to UTF-8", ("::utf8", "python")),
+    ("strings to UTF-8", ("::utf8", "libpython")),
     ("documents and output", ("_core", "numpy", "libc")),
 )
 ARRAY = 512 << 20
 
 
 def purpose(line):
-    """`_core.abi3.so [.] tokenmill_core::scan::path::fill` -> "scan"."""
+    """`_core.so [.] tokenmill_core::scan::path::fill` -> "scan"."""
     return next((name for name, marks in PURPOSES if any(mark in line for mark in marks)), "other")
 
 
