@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -83,30 +84,38 @@ def free_port():
 def run_ranks(python, arguments, size, timeout=120):
     """Start `size` ranks as torchrun would, without it: Debian's is broken on Python 3.11. -> [(code, out, err)]."""
     launch = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    processes = [
-        subprocess.Popen(
-            [python, *map(str, arguments)],
-            cwd=ROOT,
-            env={**environ(), **launch, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    until = time.monotonic() + timeout
-    try:
-        ended = [process.communicate(timeout=max(1, until - time.monotonic())) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    return [(process.returncode, *texts) for process, texts in zip(processes, ended, strict=True)]
+    with tempfile.TemporaryDirectory() as folder:
+        said = [[Path(folder, f"{rank}.{name}") for name in ("out", "err")] for rank in range(size)]
+        processes = []
+        for rank, (out, err) in enumerate(said):
+            own = {**environ(), **launch, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            command = [python, *map(str, arguments)]
+            with out.open("w") as stdout, err.open("w") as stderr:
+                processes.append(subprocess.Popen(command, cwd=ROOT, env=own, stdout=stdout, stderr=stderr))
+        try:
+            _wait(processes, time.monotonic() + timeout)
+        finally:
+            for process in processes:
+                process.kill()
+        codes = [process.wait() for process in processes]
+        return [
+            (code, *(path.read_text() for path in paths)) for code, paths in zip(codes, said, strict=True)
+        ]
+
+
+def _wait(processes, until):
+    """Until all have ended well, one has failed, whom the others would wait for in vain, or time is up."""
+    while time.monotonic() < until:
+        codes = [process.poll() for process in processes]
+        if any(codes) or None not in codes:
+            return
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
     # In place of torchrun: `python tests/torch_environment.py 2 script.py --its arguments`.
-    for code, out, err in run_ranks(sys.executable, sys.argv[2:], int(sys.argv[1]), timeout=240):
+    ended = run_ranks(sys.executable, sys.argv[2:], int(sys.argv[1]), timeout=240)
+    for code, out, err in ended:
         sys.stdout.write(out)
-        sys.stderr.write(err)
-        if code:
-            sys.exit(1)
+        sys.stderr.write(err + (f"(exit {code})\n" if code else ""))
+    sys.exit(any(code for code, _, _ in ended))
