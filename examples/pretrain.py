@@ -122,20 +122,24 @@ def main():
         part.load_state_dict(checkpoint[name])
     step = checkpoint["step"] if checkpoint else 0
     wrapped = DistributedDataParallel(model) if world_size > 1 else model
-    train(wrapped, state["optimizer"], state["data"], step, options, device)
+    mean = train(wrapped, state["optimizer"], state["data"], step, options, device)
     if rank == 0:
         content = {name: part.state_dict() for name, part in state.items()}
         save(checkpoint_path, {**content, "step": step + options.max_steps, "model_config": described})
     if world_size > 1:
+        # In this order: torch (1.13) ends the group's threads with Python locked, which they need to free a tensor.
+        del wrapped
         distributed.destroy_process_group()
+    del mean
 
 
 def train(model, optimizer, loader, step, options, device):
-    """`max_steps` steps; rank 0 writes one line for each: the loss, and which rows it came from."""
+    """`max_steps` steps; rank 0 writes one line for each: the loss, and which rows it came from. -> the last mean loss."""
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     log = (options.output_dir / "train.jsonl").open("a", encoding="utf-8") if rank == 0 else None
     autocast = torch.autocast(device.type, dtype=torch.bfloat16) if options.bf16 else nullcontext()
     reading, began = batches_of(loader), time.monotonic()
+    mean = torch.zeros((), device=device)
     for number in range(step, step + options.max_steps):
         batch = next(reading)
         with autocast:
@@ -144,7 +148,7 @@ def train(model, optimizer, loader, step, options, device):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        mean = loss.detach()
+        mean.copy_(loss.detach())
         if world_size > 1:
             distributed.all_reduce(mean)
             mean /= world_size
@@ -160,6 +164,7 @@ def train(model, optimizer, loader, step, options, device):
                 print(f"step {number}: loss {mean.item():.3f} ({time.monotonic() - began:.1f}s)", flush=True)
     if log:
         log.close()
+    return mean
 
 
 if __name__ == "__main__":
