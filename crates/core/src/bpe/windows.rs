@@ -36,7 +36,7 @@ pub(crate) fn encode(
     let first = out.len();
     let (mut at, mut expected, mut failed) = (0, NONE, 0);
     let mut words = [Word::EMPTY; WORDS];
-    // One more at a time: of a run of spaces, the first window says that this is not the way.
+    // One at first, then twice as many: of a run of spaces, the first window says that this is not the way.
     let mut width = 1;
     while at < piece.len() {
         let row = Row::merged(tables, letters, &piece[at..], &mut words[..width]);

@@ -4,6 +4,8 @@
 mod avx512;
 
 use crate::pages::room;
+#[cfg(target_arch = "x86_64")]
+use crate::scan::Path;
 use crate::{Error, Result};
 
 /// Characters that are looked at together: most texts have long runs of ASCII, or none.
@@ -48,7 +50,7 @@ pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U]) -> Result<()> {
 /// `at` must be good for writing four bytes of each unit (three of two bytes, two of one), and [`WRITTEN`] more.
 unsafe fn write<U: Unit>(units: &[U], at: *mut u8) -> Option<*mut u8> {
     #[cfg(target_arch = "x86_64")]
-    if avx512::is_here() {
+    if Path::Avx512.is_here() {
         // SAFETY: the CPU has the instructions, and the room is the caller's promise.
         return unsafe { avx512::write(units, at) };
     }

@@ -10,19 +10,10 @@ use std::arch::x86_64::{
 
 use super::{write_any, Unit, RUN};
 
-/// Whether the CPU has all that this takes.
-pub(super) fn is_here() -> bool {
-    std::is_x86_feature_detected!("avx512f")
-        && std::is_x86_feature_detected!("avx512bw")
-        && std::is_x86_feature_detected!("avx512vbmi2")
-        && std::is_x86_feature_detected!("bmi2")
-        && std::is_x86_feature_detected!("popcnt")
-}
-
 /// As [`super::write`].
 ///
 /// # Safety
-/// As there, and [`is_here`].
+/// As there, and the CPU must have the path [`crate::scan::Path::Avx512`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
 pub(super) unsafe fn write<U: Unit>(units: &[U], mut at: *mut u8) -> Option<*mut u8> {
     let (runs, rest) = units.as_chunks::<RUN>();
