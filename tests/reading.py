@@ -34,7 +34,7 @@ def read_all(*inputs, unit_bytes=1 << 30, block_bytes=1 << 20, files=None, colum
                 assert len(block.texts) == len(block.rows)
                 block.texts.to_arrow().validate(full=True)
                 found.texts += block.texts.to_pylist()
-                found.rows += (block.rows + first).tolist()
+                found.rows += [row + first for row in block.rows]
                 found.ids += block.ids.to_pylist() if block.ids is not None else []
                 found.rejects += block.rejects
                 found.refused.update(block.refused)

@@ -1,8 +1,8 @@
-"""The Rust core. Flat NumPy arrays go in and come out; every long call releases the GIL."""
+"""The Rust core. Flat arrays, NumPy's or memoryviews, go in and come out; long calls release the GIL."""
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, final, overload
+from typing import Any, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ __all__ = [
     "copy_segments",
     "encode_part",
     "frame_documents",
+    "has_blank",
     "hash_texts",
     "ids_to_lists",
     "invalid_rows",
@@ -35,10 +36,14 @@ __all__ = [
     "scan_family",
     "scan_pieces",
     "split_text",
+    "stored_ends",
     "vocabulary_part",
 ]
 
 __version__: str
+
+_Bytes: TypeAlias = memoryview | NDArray[np.uint8]
+_Int64s: TypeAlias = memoryview | NDArray[np.int64]
 
 # --- packing -----------------------------------------------------------------------------------------
 
@@ -64,13 +69,19 @@ class StringCounter:
     """Counts the occurrences of fixed strings in texts; of two that start at one place the longer counts."""
 
     def __new__(cls, strings: list[str]) -> StringCounter: ...
-    def count(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
+    def count(self, data: _Bytes, offsets: _Int64s) -> int:
         """The occurrences in all texts `data[offsets[d]:offsets[d + 1]]`, none across two texts."""
 
-def blank_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
     """Whether each text `data[offsets[d]:offsets[d + 1]]` is empty or all white space."""
 
-def hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
+    """Whether any text is."""
+
+def stored_ends(offsets: _Int64s, position: int) -> memoryview:
+    """Where documents end, counted on from `position`, as the little-endian u64 that an index file has."""
+
+def hash_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.uint64]:
     """XXH3-128 of every text `data[offsets[d]:offsets[d + 1]]`, as (low, high) in one flat array."""
 
 # --- records -----------------------------------------------------------------------------------------
@@ -80,16 +91,15 @@ class Records:
     """The documents of a block as flat buffers, and what was refused."""
 
     @property
-    def texts(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def texts(self) -> tuple[memoryview, memoryview]:
         """UTF-8 bytes and `documents + 1` offsets."""
+    def rows(self, first: int) -> memoryview:
+        """Record number of each document, that of the block's first record being `first`."""
     @property
-    def rows(self) -> NDArray[np.int64]:
-        """Record number of each document within the block."""
-    @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> memoryview:
         """Offset in the block at which each document's record starts."""
     @property
-    def columns(self) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]]:
+    def columns(self) -> list[tuple[NDArray[np.uint8], memoryview, memoryview]]:
         """Kinds, bytes and offsets of each column."""
     @property
     def rejects(self) -> list[tuple[str, int, int, bytes]]:
@@ -155,10 +165,10 @@ class PieceCounter:
         memory_budget: int,
         spill_dir: str | PathLike[str],
     ) -> PieceCounter: ...
-    def count(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+    def count(self, data: _Bytes, offsets: _Int64s) -> None:
         """Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""
 
-    def add(self, data: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> None:
+    def add(self, data: _Bytes, offsets: _Int64s, counts: NDArray[np.uint64]) -> None:
         """Adds pieces with their counts."""
 
     def totals(self) -> tuple[int, int, int, int]:
@@ -175,7 +185,7 @@ class PieceCounts:
         """How many distinct pieces there are."""
 
     def spilled_bytes(self) -> int:
-        """Bytes that went to disk while counting."""
+        """_Bytes that went to disk while counting."""
 
     def batches(self) -> int:
         """How many batches there are."""
@@ -255,6 +265,19 @@ class Codec:
         self, chunks: Sequence[tuple[Any, Any]], special: str, template: bool, threads: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of Arrow chunks, each `(offsets or views, data buffers)`."""
+    def encode_lists(
+        self, docs: list[str | bytes], special: str, template: bool, threads: int
+    ) -> list[list[int]]:
+        """The ids of a list of str or bytes, one list for each."""
+    def encode_framed(
+        self,
+        offsets: _Int64s,
+        data: _Bytes,
+        special: str,
+        frame: tuple[int | None, int | None],
+        threads: int,
+    ) -> tuple[memoryview, memoryview]:
+        """The ids of flat texts, each between the ids of `frame`: `(ids, offsets)`."""
     def count_list(
         self, docs: list[str | bytes], special: str, template: bool, threads: int
     ) -> NDArray[np.int64]:
@@ -272,11 +295,11 @@ class Codec:
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes, or None."""
 
-def last_cut(codec: Codec, data: NDArray[np.uint8]) -> int:
+def last_cut(codec: Codec, data: _Bytes) -> int:
     """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
 
 def encode_part(
-    codec: Codec, data: NDArray[np.uint8], special: str, continued: bool
+    codec: Codec, data: _Bytes, special: str, continued: bool
 ) -> NDArray[np.uint16] | NDArray[np.uint32]:
     """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
 

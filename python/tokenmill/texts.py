@@ -2,15 +2,16 @@
 
 Bytes and offsets over memory that somebody else allocated, as the core takes them. Arrow's large strings have
 the same layout and cross both ways without a copy, but most jobs need no Arrow, whose import takes as long as
-the core takes for twenty megabytes.
+the core takes for twenty megabytes, and no NumPy, which sees the same memory where it is needed.
 """
 
 from __future__ import annotations
 
+from array import array
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +29,13 @@ class Texts:
 
     __slots__ = ("data", "offsets")
 
-    data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    data: memoryview
+    offsets: memoryview
 
-    def __init__(self, data: Any = b"", offsets: Any = None) -> None:
-        """`data` and `offsets` are anything with a buffer."""
-        self.data = np.frombuffer(data, np.uint8)
-        self.offsets = np.zeros(1, np.int64) if offsets is None else np.frombuffer(offsets, np.int64)
+    def __init__(self, data: Any = b"", offsets: Any = bytes(8)) -> None:
+        """`data` and `offsets` are anything with a buffer of bytes and of int64, or of the bytes of those."""
+        self.data = _view(data, "B")
+        self.offsets = _view(offsets, "q")
 
     @classmethod
     def from_arrow(cls, array: pa.LargeStringArray) -> Texts:
@@ -50,7 +51,7 @@ class Texts:
         """The same as Arrow."""
         import pyarrow as pa
 
-        buffers = [pa.py_buffer(np.ascontiguousarray(part)) for part in (self.offsets, self.data)]
+        buffers = [pa.py_buffer(part) for part in (self.offsets, self.data)]
         return pa.LargeStringArray.from_buffers(len(self), *buffers)
 
     def __len__(self) -> int:
@@ -59,7 +60,7 @@ class Texts:
     @property
     def nbytes(self) -> int:
         """How many bytes the texts have together."""
-        return int(self.offsets[-1] - self.offsets[0])
+        return int(self.offsets[-1]) - int(self.offsets[0])
 
     def slice(self, start: int, count: int | None = None) -> Texts:
         """Some neighbours, over the same memory."""
@@ -69,7 +70,7 @@ class Texts:
     def filter(self, kept: NDArray[np.bool_]) -> Texts:
         """Those that a mask keeps, copied."""
         lengths = np.diff(self.offsets)
-        data = self.data[self.offsets[0] : self.offsets[-1]][np.repeat(kept, lengths)]
+        data = np.asarray(self.data[self.offsets[0] : self.offsets[-1]])[np.repeat(kept, lengths)]
         return Texts(data, np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64))
 
     def __getitem__(self, place: int) -> str:
@@ -81,3 +82,11 @@ class Texts:
     def to_pylist(self) -> list[str]:
         """A string for each document."""
         return list(self)
+
+
+def _view(memory: Any, kind: Literal["B", "q"]) -> memoryview:
+    """Flat memory as items of a kind; NumPy calls its int64 `l`."""
+    view = memoryview(memory)
+    if view.format in {kind, "l"}:
+        return view
+    return view.cast("B").cast(kind) if view.nbytes else memoryview(array(kind))

@@ -19,7 +19,7 @@ FLOORS = [
     {"tokenizer", "training"},
     {"sources", "packing", "dataset"},
     {"config", "hardware", "console"},
-    {"errors", "dataclass", "texts", "_core"},
+    {"errors", "dataclass", "later", "texts", "_core"},
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # The training room counts and encodes with the tokenizer's engine; the page and the doors call the command's peers.

@@ -1,21 +1,23 @@
 //! `_core.Codec`: a whole tokenizer, built from plain Python values.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
-use tokenmill_core::codec::{Codec as CoreCodec, Document, Ids, Options, Special};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView};
+use tokenmill_core::codec::{Batch, Codec as CoreCodec, Document, Ids, Options, Special};
 use tokenmill_core::{Error, Stop};
 
 use crate::codec_spec::spec_from;
 use crate::decode;
 use crate::documents::{self, Chunk};
 use crate::error::{brief, detached, to_py};
+use crate::flat::{view, Borrowed};
 use crate::lists;
 
 /// Below this a call is short enough to do without a thread that watches for Ctrl-C.
 const BRIEF_BYTES: usize = 256 << 10;
 
 type Flat<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
+type Views<'py> = (Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>);
 
 /// A tokenizer: immutable, safe to share between threads.
 #[pyclass(frozen, module = "tokenmill._core")]
@@ -93,6 +95,7 @@ impl Codec {
             let options = Options {
                 special,
                 template: false,
+                frame: (None, None),
                 threads: 1,
             };
             let batch = detached(py, |stop: &Stop| {
@@ -151,13 +154,72 @@ impl Codec {
     fn encode_chunks<'py>(
         &self,
         py: Python<'py>,
-        chunks: Vec<Chunk<'py>>,
+        chunks: Vec<Chunk>,
         special: &str,
         template: bool,
         threads: usize,
     ) -> PyResult<Flat<'py>> {
         let docs = documents::of_chunks(&chunks).map_err(|error| to_py(&error))?;
         self.flat(py, &docs, special, template, threads)
+    }
+
+    /// The ids of a list of str or bytes, one list for each.
+    fn encode_lists<'py>(
+        &self,
+        py: Python<'py>,
+        docs: &Bound<'py, PyList>,
+        special: &str,
+        template: bool,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let kept = docs.to_tuple();
+        let docs = documents::of_tuple(&kept)?;
+        let options = Options {
+            special: special_from(special)?,
+            template,
+            frame: (None, None),
+            threads,
+        };
+        let batch = self.batch(py, &docs, options)?;
+        match batch.ids {
+            Ids::U16(ids) => lists::nested(py, &ids, &batch.offsets),
+            Ids::U32(ids) => lists::nested(py, &ids, &batch.offsets),
+        }
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
+    /// The ids of flat texts, each between the ids of `frame`, as views of the core's own memory.
+    fn encode_framed<'py>(
+        &self,
+        py: Python<'py>,
+        offsets: Borrowed<i64>,
+        data: Borrowed<u8>,
+        special: &str,
+        frame: (Option<u32>, Option<u32>),
+        threads: usize,
+    ) -> PyResult<Views<'py>> {
+        let limit = self.id_limit().max(1 << 16);
+        if let Some(id) = [frame.0, frame.1]
+            .into_iter()
+            .flatten()
+            .find(|&id| id as usize >= limit)
+        {
+            return Err(to_py(&Error::Input(format!("token id {id} does not fit"))));
+        }
+        let chunk = [Chunk::Wide(offsets, data)];
+        let docs = documents::of_chunks(&chunk).map_err(|error| to_py(&error))?;
+        let options = Options {
+            special: special_from(special)?,
+            template: false,
+            frame,
+            threads,
+        };
+        let batch = self.batch(py, &docs, options)?;
+        let ids = match batch.ids {
+            Ids::U16(ids) => view(py, ids)?,
+            Ids::U32(ids) => view(py, ids)?,
+        };
+        Ok((ids, view(py, batch.offsets)?))
     }
 
     /// How many ids each document of a list has.
@@ -174,6 +236,7 @@ impl Codec {
         let options = Options {
             special: special_from(special)?,
             template,
+            frame: (None, None),
             threads,
         };
         let counts = detached(py, |stop| self.inner.count_batch(&docs, options, stop))?;
@@ -220,7 +283,7 @@ impl Codec {
         &self,
         py: Python<'py>,
         ids: &Bound<'py, PyAny>,
-        offsets: PyReadonlyArray1<'py, i64>,
+        offsets: Borrowed<i64>,
         errors: &str,
     ) -> PyResult<Bound<'py, PyList>> {
         decode::texts(py, self.inner.bpe(), ids, offsets.as_slice()?, errors)
@@ -256,19 +319,24 @@ impl Codec {
         let options = Options {
             special: special_from(special)?,
             template,
+            frame: (None, None),
             threads,
         };
-        let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
-        let batch = if bytes < BRIEF_BYTES {
-            brief(py, || self.inner.encode_batch(docs, options, &Stop::new()))?
-        } else {
-            detached(py, |stop| self.inner.encode_batch(docs, options, stop))?
-        };
+        let batch = self.batch(py, docs, options)?;
         let ids = match batch.ids {
             Ids::U16(ids) => ids.into_pyarray(py).into_any(),
             Ids::U32(ids) => ids.into_pyarray(py).into_any(),
         };
         Ok((ids, batch.offsets.into_pyarray(py)))
+    }
+
+    fn batch(&self, py: Python<'_>, docs: &[Document], options: Options) -> PyResult<Batch> {
+        let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
+        if bytes < BRIEF_BYTES {
+            brief(py, || self.inner.encode_batch(docs, options, &Stop::new()))
+        } else {
+            detached(py, |stop| self.inner.encode_batch(docs, options, stop))
+        }
     }
 }
 
@@ -278,7 +346,7 @@ impl Codec {
 pub fn ids_to_lists<'py>(
     py: Python<'py>,
     ids: &Bound<'py, PyAny>,
-    offsets: PyReadonlyArray1<'py, i64>,
+    offsets: Borrowed<i64>,
 ) -> PyResult<Bound<'py, PyList>> {
     let offsets = offsets.as_slice()?;
     match decode::Ids::new(ids)? {

@@ -1,6 +1,6 @@
 //! Borrowed documents: Python strings and bytes, and Arrow buffers, without a copy.
 
-use numpy::PyReadonlyArray1;
+use pyo3::buffer::Element;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,6 +10,7 @@ use tokenmill_core::codec::Document;
 use tokenmill_core::{Error, Result};
 
 use crate::error::to_py;
+use crate::flat::Borrowed;
 
 /// The text of one `str` or `bytes`, borrowed from it.
 pub fn document_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<Document<'a>> {
@@ -67,17 +68,17 @@ fn utf8(bytes: &[u8]) -> Result<&str> {
 
 /// One Arrow chunk: offsets of 32 or 64 bits with one data buffer, or 16-byte views with any number.
 #[derive(FromPyObject)]
-pub enum Chunk<'py> {
+pub enum Chunk {
     /// Arrow's `string` and `binary`.
-    Narrow(PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, u8>),
+    Narrow(Borrowed<i32>, Borrowed<u8>),
     /// `large_string`, `large_binary`.
-    Wide(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u8>),
+    Wide(Borrowed<i64>, Borrowed<u8>),
     /// `string_view`, `binary_view`.
-    Views(PyReadonlyArray1<'py, u8>, Vec<PyReadonlyArray1<'py, u8>>),
+    Views(Borrowed<u8>, Vec<Borrowed<u8>>),
 }
 
 /// The texts of Arrow chunks, in order; every offset and every byte is checked.
-pub fn of_chunks<'a>(chunks: &'a [Chunk<'_>]) -> Result<Vec<Document<'a>>> {
+pub fn of_chunks(chunks: &[Chunk]) -> Result<Vec<Document<'_>>> {
     let mut texts = Vec::new();
     for chunk in chunks {
         match chunk {
@@ -100,7 +101,7 @@ pub fn of_chunks<'a>(chunks: &'a [Chunk<'_>]) -> Result<Vec<Document<'a>>> {
     Ok(texts)
 }
 
-fn slice<'a, T: numpy::Element>(array: &'a PyReadonlyArray1<'_, T>) -> Result<&'a [T]> {
+fn slice<T: Element>(array: &Borrowed<T>) -> Result<&[T]> {
     array
         .as_slice()
         .map_err(|_| Error::Input("an Arrow buffer is not contiguous".into()))

@@ -6,6 +6,7 @@ mod decode;
 mod documents;
 #[allow(dead_code)]
 mod error;
+mod flat;
 mod lists;
 mod packing;
 mod parts;

@@ -1,15 +1,17 @@
 //! Flat `(ids, offsets)` in, flat arrays out: framing, copying segments, best-fit packing, hashing texts.
 #![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
-use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{Element, IntoPyArray, PyArray1, PyReadwriteArray1};
+use pyo3::buffer::Element as Item;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 use tokenmill_core::packing;
 use tokenmill_core::Result;
 
 use crate::error::{brief, detached, to_py};
+use crate::flat::{view, Borrowed as Ids};
 
-type Ids<'py, T> = PyReadonlyArray1<'py, T>;
 type Int64s<'py> = Bound<'py, PyArray1<i64>>;
 type Flat<'py, T> = (Bound<'py, PyArray1<T>>, Int64s<'py>);
 
@@ -19,19 +21,21 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copy_segments, module)?)?;
     module.add_function(wrap_pyfunction!(best_fit, module)?)?;
     module.add_function(wrap_pyfunction!(blank_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(has_blank, module)?)?;
+    module.add_function(wrap_pyfunction!(stored_ends, module)?)?;
     module.add_class::<StringCounter>()?;
     module.add_function(wrap_pyfunction!(hash_texts, module)?)
 }
 
 fn frame_as<'py, I, O>(
     py: Python<'py>,
-    ids: &Ids<'py, I>,
-    offsets: &Ids<'py, i64>,
+    ids: &Ids<I>,
+    offsets: &Ids<i64>,
     bos: Option<u32>,
     eos: Option<u32>,
 ) -> PyResult<Flat<'py, O>>
 where
-    I: Element + Copy + Into<u32> + Sync,
+    I: Item + Copy + Into<u32> + Sync,
     O: Element + Copy + TryFrom<u32> + Send,
 {
     let (ids, offsets) = (ids.as_slice()?, offsets.as_slice()?);
@@ -54,19 +58,19 @@ where
 fn frame_documents<'py>(
     py: Python<'py>,
     ids: &Bound<'py, PyAny>,
-    offsets: Ids<'py, i64>,
+    offsets: Ids<i64>,
     bos: Option<u32>,
     eos: Option<u32>,
     wide: bool,
 ) -> PyResult<(Bound<'py, PyAny>, Int64s<'py>)> {
-    if let Ok(ids) = ids.extract::<Ids<'py, u16>>() {
+    if let Ok(ids) = ids.extract::<Ids<u16>>() {
         return if wide {
             frame_as::<u16, u32>(py, &ids, &offsets, bos, eos).map(erase)
         } else {
             frame_as::<u16, u16>(py, &ids, &offsets, bos, eos).map(erase)
         };
     }
-    let Ok(ids) = ids.extract::<Ids<'py, u32>>() else {
+    let Ok(ids) = ids.extract::<Ids<u32>>() else {
         return Err(PyTypeError::new_err(
             "ids must be a flat uint16 or uint32 array",
         ));
@@ -82,9 +86,9 @@ fn erase<T: Element>((ids, offsets): Flat<'_, T>) -> (Bound<'_, PyAny>, Bound<'_
     (ids.into_any(), offsets)
 }
 
-fn copy_as<'py, T: Element + Copy + Sync + Send>(
+fn copy_as<'py, T: Element + Item + Sync + Send>(
     py: Python<'py>,
-    ids: &Ids<'py, T>,
+    ids: &Ids<T>,
     places: [&[i64]; 3],
     mut out: PyReadwriteArray1<'py, T>,
 ) -> PyResult<()> {
@@ -98,25 +102,25 @@ fn copy_as<'py, T: Element + Copy + Sync + Send>(
 fn copy_segments<'py>(
     py: Python<'py>,
     ids: &Bound<'py, PyAny>,
-    from_: Ids<'py, i64>,
-    to: Ids<'py, i64>,
-    length: Ids<'py, i64>,
+    from_: Ids<i64>,
+    to: Ids<i64>,
+    length: Ids<i64>,
     out: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     let places = [from_.as_slice()?, to.as_slice()?, length.as_slice()?];
-    if let Ok(ids) = ids.extract::<Ids<'py, u16>>() {
+    if let Ok(ids) = ids.extract::<Ids<u16>>() {
         return copy_as(py, &ids, places, out.extract()?);
     }
-    copy_as(py, &ids.extract::<Ids<'py, u32>>()?, places, out.extract()?)
+    copy_as(py, &ids.extract::<Ids<u32>>()?, places, out.extract()?)
 }
 
 /// The bin of every item and its place in it, best fit, longest first.
 #[pyfunction]
-fn best_fit<'py>(
-    py: Python<'py>,
-    lengths: Ids<'py, i64>,
+fn best_fit(
+    py: Python<'_>,
+    lengths: Ids<i64>,
     capacity: i64,
-) -> PyResult<(Int64s<'py>, Int64s<'py>)> {
+) -> PyResult<(Int64s<'_>, Int64s<'_>)> {
     let lengths = lengths.as_slice()?;
     let (bins, places) = brief(py, || packing::best_fit(lengths, capacity))?;
     Ok((bins.into_pyarray(py), places.into_pyarray(py)))
@@ -124,23 +128,48 @@ fn best_fit<'py>(
 
 /// Whether each text is empty or all white space, as one byte each.
 #[pyfunction]
-fn blank_texts<'py>(
-    py: Python<'py>,
-    data: Ids<'py, u8>,
-    offsets: Ids<'py, i64>,
-) -> PyResult<Bound<'py, PyArray1<bool>>> {
+fn blank_texts(
+    py: Python<'_>,
+    data: Ids<u8>,
+    offsets: Ids<i64>,
+) -> PyResult<Bound<'_, PyArray1<bool>>> {
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
     let blank = brief(py, || packing::blank_texts(data, offsets))?;
     Ok(blank.into_pyarray(py))
 }
 
+/// Whether any text is empty or all white space.
+#[pyfunction]
+fn has_blank(py: Python<'_>, data: Ids<u8>, offsets: Ids<i64>) -> PyResult<bool> {
+    let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
+    brief(py, || {
+        Ok(packing::blank_texts(data, offsets)?.contains(&true))
+    })
+}
+
+/// Where documents end, counted on from `position`, as the little-endian u64 that an index file has.
+#[pyfunction]
+fn stored_ends(
+    py: Python<'_>,
+    offsets: Ids<i64>,
+    position: i64,
+) -> PyResult<Bound<'_, PyMemoryView>> {
+    let offsets = offsets.as_slice()?;
+    let moved = position - offsets.first().copied().unwrap_or(0);
+    let ends = offsets.iter().skip(1);
+    view(
+        py,
+        ends.flat_map(|end| (end + moved).to_le_bytes()).collect(),
+    )
+}
+
 /// XXH3-128 of every text, as (low, high) pairs in one flat array.
 #[pyfunction]
-fn hash_texts<'py>(
-    py: Python<'py>,
-    data: Ids<'py, u8>,
-    offsets: Ids<'py, i64>,
-) -> PyResult<Bound<'py, PyArray1<u64>>> {
+fn hash_texts(
+    py: Python<'_>,
+    data: Ids<u8>,
+    offsets: Ids<i64>,
+) -> PyResult<Bound<'_, PyArray1<u64>>> {
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
     let hashes = detached(py, |stop| packing::hash_texts(data, offsets, stop))?;
     Ok(hashes.into_pyarray(py))
@@ -160,12 +189,7 @@ impl StringCounter {
     }
 
     /// The occurrences in all texts, none across two texts.
-    fn count<'py>(
-        &self,
-        py: Python<'py>,
-        data: Ids<'py, u8>,
-        offsets: Ids<'py, i64>,
-    ) -> PyResult<u64> {
+    fn count(&self, py: Python<'_>, data: Ids<u8>, offsets: Ids<i64>) -> PyResult<u64> {
         let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
         detached(py, |stop| self.0.count(data, offsets, stop))
     }

@@ -1,13 +1,14 @@
 //! One huge text in parts: where it can be cut, and the ids of a part. No part is copied.
 #![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
-use numpy::{IntoPyArray, PyReadonlyArray1};
+use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use tokenmill_core::codec::Codec as CoreCodec;
 use tokenmill_core::Error;
 
 use crate::codec::{special_from, Codec};
 use crate::error::{brief, to_py};
+use crate::flat::Borrowed;
 
 /// Adds the functions of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -17,11 +18,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The last byte at which a text that begins with `data` can be cut; 0 if nowhere.
 #[pyfunction]
-fn last_cut(
-    py: Python<'_>,
-    codec: PyRef<'_, Codec>,
-    data: PyReadonlyArray1<'_, u8>,
-) -> PyResult<usize> {
+fn last_cut(py: Python<'_>, codec: PyRef<'_, Codec>, data: Borrowed<u8>) -> PyResult<usize> {
     let (codec, data): (&CoreCodec, _) = (codec.core(), data.as_slice()?);
     brief(py, || {
         // The end may lie within a character.
@@ -38,7 +35,7 @@ fn last_cut(
 fn encode_part<'py>(
     py: Python<'py>,
     codec: PyRef<'_, Codec>,
-    data: PyReadonlyArray1<'py, u8>,
+    data: Borrowed<u8>,
     special: &str,
     continued: bool,
 ) -> PyResult<Bound<'py, PyAny>> {

@@ -4,16 +4,17 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 use tokenmill_core::jsonl::{self, Fields, State};
 use tokenmill_core::records::{
     bad_rows, read_rows, split, Batch, CsvPart, CsvSpec, Policy, Reason, Strings,
 };
 
 use crate::error::brief;
+use crate::flat::{view, Borrowed};
 
-type Texts = (Py<PyArray1<u8>>, Py<PyArray1<i64>>);
-type ColumnBuffers = (Py<PyArray1<u8>>, Py<PyArray1<u8>>, Py<PyArray1<i64>>);
+type Texts = (Py<PyMemoryView>, Py<PyMemoryView>);
+type ColumnBuffers = (Py<PyArray1<u8>>, Py<PyMemoryView>, Py<PyMemoryView>);
 type Refused = (&'static str, i64, i64, Py<PyBytes>);
 
 /// The documents of a block and what was refused.
@@ -21,10 +22,8 @@ type Refused = (&'static str, i64, i64, Py<PyBytes>);
 pub struct Records {
     #[pyo3(get)]
     texts: Texts,
-    #[pyo3(get)]
-    rows: Py<PyArray1<i64>>,
-    #[pyo3(get)]
-    starts: Py<PyArray1<i64>>,
+    rows: Vec<i64>,
+    starts: Vec<i64>,
     #[pyo3(get)]
     columns: Vec<ColumnBuffers>,
     #[pyo3(get)]
@@ -38,31 +37,45 @@ pub struct Records {
 }
 
 impl Records {
-    fn new(py: Python<'_>, batch: Batch) -> Self {
+    fn new(py: Python<'_>, batch: Batch) -> PyResult<Self> {
         let rejects = batch.rejects.into_iter().map(|reject| {
             let sample = PyBytes::new(py, &reject.sample).unbind();
             (reject.reason.name(), reject.row, reject.byte as i64, sample)
         });
         let columns = batch.columns.into_iter().map(|column| {
-            let (bytes, offsets) = strings(py, column.values);
-            (column.kinds.into_pyarray(py).unbind(), bytes, offsets)
+            let (bytes, offsets) = strings(py, column.values)?;
+            Ok((column.kinds.into_pyarray(py).unbind(), bytes, offsets))
         });
-        Records {
-            texts: strings(py, batch.texts),
-            rows: batch.rows.into_pyarray(py).unbind(),
-            starts: batch.starts.into_pyarray(py).unbind(),
-            columns: columns.collect(),
+        Ok(Records {
+            texts: strings(py, batch.texts)?,
+            rows: batch.rows,
+            starts: batch.starts,
+            columns: columns.collect::<PyResult<_>>()?,
             rejects: rejects.collect(),
             refused: by_name(&batch.refused),
             replaced: by_name(&batch.replaced),
             rows_read: batch.rows_read,
-        }
+        })
     }
 }
 
-fn strings(py: Python<'_>, strings: Strings) -> Texts {
-    let bytes = strings.bytes.into_pyarray(py).unbind();
-    (bytes, strings.offsets.into_pyarray(py).unbind())
+#[pymethods]
+impl Records {
+    /// Record number of each document, that of the block's first record being `first`.
+    fn rows<'py>(&self, py: Python<'py>, first: i64) -> PyResult<Bound<'py, PyMemoryView>> {
+        view(py, self.rows.iter().map(|row| row + first).collect())
+    }
+
+    /// Offset in the block at which each document's record starts.
+    #[getter]
+    fn starts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        view(py, self.starts.clone())
+    }
+}
+
+fn strings(py: Python<'_>, strings: Strings) -> PyResult<Texts> {
+    let bytes = view(py, strings.bytes)?.unbind();
+    Ok((bytes, view(py, strings.offsets)?.unbind()))
 }
 
 fn by_name(counts: &[u64]) -> Vec<(&'static str, u64)> {
@@ -130,7 +143,7 @@ impl JsonlReader {
     fn read(&self, py: Python<'_>, block: PyBuffer<u8>) -> PyResult<Records> {
         let bytes = bytes_of(&block)?;
         let batch = brief(py, || Ok(jsonl::read(bytes, &self.fields)))?;
-        Ok(Records::new(py, batch))
+        Records::new(py, batch)
     }
 
     /// Unescapes the text of a block that is one line where it stands, and gives its span; None, and the
@@ -171,7 +184,7 @@ impl JsonlReader {
         let found = brief(py, || {
             Ok(jsonl::read_elements(bytes, &self.fields, state, last))
         })?;
-        let records = Records::new(py, found.batch);
+        let records = Records::new(py, found.batch)?;
         Ok((records, found.used, found.state as usize, found.broken))
     }
 }
@@ -230,7 +243,7 @@ impl CsvReader {
     fn read(&self, py: Python<'_>, block: PyBuffer<u8>, last: bool) -> PyResult<(Records, usize)> {
         let bytes = bytes_of(&block)?;
         let (batch, used) = brief(py, || Ok(read_rows(bytes, &self.spec, last)))?;
-        Ok((Records::new(py, batch), used))
+        Ok((Records::new(py, batch)?, used))
     }
 }
 
@@ -250,7 +263,7 @@ fn split_text(
     let batch = brief(py, || {
         Ok(split(bytes, separator, strip_cr, limit, policy(replace)))
     })?;
-    Ok(Records::new(py, batch))
+    Records::new(py, batch)
 }
 
 /// Rows of a large string array that are not UTF-8, as `(row, offset of the fault)`.
@@ -260,7 +273,7 @@ fn split_text(
 fn invalid_rows(
     py: Python<'_>,
     data: PyBuffer<u8>,
-    offsets: numpy::PyReadonlyArray1<'_, i64>,
+    offsets: Borrowed<i64>,
 ) -> PyResult<Vec<(usize, usize)>> {
     let bytes = bytes_of(&data)?;
     let offsets = offsets.as_slice()?;

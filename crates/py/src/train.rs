@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use tokenmill_core::bpe::{MergeList, Tokens as TokenTable};
 use tokenmill_core::scan::{Behavior, ScanSpec, Step};
@@ -17,6 +17,7 @@ use tokenmill_core::train::{
 use tokenmill_core::{Error, Result};
 
 use crate::error::{brief, detached, to_py};
+use crate::flat::Borrowed;
 use crate::vocabulary::{Merges, Tokens};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -71,12 +72,7 @@ impl PieceCounter {
     }
 
     /// Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i.
-    fn count(
-        &self,
-        py: Python<'_>,
-        data: PyReadonlyArray1<'_, u8>,
-        offsets: PyReadonlyArray1<'_, i64>,
-    ) -> PyResult<()> {
+    fn count(&self, py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyResult<()> {
         let texts = Texts {
             data: data.as_slice()?,
             offsets: offsets.as_slice()?,
@@ -91,9 +87,9 @@ impl PieceCounter {
     fn add(
         &self,
         py: Python<'_>,
-        data: PyReadonlyArray1<'_, u8>,
-        offsets: PyReadonlyArray1<'_, i64>,
-        counts: PyReadonlyArray1<'_, u64>,
+        data: Borrowed<u8>,
+        offsets: Borrowed<i64>,
+        counts: Borrowed<u64>,
     ) -> PyResult<()> {
         let pieces = Texts {
             data: data.as_slice()?,
@@ -237,7 +233,7 @@ impl PairMerger {
     }
 
     /// Does the steps of an earlier run again: left and right ids, one after the other.
-    fn replay(&self, py: Python<'_>, steps: PyReadonlyArray1<'_, u32>) -> PyResult<()> {
+    fn replay(&self, py: Python<'_>, steps: Borrowed<u32>) -> PyResult<()> {
         let pairs = steps.as_slice()?.chunks_exact(2);
         let steps: Vec<(u32, u32)> = pairs.map(|pair| (pair[0], pair[1])).collect();
         detached(py, |stop| lock(&self.merger).replay(&steps, stop))

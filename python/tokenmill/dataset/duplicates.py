@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill import _core
 from tokenmill.dataset.durable import DurableFile
 from tokenmill.dataset.index import HASHES_MAGIC, HEADER, header, map_hashes
 from tokenmill.errors import DatasetError
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +38,7 @@ class HashWriter:
         self._file.write(b"\0" * HEADER.size)
         self.count = 0
 
-    def write(self, offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> None:
+    def write(self, offsets: memoryview, data: memoryview) -> None:
         """Hash texts `data[offsets[d]:offsets[d + 1]]`."""
         hashes = _core.hash_texts(data, np.ascontiguousarray(offsets))
         self._file.write(hashes.astype("<u8", copy=False))

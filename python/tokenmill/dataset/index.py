@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tokenmill.errors import DatasetError
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tokenmill import _core
 from tokenmill.dataset.index import HEADER, OFFSETS_MAGIC, SEGMENTS_MAGIC, header
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.dataset.receipt import FileEntry
     from tokenmill.dataset.shard import Columns, ShardShape
+
+# What a memoryview calls the types of ids.
+_FORMATS = {"uint16": "H", "uint32": "I"}
 
 
 class NativeWriter:
@@ -29,27 +33,33 @@ class NativeWriter:
         self._count = 0
         self._position = 0
         if not self._rows:
-            self._index.write(np.zeros(1, dtype="<u8"))
+            self._index.write(bytes(8))
 
     def write(
         self,
-        ids: NDArray[Any],
-        offsets: NDArray[np.int64],
+        ids: memoryview | NDArray[Any],
+        offsets: memoryview | NDArray[np.int64],
         columns: Columns,
         segments: NDArray[np.uint64] | None,
     ) -> None:
-        """Append documents, or rows with the segments that fill them."""
-        self._tokens.write(self._shape.stored(ids[offsets[0] : offsets[-1]]))
+        """Append documents, or rows with the segments that fill them; documents may come as bare views."""
+        tokens = ids[offsets[0] : offsets[-1]]
+        self._tokens.write(tokens if self._as_stored(tokens) else self._shape.stored(tokens))
         if segments is not None:
             placed = segments + np.array([0, 0, self._position, 0], dtype="<u8")
             self._index.write(placed)
             self._count += len(placed)
         elif not self._rows:
-            self._index.write((offsets[1:] - offsets[0] + self._position).astype("<u8"))
+            self._index.write(_core.stored_ends(offsets, self._position))
             self._count += len(offsets) - 1
         for name, file in self._columns.items():
             file.write(np.ascontiguousarray(columns[name]))
-        self._position += int(offsets[-1] - offsets[0])
+        self._position += int(offsets[-1]) - int(offsets[0])
+
+    def _as_stored(self, ids: Any) -> bool:
+        """Whether a view has the bytes of the file already."""
+        same = isinstance(ids, memoryview) and ids.format == _FORMATS[self._shape.dtype]
+        return same and sys.byteorder == "little"
 
     def close(self) -> list[FileEntry]:
         """Publish tokens, index and columns."""

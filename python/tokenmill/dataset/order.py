@@ -10,9 +10,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tokenmill.dataset.shuffle import Permutation, derive
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

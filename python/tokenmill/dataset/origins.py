@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.dataclass import dataclass
+from tokenmill.later import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -17,18 +17,19 @@ class Origins:
     """The origin of some documents: the part of their unit, the record's number in that part, its id."""
 
     part: int
-    rows: NDArray[np.int64]
+    rows: memoryview | NDArray[np.int64]
     ids: pa.LargeStringArray | None = None
 
-    def take(self, kept: NDArray[np.bool_]) -> Origins:
-        """Those of the documents that a mask keeps."""
-        if kept.all():
+    def take(self, kept: NDArray[np.bool_] | None) -> Origins:
+        """Those of the documents that a mask keeps; no mask keeps all."""
+        if kept is None or kept.all():
             return self
+        rows = np.asarray(self.rows)[kept]
         if self.ids is None:
-            return Origins(self.part, self.rows[kept])
+            return Origins(self.part, rows)
         from tokenmill.dataset.arrays import mask_of  # here, since it brings Arrow along
 
-        return Origins(self.part, self.rows[kept], self.ids.filter(mask_of(kept)))
+        return Origins(self.part, rows, self.ids.filter(mask_of(kept)))
 
     def slice(self, start: int, count: int) -> Origins:
         """Those of some neighbours."""

@@ -42,7 +42,7 @@ class ProvenanceWriter:
         count = len(lengths)
         arrays = [
             arrow_of(np.full(count, origins.part, dtype=np.int32)),
-            arrow_of(origins.rows),
+            arrow_of(np.asarray(origins.rows)),
             origins.ids if origins.ids is not None else pa.nulls(count, pa.large_string()),
             arrow_of(lengths),
         ]

@@ -8,13 +8,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.dataset.manifest import load_manifest
 from tokenmill.dataset.rows import Rows, Tail
 from tokenmill.dataset.shards import Shards
 from tokenmill.dataset.store import is_remote
 from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     import os

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from tokenmill.dataset.feed import Feed
 from tokenmill.dataset.manifest import content_hash
 from tokenmill.dataset.share import Share
 from tokenmill.dataset.spans import COLUMNS, SpanFinder, boundaries, cu_seqlens, fill
 from tokenmill.errors import ConfigError
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
 Tail = Literal["drop", "pad"]
 _COLUMN_TYPES = {
-    "attention_mask": np.int8,
-    "labels": np.int64,
-    "position_ids": np.int64,
-    "document_ids": np.int64,
+    "attention_mask": "int8",
+    "labels": "int64",
+    "position_ids": "int64",
+    "document_ids": "int64",
 }
 
 

@@ -6,11 +6,10 @@ import tempfile
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from tokenmill.dataclass import dataclass
 from tokenmill.dataset.durable import DurableFile
 from tokenmill.dataset.receipt import SHARDS, FileEntry
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +40,7 @@ class ShardShape:
         """A file `shards/<name><suffix>` that appears when it is published."""
         return DurableFile(self.root / SHARDS / (self.name + suffix), keep_in_memory=self.keep_in_memory)
 
-    def stored(self, ids: NDArray[Any]) -> NDArray[Any]:
+    def stored(self, ids: memoryview | NDArray[Any]) -> NDArray[Any]:
         """The ids in the type and byte order of the file, contiguous."""
         return np.ascontiguousarray(ids, dtype=np.dtype(self.dtype).newbyteorder("<"))
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_right
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
-
 from tokenmill.dataset.index import map_offsets, map_segments
 from tokenmill.errors import DatasetError
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenmill.dataset.manifest import Manifest
     from tokenmill.dataset.receipt import FileEntry, ShardEntry
 
-Tokens = np.ndarray[Any, np.dtype[Any]]
+    Tokens = np.ndarray[Any, np.dtype[Any]]
 
 
 class Shards:
@@ -36,7 +36,6 @@ class Shards:
         self.root = root
         self.cache = cache
         self.manifest = manifest
-        self.dtype = np.dtype(manifest.dtype).newbyteorder("<")
         self.entries = manifest.shards
         self.token_starts = [0, *accumulate(entry.tokens for entry in self.entries)]
         self.num_tokens = self.token_starts[-1]
@@ -46,6 +45,11 @@ class Shards:
         self._indexes: dict[str, NDArray[np.uint64]] = {}
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
         self._most_mapped = max(64, _descriptor_limit() // 2)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the token ids on disk."""
+        return np.dtype(self.manifest.dtype).newbyteorder("<")
 
     def check_sizes(self) -> None:
         """Raise for the first file that is missing or has not the size that the manifest promises."""

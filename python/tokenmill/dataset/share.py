@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from tokenmill.dataset.shards import Shards
 
-Spans = np.ndarray[Any, np.dtype[np.int64]]
+    Spans = np.ndarray[Any, np.dtype[np.int64]]
+
 COLUMNS = ("attention_mask", "labels", "position_ids", "document_ids", "cu_seqlens")
 IGNORED_LABEL = -100
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tokenmill import _core
 from tokenmill.dataclass import dataclass
+from tokenmill.later import np
 from tokenmill.packing.segments import Segments, counting_within, split_at_rows
 
 if TYPE_CHECKING:

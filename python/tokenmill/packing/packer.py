@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from tokenmill import _core
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError
+from tokenmill.later import np
 from tokenmill.packing.modes import Layout, lay_bestfit, lay_concat, lay_pad, lay_window
 from tokenmill.packing.segments import Segments, fill_rows, make_columns
 

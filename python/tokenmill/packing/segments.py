@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill import _core
 from tokenmill.dataclass import dataclass
+from tokenmill.later import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

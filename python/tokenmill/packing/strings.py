@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tokenmill import _core
 from tokenmill.dataclass import dataclass
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -27,13 +26,18 @@ class StringCounter:
     def __reduce__(self) -> tuple[type[StringCounter], tuple[tuple[str, ...]]]:
         return StringCounter, (self.strings,)
 
-    def count(self, offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> int:
+    def count(self, offsets: memoryview, data: memoryview) -> int:
         """The occurrences in texts `data[offsets[d]:offsets[d + 1]]`."""
         if not self.strings or len(offsets) < 2:
             return 0
-        return self._counter.count(data, np.ascontiguousarray(offsets))
+        return self._counter.count(data, offsets)
 
 
-def blank(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def blank(offsets: memoryview, data: memoryview) -> NDArray[np.bool_]:
     """Where a text `data[offsets[d]:offsets[d + 1]]` is empty or all white space."""
-    return _core.blank_texts(data, np.ascontiguousarray(offsets))
+    return _core.blank_texts(data, offsets)
+
+
+def has_blank(offsets: memoryview, data: memoryview) -> bool:
+    """Whether any text is."""
+    return _core.has_blank(data, offsets)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.dataclass import dataclass
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.origins import Origins
+from tokenmill.later import np
 from tokenmill.packing.packer import frame_documents, select_documents
 from tokenmill.pipeline.filters import token_filters
 from tokenmill.pipeline.huge import HUGE, encode_huge, encodes_in_parts
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import Block
 
+    # Views of the core's memory, or arrays where something was made of them.
+    Ids = memoryview | NDArray[Any]
+    Offsets = memoryview | NDArray[np.int64]
 
 # A block of this many times the usual size is worth the threads of the whole unit.
 MANY_BLOCKS = 4
@@ -34,8 +36,8 @@ MANY_BLOCKS = 4
 class Encoded:
     """Framed documents of one batch. The first batch of a block carries the block, for what it counted."""
 
-    ids: NDArray[Any]
-    offsets: NDArray[np.int64]
+    ids: Ids
+    offsets: Offsets
     origins: Origins
     part: int
     account: Account = field(default_factory=Account)
@@ -49,7 +51,7 @@ class Encoded:
     @property
     def tokens(self) -> int:
         """How many ids they have together."""
-        return int(self.offsets[-1] - self.offsets[0])
+        return int(self.offsets[-1]) - int(self.offsets[0])
 
 
 @dataclass(slots=True)
@@ -104,12 +106,10 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> list[Encoded]:
         part = texts.slice(start, size)
         if start + size >= count:
             del texts
-        batch = job.encoder.encode_batch(part, special=job.config.tokenizer.special, threads=threads)
+        of_part = origins.slice(start, len(part))
+        ids, ends, chosen = _framed(job, part, threads, account)
         del part
-        ids, ends, chosen = _framed(job, batch, account)
-        made.append(
-            Encoded(ids, ends, origins.slice(start, len(chosen)).take(chosen), kept.part, account, carried)
-        )
+        made.append(Encoded(ids, ends, of_part.take(chosen), kept.part, account, carried))
         account, carried = Account(), None
     return made
 
@@ -156,26 +156,36 @@ def _kept(
     account: Account,
 ) -> tuple[Any, Origins, int]:
     mask, reasons = job.filters.keep(block)
-    candidates = int(mask.sum())
+    candidates = len(block.texts) if mask is None else int(mask.sum())
     if duplicates is not None:
         again = duplicates[passed : passed + candidates]
+        mask = np.ones(candidates, dtype=bool) if mask is None else mask
         mask[np.flatnonzero(mask)[again]] = False
         reasons["duplicate"] += int(again.sum())
     account.documents_dropped.update(+reasons)
     origins = Origins(part, block.rows, block.ids).take(mask)
-    texts = block.texts if mask.all() else block.texts.filter(mask)
+    texts = block.texts if mask is None or mask.all() else block.texts.filter(mask)
     return texts, origins, candidates
 
 
 def _framed(
-    job: Job, batch: Any, account: Account
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
-    """Framed ids of the documents that pass the token filters, their offsets, and which they are."""
+    job: Job, texts: Texts, threads: int, account: Account
+) -> tuple[Ids, Offsets, NDArray[np.bool_] | None]:
+    """Framed ids of the documents that pass the token filters, their offsets, and which (None for all)."""
+    packing, special = job.packing, job.config.tokenizer.special
+    if job.frames_at_once:
+        encoder: Any = job.encoder
+        frame = packing.bos_id, packing.eos_id
+        ids, offsets = encoder.encode_framed(texts, frame, special=special, threads=threads)
+        added = len(texts) * sum(marker is not None for marker in frame)
+        account.tokens_encoded += len(ids) - added
+        account.tokens_added += added
+        return ids, offsets, None
+    batch = job.encoder.encode_batch(texts, special=special, threads=threads)
     ids, offsets = batch.ids, batch.offsets
     account.tokens_encoded += len(ids)
     kept = _passing(job, np.diff(offsets), account)
     ids, offsets = select_documents(ids, offsets, kept)
-    packing = job.packing
     before = len(ids)
     ids, offsets = frame_documents(ids, offsets, packing.bos_id, packing.eos_id, job.encoded_dtype)
     account.tokens_added += len(ids) - before

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tokenmill.dataclass import dataclass
-from tokenmill.packing.strings import blank
+from tokenmill.later import np
+from tokenmill.packing.strings import blank, has_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,11 +48,20 @@ class TextFilters:
         """The columns that a source must give."""
         return self.predicate.columns if self.predicate else ()
 
-    def keep(self, block: Block) -> tuple[Mask, Counter[str]]:
-        """Which documents of a block stay, and how many go for which reason."""
-        sieve = _Sieve(len(block.texts))
+    @property
+    def _only_blank(self) -> bool:
+        """Whether nothing is asked of a document but that it is not blank."""
+        limits = (self.config.min_chars, self.config.max_chars, self.predicate, self.function)
+        return all(limit is None for limit in limits)
+
+    def keep(self, block: Block) -> tuple[Mask | None, Counter[str]]:
+        """Which documents of a block stay (None for all), and how many go for which reason."""
         config, texts = self.config, block.texts
-        if config.drop_blank:
+        some_blank = config.drop_blank and has_blank(texts.offsets, texts.data)
+        if not some_blank and self._only_blank:
+            return None, Counter()
+        sieve = _Sieve(len(texts))
+        if some_blank:
             sieve.drop("blank", blank(texts.offsets, texts.data))
         if config.min_chars is not None or config.max_chars is not None:
             import pyarrow.compute as pc

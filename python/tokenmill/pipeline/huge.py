@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tokenmill.later import np
 from tokenmill.pipeline.ordered import ordered
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def encodes_in_parts(job: Job) -> bool:
 
 
 def encode_huge(
-    job: Job, control: Control, data: NDArray[np.uint8], release: Callable[[int], None] | None
+    job: Job, control: Control, data: memoryview, release: Callable[[int], None] | None
 ) -> Framed:
     """The ids of the text `data`; `release` is told how many of its bytes are needed no more."""
     # Rather too little room than too much: what is not filled is not there, but a limit may count it.
@@ -68,7 +67,7 @@ def encode_huge(
     return found
 
 
-def _parts(job: Job, data: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
+def _parts(job: Job, data: memoryview) -> Iterator[tuple[int, int]]:
     encoder: Any = job.encoder
     start, size = 0, PART
     while start < len(data):
@@ -85,9 +84,7 @@ def _parts(job: Job, data: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
         start, size = start + cut, PART
 
 
-def _encode(
-    job: Job, control: Control, data: NDArray[np.uint8], part: tuple[int, int]
-) -> tuple[int, NDArray[Any]]:
+def _encode(job: Job, control: Control, data: memoryview, part: tuple[int, int]) -> tuple[int, NDArray[Any]]:
     control.check()
     start, end = part
     encoder: Any = job.encoder

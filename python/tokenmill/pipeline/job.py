@@ -72,6 +72,15 @@ class Job:
         """The type that ids have between encoding and writing."""
         return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"
 
+    @property
+    def frames_at_once(self) -> bool:
+        """Whether the engine writes documents between their markers itself, all of which are kept."""
+        encoder: Any = self.encoder
+        limits = self.config.filter
+        if limits.min_tokens is not None or limits.max_tokens is not None:
+            return False
+        return hasattr(encoder, "encode_framed") and bool(encoder.strategy.name == "native")
+
 
 def make_job(
     config: JobConfig,

@@ -15,9 +15,6 @@ from tokenmill.sources.ranges import row_count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from tokenmill.config.schema import SourceConfig
     from tokenmill.sources import Block, InputFile
 
@@ -48,7 +45,7 @@ class Sample:
         self.texts += [_beginning(texts.data[start:end]) for start, end in pairwise(texts.offsets)]
 
 
-def _beginning(data: NDArray[np.uint8]) -> str:
+def _beginning(data: memoryview) -> str:
     """The first characters of a text; four bytes hold any one of them."""
     return data[: 4 * LONGEST].tobytes().decode("utf-8", "ignore")[:LONGEST]
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.formats import open_writer
 from tokenmill.dataset.shard import ShardShape
+from tokenmill.later import np
 from tokenmill.packing.packer import Packer, RowShape, make_packer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from numpy.typing import NDArray
 
     from tokenmill.dataset.provenance import ProvenanceWriter
     from tokenmill.dataset.receipt import FileEntry
@@ -41,6 +38,8 @@ class ShardBuilder:
         self._held_documents = 0
         self._flush_at = control.writer_batch_size or 1
         self._writer = open_writer(job.config.output.format, shape)
+        # Documents that are written as they come need no NumPy.
+        self._takes_views = length is None and job.config.output.format == "tokenmill"
         self._provenance = _provenance_of(shape) if job.config.output.provenance else None
 
     def add(self, encoded: Encoded) -> None:
@@ -58,6 +57,8 @@ class ShardBuilder:
         self._held, self._held_documents = [], 0
         if len(offsets) == 1:
             return
+        if not self._takes_views:
+            ids, offsets = np.asarray(ids), np.asarray(offsets)
         self.documents += len(offsets) - 1
         self.account.documents_written += len(offsets) - 1
         if self._packer is None:
@@ -96,7 +97,7 @@ class ShardBuilder:
             self._provenance.discard()
 
 
-def _joined(held: list[Encoded]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _joined(held: list[Encoded]) -> tuple[Any, Any]:
     if len(held) == 1:
         return held[0].ids, held[0].offsets
     lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])

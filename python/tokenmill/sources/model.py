@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 from tokenmill.dataclass import dataclass
 from tokenmill.texts import Texts
@@ -13,6 +12,7 @@ from tokenmill.texts import Texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -72,8 +72,8 @@ class Reject:
     sample: str
 
 
-def _no_rows() -> NDArray[np.int64]:
-    return np.empty(0, np.int64)
+def _no_rows() -> memoryview:
+    return memoryview(array("q"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Block:
     """
 
     texts: Texts = field(default_factory=Texts)
-    rows: NDArray[np.int64] = field(default_factory=_no_rows)
+    rows: memoryview | NDArray[np.int64] = field(default_factory=_no_rows)
     ids: pa.LargeStringArray | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     bytes_read: int = 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import mmap
+from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-import numpy as np
 
 from tokenmill import _core
 from tokenmill.dataclass import dataclass
@@ -124,8 +123,8 @@ def _huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
             memory.madvise(mmap.MADV_DONTNEED, freed, upto - freed)
             freed = upto
 
-    texts = Texts(window.data[start:end], np.array([0, end - start], np.int64))
-    rows = np.array([row], np.int64)
+    texts = Texts(window.data[start:end], array("q", [0, end - start]))
+    rows = memoryview(array("q", [row]))
     can_release = hasattr(memory, "madvise") and hasattr(mmap, "MADV_DONTNEED")
     return Block(
         texts, rows, bytes_read=len(window.data), rows_read=1, release=release if can_release else None
@@ -157,7 +156,7 @@ def as_block(request: Request, records: _core.Records, origin: Origin, kind: Lit
     ids = columns.pop(0).labels() if fields.id else None
     return Block(
         texts=Texts(*records.texts),
-        rows=records.rows + origin.rows,
+        rows=records.rows(origin.rows),
         ids=ids,
         columns=dict(zip(fields.columns, columns, strict=True)),
         bytes_read=origin.size,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.errors import InputError, MissingExtraError, TokenizerError
+from tokenmill.later import np
 from tokenmill.tokenizer import arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,17 +78,32 @@ class FastBackend:
         if arrow.is_flat(docs):
             arrow.chunks_of(docs)
             docs = docs.to_pylist()
-        words = self._checked(list(docs), special)
         dtype = np.uint16 if self.id_limit <= 1 << 16 else np.uint32
         parts, lengths = [np.empty(0, dtype)], [0]
+        for ids in self._each(list(docs), special, template=template):
+            parts.append(np.asarray(ids, dtype))
+            lengths.append(len(parts[-1]))
+        return np.concatenate(parts), np.cumsum(np.asarray(lengths, np.int64))
+
+    def encode_lists(
+        self,
+        docs: list[str | bytes],
+        special: Special,
+        *,
+        template: bool,
+        threads: int,  # noqa: ARG002 - HF has its own pool
+    ) -> list[list[int]]:
+        """The ids of many texts, one list for each."""
+        return list(self._each(docs, special, template=template))
+
+    def _each(self, docs: list[str | bytes], special: Special, *, template: bool) -> Iterator[list[int]]:
+        words = self._checked(docs, special)
         for start in range(0, len(words), _PART):
             part = words[start : start + _PART]
             engine = self._engine(special)
             call = partial(engine.encode_batch_fast, part, add_special_tokens=template)
             for encoding in guarded(call, self._source):
-                parts.append(np.asarray(encoding.ids, dtype))
-                lengths.append(len(parts[-1]))
-        return np.concatenate(parts), np.cumsum(np.asarray(lengths, np.int64))
+                yield encoding.ids
 
     def offsets(
         self, text: str, special: Special, *, template: bool

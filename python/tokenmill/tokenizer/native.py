@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from tokenmill.texts import Texts
     from tokenmill.tokenizer.backend import Special
     from tokenmill.tokenizer.recipe import Model, Recipe
 
@@ -49,6 +50,18 @@ class NativeBackend:
         docs = docs if isinstance(docs, list) else list(docs)
         return self.codec.encode_list(docs, special, template, threads)
 
+    def encode_lists(
+        self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
+    ) -> list[list[int]]:
+        """The ids of many texts, one list for each."""
+        return self.codec.encode_lists(docs, special, template, threads)
+
+    def encode_framed(
+        self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
+    ) -> tuple[memoryview, memoryview]:
+        """The ids of flat texts, each between the ids of `frame`, with offsets."""
+        return self.codec.encode_framed(texts.offsets, texts.data, special, frame, threads)
+
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""
         if arrow.is_flat(docs):
@@ -71,11 +84,11 @@ class NativeBackend:
             places = [(0, 0)] * len(before) + places + [(len(text), len(text))] * len(after)
         return ids, places
 
-    def last_cut(self, data: NDArray[np.uint8]) -> int:
+    def last_cut(self, data: memoryview) -> int:
         """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
         return last_cut(self.codec, data)
 
-    def encode_part(self, data: NDArray[np.uint8], special: Special, *, continued: bool) -> NDArray[Any]:
+    def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
         """The ids of a part of a text in UTF-8."""
         return encode_part(self.codec, data, special, continued)
 

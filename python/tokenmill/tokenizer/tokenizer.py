@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from tokenmill.texts import Texts
     from tokenmill.tokenizer.backend import Backend, Special, Strategy, StrategyName
     from tokenmill.tokenizer.recipe import Recipe
 
@@ -177,6 +178,39 @@ class Tokenizer:
         )
         return TokenBatch(ids, offsets)
 
+    def encode_lists(
+        self,
+        texts: list[str],
+        *,
+        special: Special = "parse",
+        add_special_tokens: bool = False,
+        threads: int | None = None,
+    ) -> list[list[int]]:
+        """`encode_batch(texts).to_lists()`, without the arrays."""
+        encode = getattr(self._backend, "encode_lists", None)
+        if encode is None:
+            options: Any = {"special": special, "add_special_tokens": add_special_tokens, "threads": threads}
+            return self.encode_batch(texts, **options).to_lists()
+        found: list[list[int]] = encode(
+            texts, special, template=add_special_tokens, threads=thread_count(threads)
+        )
+        return found
+
+    def encode_framed(
+        self,
+        texts: Texts,
+        frame: tuple[int | None, int | None],
+        *,
+        special: Special = "parse",
+        threads: int | None = None,
+    ) -> tuple[memoryview, memoryview]:
+        """Flat ids and offsets of texts, each between the ids of `frame`, as views of the core's memory."""
+        encode = getattr(self._backend, "encode_framed", None)
+        if encode is None:
+            raise TokenizerError(f"{self.source}: the {self.strategy.name} engine frames no texts")
+        views: tuple[memoryview, memoryview] = encode(texts, frame, special, threads=thread_count(threads))
+        return views
+
     def encode_iterable(self, texts: Iterable[str], *, special: Special = "parse") -> Iterator[int]:
         """The ids of the whole that the parts make together, in bounded memory.
 
@@ -215,14 +249,12 @@ class Tokenizer:
         ends = getattr(self._backend, "piece_ends", None)
         return None if ends is None else ends(text, special)
 
-    def last_cut(self, data: NDArray[np.uint8]) -> int:
+    def last_cut(self, data: memoryview) -> int:
         """The last byte at which a UTF-8 text that begins with `data` can be cut in two; 0 if nowhere."""
         find = getattr(self._backend, "last_cut", None)
         return 0 if find is None else find(data)
 
-    def encode_part(
-        self, data: NDArray[np.uint8], *, special: Special = "parse", continued: bool
-    ) -> NDArray[Any]:
+    def encode_part(self, data: memoryview, *, special: Special = "parse", continued: bool) -> NDArray[Any]:
         """The ids of one part of a text that was cut; `continued` is true for all but its first."""
         encode = getattr(self._backend, "encode_part", None)
         if encode is None:

@@ -41,13 +41,13 @@ def test_a_difference_falls_back_loudly(bpe, said):
     """A native engine that is wrong about one document: stood in for by another tokenizer's ids."""
     fast = bpe.with_strategy("fast")
 
-    def encode_batch(texts, **options):
-        return bpe.encode_batch([text.replace("x", "y") for text in texts], **options)
+    def encode_lists(texts, **options):
+        return bpe.encode_lists([text.replace("x", "y") for text in texts], **options)
 
     wrong = SimpleNamespace(
         strategy=SimpleNamespace(name="native"),
         with_strategy=lambda _: fast,
-        encode_batch=encode_batch,
+        encode_lists=encode_lists,
         recipe=WHOLE,
     )
     verdict = check_parity(wrong, ["the same", "but x"])

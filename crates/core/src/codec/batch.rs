@@ -45,6 +45,8 @@ pub struct Options {
     pub special: Special,
     /// Whether the template's ids go around each document.
     pub template: bool,
+    /// Ids of the caller's own before and after each document, which fit the vocabulary's width.
+    pub frame: (Option<u32>, Option<u32>),
     /// How many threads may work; at least one does.
     pub threads: usize,
 }
@@ -222,7 +224,10 @@ impl Codec {
         out: &mut Vec<u32>,
     ) -> Result<()> {
         let Options {
-            template, special, ..
+            template,
+            special,
+            frame,
+            ..
         } = task.options;
         for at in job.first..job.last {
             task.stop.check()?;
@@ -230,13 +235,15 @@ impl Codec {
             let doc = task.docs[at].text(&mut buffer);
             let doc = doc.map_err(|error| in_document(error, at, 0))?;
             let (start, end) = job.part.unwrap_or((0, doc.len()));
-            if template && start == 0 {
-                out.extend_from_slice(&self.template.0);
+            if start == 0 {
+                out.extend(frame.0);
+                out.extend_from_slice(if template { &self.template.0 } else { &[] });
             }
             self.encode_into(&doc[start..end], special, start > 0, scratch, out)
                 .map_err(|error| in_document(error, at, start))?;
-            if template && end == doc.len() {
-                out.extend_from_slice(&self.template.1);
+            if end == doc.len() {
+                out.extend_from_slice(if template { &self.template.1 } else { &[] });
+                out.extend(frame.1);
             }
             scratch.text = buffer;
             scratch.state.end_text(out);

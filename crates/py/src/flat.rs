@@ -1,0 +1,124 @@
+//! Flat arrays that cross by Python's buffer protocol: `NumPy` sees them as its own, and who needs none of it
+//! does without. Importing it takes longer than the core takes for a small job.
+
+use std::ffi::{c_int, CStr};
+
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+
+/// A flat array of somebody else, a `NumPy` array or a memoryview, for as long as this is held.
+#[derive(FromPyObject)]
+#[pyo3(transparent)]
+pub struct Borrowed<T: Element>(PyBuffer<T>);
+
+impl<T: Element> Borrowed<T> {
+    /// Its items.
+    pub fn as_slice(&self) -> PyResult<&[T]> {
+        let Some(items) = self.0.as_slice_ptr() else {
+            return Err(PyValueError::new_err("the array must be contiguous"));
+        };
+        if self.0.item_count() == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: the buffer is contiguous, of this type and aligned (`PyBuffer` has checked), and stays where it
+        // is while it is held. Our Python side, the only caller, writes to no array that a call is reading.
+        Ok(unsafe { items.as_ref() })
+    }
+}
+
+/// Memory of the core that Python keeps.
+enum Items {
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    I64(Vec<i64>),
+}
+
+/// Types that a view can have.
+pub trait Item: Sized {
+    fn kept(items: Vec<Self>) -> Kept;
+}
+
+/// An array on its way out; the shape is kept beside it, since a view points to both.
+#[pyclass(frozen, module = "tokenmill._core")]
+pub struct Kept {
+    items: Items,
+    shape: [isize; 1],
+    strides: [isize; 1],
+}
+
+impl Kept {
+    fn new(items: Items, count: usize, width: usize) -> Self {
+        Self {
+            items,
+            shape: [count as isize],
+            strides: [width as isize],
+        }
+    }
+
+    fn start(&self) -> (*const u8, &'static CStr) {
+        match &self.items {
+            Items::U8(items) => (items.as_ptr(), c"B"),
+            Items::U16(items) => (items.as_ptr().cast(), c"H"),
+            Items::U32(items) => (items.as_ptr().cast(), c"I"),
+            Items::I64(items) => (items.as_ptr().cast(), c"q"),
+        }
+    }
+}
+
+macro_rules! item {
+    ($type:ty, $variant:ident) => {
+        impl Item for $type {
+            fn kept(items: Vec<Self>) -> Kept {
+                let count = items.len();
+                Kept::new(Items::$variant(items), count, size_of::<Self>())
+            }
+        }
+    };
+}
+
+item!(u8, U8);
+item!(u16, U16);
+item!(u32, U32);
+item!(i64, I64);
+
+#[pymethods]
+impl Kept {
+    /// # Safety
+    /// Only Python calls it, with a `view` to be filled.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
+            return Err(PyBufferError::new_err("what the core made is read-only"));
+        }
+        let kept = slf.get();
+        let (start, format) = kept.start();
+        // SAFETY: `view` is Python's to fill. What it points to belongs to `slf`, which is frozen and which the
+        // view keeps alive; nobody writes through it, since it says so.
+        unsafe {
+            (*view).buf = start.cast_mut().cast();
+            (*view).len = kept.shape[0] * kept.strides[0];
+            (*view).readonly = 1;
+            (*view).itemsize = kept.strides[0];
+            (*view).format = format.as_ptr().cast_mut();
+            (*view).ndim = 1;
+            (*view).shape = kept.shape.as_ptr().cast_mut();
+            (*view).strides = kept.strides.as_ptr().cast_mut();
+            (*view).suboffsets = std::ptr::null_mut();
+            (*view).internal = std::ptr::null_mut();
+            (*view).obj = slf.into_ptr();
+        }
+        Ok(())
+    }
+}
+
+/// A memoryview of items, which it keeps.
+pub fn view<T: Item>(py: Python<'_>, items: Vec<T>) -> PyResult<Bound<'_, PyMemoryView>> {
+    PyMemoryView::from(&Bound::new(py, T::kept(items))?.into_any())
+}
