@@ -1,9 +1,13 @@
 """Shared fixtures. Hypothesis runs quickly by default and longer under HYPOTHESIS_PROFILE=slow."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Whoever starts the tests in the background of a script has them ignore Ctrl-C; so would every command they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "quick", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]

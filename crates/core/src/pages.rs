@@ -10,6 +10,9 @@ use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 const SMALL_PAGE: usize = 4 << 10;
+/// Outputs beyond this size are left to small pages: a virtual machine that gives its free memory back has small ones
+/// at hand, while its host must find every huge one anew (500 MB: 2.1 GB/s against 0.5).
+const MOST_HUGE: usize = 256 << 20;
 const CACHE_LINE: usize = 64;
 
 /// Types for which all-zero bytes are a value.
@@ -54,16 +57,19 @@ impl<T: Plain> Pages<T> {
     }
 }
 
-/// An empty vector with room for `len` elements.
+/// An empty vector with room for `len` elements, to be written from end to end.
 pub(crate) fn room<T>(len: usize) -> Vec<T> {
     let mut vector: Vec<T> = Vec::with_capacity(len);
-    advise_if_large(vector.as_mut_ptr(), vector.capacity());
+    if len.saturating_mul(size_of::<T>()) <= MOST_HUGE {
+        advise_if_large(vector.as_mut_ptr(), vector.capacity());
+    }
     vector
 }
 
-/// `len` times `value`.
+/// `len` times `value`, to be read at random.
 pub(crate) fn filled<T: Copy>(value: T, len: usize) -> Vec<T> {
-    let mut vector = room(len);
+    let mut vector = Vec::with_capacity(len);
+    advise_if_large(vector.as_mut_ptr(), len);
     vector.resize(len, value);
     vector
 }

@@ -79,6 +79,19 @@ def test_a_huge_batch_is_joined_in_order(tok):
     assert np.array_equal(np.diff(batch.offsets), np.tile(np.diff(few.offsets), 400_000))
 
 
+@pytest.mark.parametrize("letter", ["é", "가", "😀"], ids=["one byte", "two bytes", "four bytes"])
+def test_a_huge_string_is_encoded_in_parts(tok, letter):
+    text = f"the thing {letter} hello <|end|>\n" * 40_000 + "the" * 30_000
+    whole = tok.encode_batch([text.encode()], threads=1)
+    for threads in (1, 2, 3):
+        batch = tok.encode_batch(["hello", text, "the"], threads=threads)
+        assert np.array_equal(batch[1], whole[0])
+        assert batch.to_lists()[::2] == [tok.encode("hello"), tok.encode("the")]
+    text += "\udfff"
+    with pytest.raises(InputError, match=f"document 1: .* at character {len(text) - 1},"):
+        tok.encode_batch(["hello", text], threads=2)
+
+
 def test_a_long_list_shares_its_ints(tok):
     ids = tok.encode("hello " * 5000)
     assert len({id(i) for i in ids if i > 256}) == len({i for i in ids if i > 256})

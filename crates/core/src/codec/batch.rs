@@ -1,25 +1,24 @@
 //! Many documents at once, on the caller's number of threads, into one flat array of ids.
 //!
-//! Threads take jobs in order and append what they make to an array of their own. One thread's array is the
-//! result as it stands; those of several are joined by one copy, in which all of them take part. The outcome does
-//! not depend on the number of threads.
+//! One thread writes the result as it stands. Several take jobs in order, and what they make is put in order by
+//! `placing`. The outcome does not depend on the number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
 
 use super::added::Special;
-use super::document::{large_texts, with_texts, Document};
+use super::document::Document;
 use super::jobs::{Job, JOB_BYTES};
-use super::join::join;
-use super::made::Made;
+use super::placing::Placing;
 use super::pool::Scratch;
 use super::width::Width;
 use super::Codec;
+use crate::pages::room;
 use crate::{Error, Result, Stop};
 
-/// Results of several threads are joined after this many jobs, so that the ids of a huge batch are not there twice,
-/// and are copied before they leave the far cache.
-const ROUND_JOBS: usize = 64;
+/// Jobs of which some may wait for one that takes long: bounds what waits.
+const ROUND_JOBS: usize = 256;
+/// Bytes of text that make an id, at the least that is usual: room is set aside by it.
+const BYTES_PER_ID: usize = 3;
 /// Ids as narrow as the vocabulary allows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ids {
@@ -91,8 +90,6 @@ impl Codec {
         mut options: Options,
         stop: &Stop,
     ) -> Result<(Vec<T>, Vec<i64>)> {
-        let large = large_texts(docs)?;
-        let docs = &with_texts(docs, &large);
         let jobs = self.jobs(docs);
         let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
         options.threads = options.threads.clamp(1, jobs.len().max(1));
@@ -103,19 +100,16 @@ impl Codec {
             share: bytes / options.threads,
         };
         let mut offsets = vec![0i64; docs.len() + 1];
-        let mut ids = Vec::new();
-        let round = if options.threads == 1 {
-            jobs.len().max(1)
+        let mut ids = room(bytes / BYTES_PER_ID);
+        if options.threads == 1 {
+            self.run_alone(&task, &jobs, &mut ids, &mut offsets)?;
         } else {
-            ROUND_JOBS
-        };
-        let mut made = Vec::new();
-        for round in jobs.chunks(round) {
-            made = self.work::<T>(&task, round, made)?;
-            for made in &made {
-                made.count(round, &mut offsets);
+            for round in jobs.chunks(ROUND_JOBS) {
+                self.run_round(&task, round, &mut ids, &mut offsets)?;
             }
-            join(&mut made, round.len(), &mut ids);
+        }
+        if ids.capacity() > 2 * ids.len() {
+            ids.shrink_to_fit();
         }
         for i in 1..offsets.len() {
             offsets[i] += offsets[i - 1];
@@ -123,52 +117,55 @@ impl Codec {
         Ok((ids, offsets))
     }
 
-    /// One array of ids for each thread; together they hold every job once. Arrays of a round before are used
-    /// again: new memory costs more than what is written to it.
-    fn work<T: Width>(
+    fn run_alone<T: Width>(
         &self,
         task: &Task,
         jobs: &[Job],
-        used: Vec<Made<T>>,
-    ) -> Result<Vec<Made<T>>> {
+        ids: &mut Vec<T>,
+        offsets: &mut [i64],
+    ) -> Result<()> {
+        let mut scratch = self.pool.take(&self.bpe, task.share);
+        let mut work = std::mem::take(&mut scratch.ids);
+        let mut counts = Vec::new();
+        let outcome = jobs.iter().try_for_each(|job| {
+            T::append(ids, &mut work, |out| {
+                self.encode_job(task, *job, &mut scratch, out, &mut counts)
+            })?;
+            job.count(&counts, offsets);
+            Ok(())
+        });
+        scratch.ids = work;
+        self.pool.give(scratch);
+        outcome
+    }
+
+    fn run_round<T: Width>(
+        &self,
+        task: &Task,
+        jobs: &[Job],
+        ids: &mut Vec<T>,
+        offsets: &mut [i64],
+    ) -> Result<()> {
+        ids.reserve(jobs.len() * JOB_BYTES / BYTES_PER_ID);
+        let first = ids.len();
+        let spare = ids.spare_capacity_mut();
+        let spared = spare.len();
+        let placing = Placing::new(jobs, spare, offsets);
         let next = AtomicUsize::new(0);
-        let threads = task.options.threads.min(jobs.len());
-        let results = Mutex::new(Vec::with_capacity(threads));
-        let used = Mutex::new(used);
-        let bytes = task.share.min(jobs.len() * JOB_BYTES * 2);
-        let worker = || {
-            let mut scratch = self.pool.take(&self.bpe, task.share);
-            let made = used.lock().ok().and_then(|mut used| used.pop());
-            let made = made.map_or_else(|| Made::with_room(bytes), Made::cleared);
-            let outcome = self.take_jobs(task, jobs, &next, &mut scratch, made);
-            self.pool.give(scratch);
-            if let Ok(mut all) = results.lock() {
-                all.push(outcome);
-            }
-        };
+        let worker = || self.take_jobs(task, jobs, &next, &placing);
         std::thread::scope(|scope| {
-            for _ in 1..threads {
+            for _ in 1..task.options.threads.min(jobs.len()) {
                 // A thread that cannot be had is work for the others.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, worker);
             }
             worker();
         });
-        let done = results
-            .into_inner()
-            .map_err(|_| Error::Internal("a worker thread ended early".into()))?;
-        let mut made = Vec::with_capacity(done.len());
-        let mut failed = None;
-        for outcome in done {
-            match outcome {
-                Ok(one) => made.push(one),
-                // Of several errors, the one of the first document is told, as one thread would.
-                Err((job, error)) if failed.as_ref().is_none_or(|(first, _)| job < *first) => {
-                    failed = Some((job, error));
-                }
-                Err(_) => {}
-            }
-        }
-        failed.map_or(Ok(made), |(_, error)| Err(error))
+        let (left, over) = placing.done()?;
+        // SAFETY: `done` says that all but `left` of the spare room was given to jobs, whose ids were copied there
+        // before their threads ended.
+        unsafe { ids.set_len(first + spared - left) };
+        ids.extend(over.into_iter().map(T::of));
+        Ok(())
     }
 
     fn take_jobs<T: Width>(
@@ -176,51 +173,64 @@ impl Codec {
         task: &Task,
         jobs: &[Job],
         next: &AtomicUsize,
-        scratch: &mut Scratch,
-        mut made: Made<T>,
-    ) -> std::result::Result<Made<T>, (usize, Error)> {
+        placing: &Placing<T>,
+    ) {
+        let mut scratch = self.pool.take(&self.bpe, task.share);
+        let mut counts = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else {
-                return Ok(made);
+                break;
             };
-            if let Err(error) = self.one_job(task, *job, scratch, &mut made) {
+            let mut ids = placing.array();
+            let outcome = self
+                .encode_job(task, *job, &mut scratch, &mut ids, &mut counts)
+                .and_then(|()| placing.put(at, ids, &counts));
+            if let Err(error) = outcome {
                 next.store(jobs.len(), Ordering::Relaxed);
-                return Err((at, error));
+                placing.fail(at, error);
+                break;
             }
-            made.ends.push((at, made.ids.len()));
         }
+        self.pool.give(scratch);
     }
 
-    fn one_job<T: Width>(
-        &self,
-        task: &Task,
-        job: Job,
-        scratch: &mut Scratch,
-        made: &mut Made<T>,
-    ) -> Result<()> {
-        let Made { ids, counts, .. } = made;
-        let mut work = std::mem::take(&mut scratch.ids);
-        let outcome = T::append(ids, &mut work, |out| {
-            let mut start = out.len();
-            self.encode_job(task, job, scratch, out)?;
-            counts.extend(scratch.state.take_ends().map(|end| {
-                let count = end - start;
-                start = end;
-                count
-            }));
-            Ok(())
-        });
-        scratch.ids = work;
-        outcome
-    }
-
-    /// Appends the ids of a job; the ends of its documents are in the state.
+    /// Appends the ids of a job; `counts` are those of each of its documents.
     fn encode_job(
         &self,
         task: &Task,
         job: Job,
         scratch: &mut Scratch,
+        out: &mut Vec<u32>,
+        counts: &mut Vec<usize>,
+    ) -> Result<()> {
+        let mut first = out.len();
+        for at in job.first..job.last {
+            task.stop.check()?;
+            let mut buffer = std::mem::take(&mut scratch.text);
+            let outcome = self.encode_document(task, at, job.part, scratch, &mut buffer, out);
+            scratch.text = buffer;
+            outcome?;
+            scratch.state.end_text(out);
+        }
+        self.bpe.finish(&mut scratch.state, out);
+        counts.clear();
+        counts.extend(scratch.state.take_ends().map(|end| {
+            let count = end - first;
+            first = end;
+            count
+        }));
+        Ok(())
+    }
+
+    /// Appends the ids of a document or a part of it; `buffer` is one to work in.
+    fn encode_document(
+        &self,
+        task: &Task,
+        at: usize,
+        part: Option<(usize, usize)>,
+        scratch: &mut Scratch,
+        buffer: &mut String,
         out: &mut Vec<u32>,
     ) -> Result<()> {
         let Options {
@@ -229,36 +239,38 @@ impl Codec {
             frame,
             ..
         } = task.options;
-        for at in job.first..job.last {
-            task.stop.check()?;
-            let mut buffer = std::mem::take(&mut scratch.text);
-            let doc = task.docs[at].text(&mut buffer);
-            let doc = doc.map_err(|error| in_document(error, at, 0))?;
-            let (start, end) = job.part.unwrap_or((0, doc.len()));
-            if start == 0 {
-                out.extend(frame.0);
-                out.extend_from_slice(if template { &self.template.0 } else { &[] });
-            }
-            self.encode_into(&doc[start..end], special, start > 0, scratch, out)
-                .map_err(|error| in_document(error, at, start))?;
-            if end == doc.len() {
-                out.extend_from_slice(if template { &self.template.1 } else { &[] });
-                out.extend(frame.1);
-            }
-            scratch.text = buffer;
-            scratch.state.end_text(out);
+        let doc = task.docs[at];
+        let (start, end) = part.unwrap_or((0, doc.units()));
+        let text = doc
+            .part(start..end, buffer)
+            .map_err(|error| in_document(error, at, ""))?;
+        if start == 0 {
+            out.extend(frame.0);
+            out.extend_from_slice(if template { &self.template.0 } else { &[] });
         }
-        self.bpe.finish(&mut scratch.state, out);
+        self.encode_into(text, special, start > 0, scratch, out)
+            .map_err(|error| in_document(error, at, &in_part(doc, start)))?;
+        if end == doc.units() {
+            out.extend_from_slice(if template { &self.template.1 } else { &[] });
+            out.extend(frame.1);
+        }
         Ok(())
     }
 }
 
-pub(super) fn in_document(error: Error, at: usize, start: usize) -> Error {
+fn in_document(error: Error, at: usize, part: &str) -> Error {
     match error {
-        Error::Input(words) if start > 0 => Error::Input(format!(
-            "document {at} (in the part that starts at byte {start}): {words}"
-        )),
-        Error::Input(words) => Error::Input(format!("document {at}: {words}")),
+        Error::Input(words) => Error::Input(format!("document {at}{part}: {words}")),
         other => other,
     }
+}
+
+/// Which part of its document a text is.
+fn in_part(doc: Document, start: usize) -> String {
+    let unit = match doc {
+        _ if start == 0 => return String::new(),
+        Document::Utf8(_) => "byte",
+        _ => "character",
+    };
+    format!(" (in the part that starts at {unit} {start})")
 }

@@ -34,10 +34,14 @@ impl Cuts {
         (from.max(1)..to.min(text.len())).find(|&at| self.is_cut(text, at))
     }
 
+    /// How many bytes on each side of a place decide whether it is a cut.
+    pub fn context(&self) -> usize {
+        self.added.iter().map(String::len).max().unwrap_or(0) + 4
+    }
+
     /// The last cut of a text of which more may follow.
     pub fn last(&self, text: &str) -> Option<usize> {
-        let context = self.added.iter().map(String::len).max().unwrap_or(0) + 4;
-        let end = text.len().saturating_sub(context);
+        let end = text.len().saturating_sub(self.context());
         (1..end).rev().find(|&at| self.is_cut(text, at))
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Python keeps a `str` as one, two or four bytes per character. Its own conversion to UTF-8 takes a quarter of
 //! the whole encode of Korean, is done by one thread, and stays in memory as long as the string does. Ours
-//! is done where the text is encoded, a document at a time, into a buffer that is used again.
+//! is done where the text is encoded, a document or a part of one at a time, into a buffer that is used again.
 
-use super::batch::in_document;
-use super::jobs::LARGE;
+use std::ops::Range;
+
 use super::utf8::fill;
 use crate::Result;
 
@@ -23,14 +23,27 @@ pub enum Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Bytes of UTF-8, about.
-    pub fn bytes(self) -> usize {
+    /// Its length as it is kept: bytes of UTF-8, else characters.
+    pub(super) fn units(self) -> usize {
         match self {
             Self::Utf8(text) => text.len(),
             Self::Ucs1(units) => units.len(),
-            Self::Ucs2(units) => units.len() * 2,
-            Self::Ucs4(units) => units.len() * 2,
+            Self::Ucs2(units) => units.len(),
+            Self::Ucs4(units) => units.len(),
         }
+    }
+
+    /// Bytes of UTF-8 that a unit becomes, about.
+    pub(super) fn bytes_per_unit(self) -> usize {
+        match self {
+            Self::Utf8(_) | Self::Ucs1(_) => 1,
+            Self::Ucs2(_) | Self::Ucs4(_) => 2,
+        }
+    }
+
+    /// Bytes of UTF-8, about.
+    pub fn bytes(self) -> usize {
+        self.units() * self.bytes_per_unit()
     }
 
     /// The text, in `buffer` if it is not UTF-8 already.
@@ -38,40 +51,22 @@ impl<'a> Document<'a> {
     where
         'a: 'b,
     {
+        self.part(0..self.units(), buffer)
+    }
+
+    /// The same of a part, which is told in units.
+    pub(super) fn part<'b>(self, part: Range<usize>, buffer: &'b mut String) -> Result<&'b str>
+    where
+        'a: 'b,
+    {
         match self {
-            Self::Utf8(text) => return Ok(text),
-            Self::Ucs1(units) => fill(buffer, units)?,
-            Self::Ucs2(units) => fill(buffer, units)?,
-            Self::Ucs4(units) => fill(buffer, units)?,
+            Self::Utf8(text) => return Ok(&text[part]),
+            Self::Ucs1(units) => fill(buffer, units, part)?,
+            Self::Ucs2(units) => fill(buffer, units, part)?,
+            Self::Ucs4(units) => fill(buffer, units, part)?,
         }
         Ok(buffer)
     }
-}
-
-/// The large documents that are not UTF-8 yet: cuts are looked for in UTF-8.
-pub(super) fn large_texts(docs: &[Document]) -> Result<Vec<(usize, String)>> {
-    let mut texts = Vec::new();
-    for (at, doc) in docs.iter().enumerate() {
-        if doc.bytes() >= LARGE && !matches!(doc, Document::Utf8(_)) {
-            let mut text = String::new();
-            doc.text(&mut text)
-                .map_err(|error| in_document(error, at, 0))?;
-            texts.push((at, text));
-        }
-    }
-    Ok(texts)
-}
-
-/// All documents, some of them replaced by their text.
-pub(super) fn with_texts<'a>(
-    docs: &[Document<'a>],
-    texts: &'a [(usize, String)],
-) -> Vec<Document<'a>> {
-    let mut docs = docs.to_vec();
-    for (at, text) in texts {
-        docs[*at] = Document::Utf8(text);
-    }
-    docs
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use super::{Codec, Document};
 /// Jobs hold about this much text: enough to hide the cost of a job, little enough to share out.
 pub(super) const JOB_BYTES: usize = 256 << 10;
 /// Documents from this size on are work for several threads.
-pub(super) const LARGE: usize = 2 * JOB_BYTES;
-/// A cut is looked for within this distance; a text without one in it is encoded whole.
-const CUT_WINDOW: usize = 64 << 10;
+const LARGE: usize = 2 * JOB_BYTES;
+/// A cut is looked for in so many units of a document at a time.
+const CUT_WINDOW: usize = 4 << 10;
 /// More documents than this are not put into one job, however short they are.
 const MOST_DOCUMENTS: usize = 4096;
 
@@ -16,8 +16,18 @@ const MOST_DOCUMENTS: usize = 4096;
 pub(super) struct Job {
     pub(super) first: usize,
     pub(super) last: usize,
-    /// The part of the document, when the job is one part of one document.
+    /// The part of the document, in its units, when the job is one part of one document.
     pub(super) part: Option<(usize, usize)>,
+}
+
+impl Job {
+    /// Adds the number of ids of each of its documents to the entry after its own.
+    pub(super) fn count(self, counts: &[usize], offsets: &mut [i64]) {
+        let after = &mut offsets[self.first + 1..=self.last];
+        for (offset, count) in after.iter_mut().zip(counts) {
+            *offset += *count as i64;
+        }
+    }
 }
 
 impl Codec {
@@ -26,13 +36,11 @@ impl Codec {
         let mut jobs = Vec::new();
         let (mut first, mut bytes) = (0, 0);
         for (at, doc) in docs.iter().enumerate() {
-            if let Document::Utf8(text) = doc {
-                if text.len() >= LARGE && self.can_cut() {
-                    push_whole(&mut jobs, first, at);
-                    self.push_parts(&mut jobs, at, text);
-                    (first, bytes) = (at + 1, 0);
-                    continue;
-                }
+            if doc.bytes() >= LARGE && self.can_cut() {
+                push_whole(&mut jobs, first, at);
+                self.push_parts(&mut jobs, at, *doc);
+                (first, bytes) = (at + 1, 0);
+                continue;
             }
             bytes += doc.bytes();
             if bytes >= JOB_BYTES || at - first >= MOST_DOCUMENTS {
@@ -44,18 +52,10 @@ impl Codec {
         jobs
     }
 
-    fn push_parts(&self, jobs: &mut Vec<Job>, at: usize, doc: &str) {
+    fn push_parts(&self, jobs: &mut Vec<Job>, at: usize, doc: Document) {
         let mut start = 0;
-        while start < doc.len() {
-            let mut end = doc.len();
-            let mut from = start + JOB_BYTES;
-            while from + CUT_WINDOW < doc.len() {
-                if let Some(cut) = self.cuts.next(doc, from, from + CUT_WINDOW) {
-                    end = cut;
-                    break;
-                }
-                from += CUT_WINDOW;
-            }
+        while start < doc.units() {
+            let end = self.part_end(doc, start);
             jobs.push(Job {
                 first: at,
                 last: at + 1,
@@ -63,6 +63,36 @@ impl Codec {
             });
             start = end;
         }
+    }
+
+    /// Where a part that starts at `start` may end, a job's worth of text later.
+    fn part_end(&self, doc: Document, start: usize) -> usize {
+        let mut from = start + JOB_BYTES / doc.bytes_per_unit();
+        let mut buffer = String::new();
+        while from + CUT_WINDOW < doc.units() {
+            if let Some(cut) = self.cut_from(doc, from, &mut buffer) {
+                return cut;
+            }
+            from += CUT_WINDOW;
+        }
+        doc.units()
+    }
+
+    /// The first cut of a window.
+    fn cut_from(&self, doc: Document, from: usize, buffer: &mut String) -> Option<usize> {
+        if let Document::Utf8(text) = doc {
+            return self.cuts.next(text, from, from + CUT_WINDOW);
+        }
+        // Only what decides is made UTF-8; where a character is none, the worker that meets it tells.
+        let context = self.cuts.context();
+        let low = from.saturating_sub(context);
+        let high = doc.units().min(from + CUT_WINDOW + context);
+        let text = doc.part(low..high, buffer).ok()?;
+        let place = |unit: usize| text.char_indices().nth(unit - low).map(|(at, _)| at);
+        let cut = self
+            .cuts
+            .next(text, place(from)?, place(from + CUT_WINDOW)?)?;
+        Some(low + text[..cut].chars().count())
     }
 }
 

@@ -3,6 +3,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+use std::ops::Range;
+
 use crate::pages::room;
 #[cfg(target_arch = "x86_64")]
 use crate::scan::Path;
@@ -23,8 +25,10 @@ pub(super) trait Unit: Copy + Into<u32> {
     unsafe fn load(units: &[Self; RUN]) -> std::arch::x86_64::__m512i;
 }
 
-/// Makes `buffer` the text of these characters.
-pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U]) -> Result<()> {
+/// Makes `buffer` the text of some of these characters.
+pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>) -> Result<()> {
+    let first = part.start;
+    let units = &units[part];
     let mut out = std::mem::take(buffer).into_bytes();
     out.clear();
     let most = 4.min(size_of::<U>() + 1);
@@ -34,7 +38,7 @@ pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U]) -> Result<()> {
     }
     // SAFETY: there is room for `most` bytes of every unit, and for a last run to write more.
     let Some(end) = (unsafe { write(units, out.as_mut_ptr()) }) else {
-        return Err(surrogate(units));
+        return Err(surrogate(units, first));
     };
     // SAFETY: everything up to `end` was written, in the same allocation, and it is whole characters.
     *buffer = unsafe {
@@ -114,13 +118,14 @@ fn is_scalar(unit: u32) -> bool {
     char::from_u32(unit).is_some()
 }
 
+/// What is wrong with characters of which some are none; `first` is the place of the first of them in its text.
 #[cold]
-fn surrogate<U: Unit>(units: &[U]) -> Error {
+fn surrogate<U: Unit>(units: &[U], first: usize) -> Error {
     let place = units.iter().position(|&unit| !is_scalar(unit.into()));
     Error::Input(format!(
         "the text holds a lone surrogate at character {}, which no UTF-8 can; replace it first, e.g. \
          text.encode(\"utf-16\", \"surrogatepass\").decode(\"utf-16\", \"replace\")",
-        place.unwrap_or(0)
+        first + place.unwrap_or(0)
     ))
 }
 

@@ -1,11 +1,20 @@
 //! How wide ids are kept: 16 or 32 bits, or not at all when only their number is asked for.
 
+use std::mem::MaybeUninit;
+
 use crate::Result;
 
 /// One kept id.
 pub(super) trait Width: Copy + Send + Sync + Default {
     /// The id at this width; it fits, since the whole vocabulary does.
     fn of(id: u32) -> Self;
+
+    /// Fills `to` with as many ids.
+    fn copy(ids: &[u32], to: &mut [MaybeUninit<Self>]) {
+        for (to, id) in to.iter_mut().zip(ids) {
+            to.write(Self::of(*id));
+        }
+    }
 
     /// Appends what `make` appends to its array; `ids` is one to work in.
     fn append(
