@@ -9,6 +9,7 @@ from tokenmill.tokenizer import hf_pool
 
 COUNT = """
 import os, sys
+import numpy  # its own threads are not counted
 from tokenmill.tokenizer import hf_pool
 from tokenmill.tokenizer.tokenizer import Tokenizer
 tokenizer = Tokenizer.load(sys.argv[1])

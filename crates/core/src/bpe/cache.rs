@@ -35,10 +35,10 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most `bytes`, but never less than a few kilobytes.
-    pub(crate) fn new(bytes: usize) -> Self {
+    /// A cache of at most `bytes`, but never less than a few kilobytes, that will know `known` pieces at once.
+    pub(crate) fn new(bytes: usize, known: usize) -> Self {
         Self {
-            lines: Lines::new(bytes / 3 * 2),
+            lines: Lines::new(bytes / 3 * 2, known),
             long: Pages::zeroed(1 << (bytes / 8 / size_of::<LongSlot>()).max(16).ilog2()),
             spill: Spill::new(bytes / 6),
         }

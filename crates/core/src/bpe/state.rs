@@ -29,8 +29,9 @@ pub struct EncodeState {
 impl EncodeState {
     /// A state whose caches take about `cache_bytes`, seeded with the vocabulary if that fits.
     pub fn new(bpe: &Bpe, cache_bytes: usize) -> Self {
-        let mut cache = Cache::new(cache_bytes);
-        if cache.has_room_for(bpe.vocabulary().len()) {
+        let known = bpe.vocabulary().len();
+        let mut cache = Cache::new(cache_bytes, known);
+        if cache.has_room_for(known) {
             seed(&mut cache, bpe.tables());
         }
         Self {
