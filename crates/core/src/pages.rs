@@ -97,16 +97,17 @@ pub(crate) fn zeros(len: usize) -> Vec<u32> {
 fn advise_if_large<T>(start: *mut T, len: usize) {
     let (start, bytes) = (start.cast::<u8>(), len * size_of::<T>());
     if bytes >= 2 * HUGE_PAGE {
-        let skipped = start.align_offset(SMALL_PAGE);
-        advise(start.wrapping_add(skipped), bytes - skipped);
+        // All pages that it touches: an array of which only a part has the advice cannot grow without a copy.
+        let before = start as usize % SMALL_PAGE;
+        advise(start.wrapping_sub(before), bytes + before);
     }
 }
 
-/// Asks for huge pages for what lies between `start`, which begins a page, and the last whole page.
+/// Asks for huge pages from `start`, which begins a page, to the end of the last page.
 #[cfg(target_os = "linux")]
 fn advise(start: *mut u8, bytes: usize) {
-    let bytes = bytes / SMALL_PAGE * SMALL_PAGE;
-    // SAFETY: the range is inside one allocation, and the advice changes no contents; a refusal costs only speed.
+    let bytes = bytes.next_multiple_of(SMALL_PAGE);
+    // SAFETY: the advice changes no contents, whatever else is on these pages; a refusal costs only speed.
     unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 

@@ -58,6 +58,8 @@ pub struct Matcher {
     tokens: Vec<Added>,
     // Most sets share a start such as "<|": one vectorised search then tells that there is none.
     shared_start: Option<Finder<'static>>,
+    /// Whether all of them are special.
+    special: bool,
     word: Regex,
 }
 
@@ -86,14 +88,18 @@ impl Matcher {
         let shared = shared_start(&patterns);
         Ok(Some(Self {
             automaton,
+            special: tokens.iter().all(|token| token.special),
             tokens,
             shared_start: (shared.len() > 1).then(|| Finder::new(&shared).into_owned()),
             word,
         }))
     }
 
-    /// Whether any pattern occurs in the text at all.
-    pub fn occurs_in(&self, text: &str) -> bool {
+    /// Whether any pattern that counts may occur in the text.
+    pub fn may_occur(&self, text: &str, special: Special) -> bool {
+        if self.special && special == Special::Text {
+            return false;
+        }
         if let Some(finder) = &self.shared_start {
             if finder.find(text.as_bytes()).is_none() {
                 return false;
@@ -105,7 +111,7 @@ impl Matcher {
     /// Cuts `text` into tokens and the text between them, appended to `parts`.
     pub fn split(&self, text: &str, special: Special, parts: &mut Vec<Part>) -> Result<()> {
         let mut done = 0;
-        if self.occurs_in(text) {
+        if self.may_occur(text, special) {
             for found in self.automaton.find_iter(text) {
                 let token = &self.tokens[found.pattern().as_usize()];
                 let (mut start, mut end) = (found.start(), found.end());

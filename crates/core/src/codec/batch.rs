@@ -146,8 +146,10 @@ impl Codec {
         ids: &mut Vec<T>,
         offsets: &mut [i64],
     ) -> Result<()> {
-        ids.reserve(jobs.len() * JOB_BYTES / BYTES_PER_ID);
         let first = ids.len();
+        if first > 0 {
+            ids.reserve(jobs.len() * JOB_BYTES / BYTES_PER_ID);
+        }
         let spare = ids.spare_capacity_mut();
         let spared = spare.len();
         let placing = Placing::new(jobs, spare, offsets);

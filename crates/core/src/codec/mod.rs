@@ -167,7 +167,8 @@ impl Codec {
         scratch: &mut Scratch,
         out: &mut Vec<u32>,
     ) -> Result<()> {
-        let Some(matcher) = self.raw.as_ref().filter(|matcher| matcher.occurs_in(text)) else {
+        let matcher = self.raw.as_ref();
+        let Some(matcher) = matcher.filter(|matcher| matcher.may_occur(text, special)) else {
             return self.encode_text(text, special, Place { at: 0, continued }, scratch, out);
         };
         let mut parts = std::mem::take(&mut scratch.parts);
