@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 
 _LETTERS = "KMGTP"
 UNITS = {"": 1, "B": 1}
@@ -20,4 +19,6 @@ def bytes_of(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None or match[2].upper() not in UNITS:
         raise ValueError(f"{text!r} is no size; write it as 825GB, 1.5TB or 64MiB")
+    from decimal import Decimal  # here, since most sizes are whole numbers
+
     return int(Decimal(match[1]) * UNITS[match[2].upper()])

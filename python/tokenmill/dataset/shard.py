@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -114,6 +113,8 @@ class Spool:
 
     def __init__(self, directory: Path, dtype: str) -> None:
         """An empty spool in an anonymous file of `directory`."""
+        import tempfile  # here, since it brings much along that few formats need
+
         directory.mkdir(parents=True, exist_ok=True)
         self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by `close`
         self._dtype = np.dtype(dtype)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
@@ -261,7 +260,7 @@ class ObjectStore:
 
     def check(self) -> None:
         """Create the same object twice; the second time must fail."""
-        name = f".probe-{secrets.token_hex(8)}"
+        name = f".probe-{os.urandom(8).hex()}"
         # Not patient: at the start of a job a wrong address is likelier than a store that is down.
         first, second = (self._create(name, b"probe", patient=False) for _ in range(2))
         self.delete([name])

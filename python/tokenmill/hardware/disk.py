@@ -8,8 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
@@ -47,6 +45,8 @@ def nearest_existing(path: Path) -> Path:
 
 def probe(directory: Path, size: int = PROBE_BYTES) -> DiskSpeed:
     """Write, flush and read back `size` bytes in `directory`; OSError if that is not possible."""
+    import tempfile  # here, since it brings every kind of compression along
+
     # Random bytes: some file systems compress, and would look faster than they are for tokens.
     block = os.urandom(CHUNK)
     with tempfile.NamedTemporaryFile(dir=directory, prefix=".tokenmill-probe-") as file:
@@ -82,6 +82,8 @@ def _small_flush(descriptor: int) -> float:
 
 def free_bytes(path: Path) -> int:
     """What an ordinary user may still write there."""
+    import shutil  # here, since it brings every kind of compression along
+
     return shutil.disk_usage(nearest_existing(path)).free
 
 
@@ -107,6 +109,8 @@ def is_network(kind: str) -> bool:
 
 def locks_work(directory: Path) -> bool:
     """Whether a lock taken through one open file is refused through a second one."""
+    import tempfile
+
     with (
         tempfile.NamedTemporaryFile(dir=directory, prefix=".tokenmill-probe-") as first,
         Path(first.name).open("rb") as second,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import time
 from dataclasses import replace
 from functools import cache
@@ -94,7 +94,7 @@ def _launch_name(environ: Mapping[str, str]) -> str:
 def this_host() -> str:
     """The same for two processes only if they see the same processes and locks."""
     boot = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
-    return f"{socket.gethostname()}/{boot}"
+    return f"{platform.node()}/{boot}"
 
 
 def host_clock() -> float:

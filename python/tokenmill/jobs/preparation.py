@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +90,8 @@ class Preparation:
 
     def clear(self) -> None:
         """Remove what an earlier job left in the output directory."""
+        import shutil  # here, since it brings every kind of compression along
+
         for name in OURS:
             path = self.job.root / name
             if path.is_dir():

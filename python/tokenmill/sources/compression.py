@@ -6,7 +6,6 @@ tell a truncated file from a finished one; xz is the standard library's.
 
 from __future__ import annotations
 
-import lzma
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tokenmill.sources.faults import FileFaultError
@@ -34,12 +33,16 @@ class DecodedStream:
         self._limit = max_expansion
         self._decoded = 0
         self._step = _STEP_BYTES
+        import lzma  # here, since most inputs are not compressed
+
         self._faults: tuple[type[Exception], ...] = (EOFError, OSError, lzma.LZMAError)
         self._stream: Any = self._decoder()
         self._first: Any = None
 
     def _decoder(self) -> Any:
         if self._file.compression == "xz":
+            import lzma
+
             return lzma.LZMAFile(self._raw)
         import pyarrow as pa  # here, since most inputs are not compressed
 

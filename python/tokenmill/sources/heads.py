@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import codecs
 import io
 import json
 import re
@@ -23,6 +23,8 @@ _DECODER = json.JSONDecoder()
 
 def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
     r"""Names of the fields and the length of the row that has them: `b"a,b\n1,2"` -> `(["a", "b"], 4)`."""
+    import csv  # here, since most inputs are something else
+
     end = -1
     while (end := head.find(b"\n", end + 1)) >= 0 and head.count(b'"', 0, end) % 2:
         continue
@@ -38,11 +40,13 @@ def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
 
 def line_records(head: bytes) -> Iterator[Any]:
     """The first values of JSON Lines, bad lines left out; of one huge line, what the head has of it."""
-    lines = head.decode("utf-8-sig", "replace").split("\n")
+    lines = head.removeprefix(codecs.BOM_UTF8).split(b"\n", SAMPLE_RECORDS)
     seen = 0
-    for line in lines[:SAMPLE_RECORDS]:
+    for data in lines[:SAMPLE_RECORDS]:
         if seen > SAMPLE_CHARACTERS:
             return
+        # One at a time: a head has more lines than are looked at.
+        line = data.decode("utf-8", "replace")
         seen += len(line)
         try:
             yield json.loads(line)
