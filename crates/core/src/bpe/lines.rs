@@ -21,8 +21,8 @@ struct Line {
 // SAFETY: integers only.
 unsafe impl Plain for Line {}
 
-/// A table in which new pieces push out others of their line. It starts small, and when as many were pushed out as
-/// it has lines it grows once, to its full size: a new table of 16 MB took 5 ms more of each thread, more than a small
+/// A table in which new pieces push out others of their line. It starts small, and when a sixteenth as many were pushed
+/// out as it has lines it grows once (later costs GPT-2 a fifth of its speed), to its full size: a new table of 16 MB took 5 ms more of each thread, more than a small
 /// job has to spare, and a small table serves texts of few different pieces as well.
 pub(crate) struct Lines {
     table: Pages<Line>,
@@ -101,7 +101,7 @@ impl Lines {
     pub(crate) fn insert(&mut self, key: ShortKey, ids: Packed) {
         if !self.offer(key, ids) {
             self.turn = self.turn.wrapping_add(1);
-            if self.turn > self.table.len() && self.shift > self.full_shift {
+            if self.turn > self.table.len() / 16 && self.shift > self.full_shift {
                 self.grow();
             }
             let home = self.line_of(key) as usize;
