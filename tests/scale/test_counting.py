@@ -4,9 +4,8 @@ import pytest
 
 import tokenmill
 from tokenmill.errors import ConfigError
-from tokenmill.executors import ray
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.jobs import count_parts
+from tokenmill.jobs import count_parts, train
 
 
 def merges(tokenizer):
@@ -22,7 +21,7 @@ def one_process(corpus):
 
 def test_parts_on_threads_give_the_same_merges(corpus, one_process, tmp_path, monkeypatch):
     monkeypatch.setattr(count_parts, "PART_BYTES", 1 << 16)
-    monkeypatch.setattr(ray, "RayExecutor", lambda _: LocalExecutor(threads=2, memory_budget=64 << 20))
+    monkeypatch.setattr(train, "RayExecutor", lambda _: LocalExecutor(threads=2, memory_budget=64 << 20))
     tokenizer = tokenmill.train(
         [str(corpus / "part-*.jsonl")],
         600,

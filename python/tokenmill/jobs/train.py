@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokenmill.console.progress import Progress
 from tokenmill.dataclass import dataclass
 from tokenmill.errors import ConfigError, InputError
+from tokenmill.executors.ray import RayExecutor
 from tokenmill.hardware.machine import measure
 from tokenmill.jobs.count_parts import count_by_parts
 from tokenmill.pipeline.events import Recorder
@@ -218,9 +219,6 @@ def _count(
             readers = corpus.readers(threads)
             count_all(counting, corpus.blocks(), _both(tell, watch), readers=readers)
         else:
-            # Here, since the module of the cluster takes 10 ms to import and most train without one.
-            from tokenmill.executors.ray import RayExecutor
-
             executor = RayExecutor(request.ray_address or "auto")
             count_by_parts(counting, options, corpus, executor, request.output, _both(tell, watch))
     counted = counting.finish()
