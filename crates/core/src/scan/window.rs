@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 
 use super::block::{classify, place_wide, role, Block, Roles};
 use super::lanes::Lanes;
+use crate::pages::prefetch;
 
 /// Blocks in a window: enough to spread the cost of starting one, few enough for the L1 cache.
 pub const BLOCKS: usize = 32;
@@ -153,6 +154,8 @@ fn load<'a, F: Family, L: Lanes>(
             padded[..bytes.len()].copy_from_slice(bytes);
             &padded
         });
+        // The encoder takes so long between two windows that the CPU no longer foresees the next.
+        prefetch(bytes.as_ptr().wrapping_add(BLOCKS * 64));
         // SAFETY: the caller chose `L` for this CPU.
         let lanes = unsafe { L::load(bytes) };
         (blocks[i + 1], wide[i]) = classify(family, lanes, &mut spill);
