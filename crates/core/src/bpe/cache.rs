@@ -67,7 +67,7 @@ impl Cache {
 
     /// Appends the ids of a piece; `false` if they are not known.
     pub(crate) fn find(
-        &self,
+        &mut self,
         text: &[u8],
         start: usize,
         len: usize,
