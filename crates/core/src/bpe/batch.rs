@@ -7,8 +7,9 @@
 use std::ops::Range;
 
 use super::keys::{ShortKey, READ, SHORT};
-use super::packed::{Packed, INLINE};
+use super::packed::INLINE;
 use super::segments::ROOM;
+use super::spill::{Chunk, CHUNK};
 use super::{Bpe, EncodeState};
 
 /// Keys of a batch and where their lines are. 128 to 320 pieces were best: as many as lines can be in
@@ -26,6 +27,9 @@ impl Default for Batch {
         }
     }
 }
+
+/// Chunks of ids that may come from outside the lines before room is made again.
+const SPARE: usize = 64;
 
 /// Pieces that follow each other without gaps.
 #[derive(Clone, Copy)]
@@ -110,10 +114,10 @@ impl Bpe {
         state.fetch::<TAGGED>(tiles);
         let (mut next, count) = (0, tiles.ends.len());
         while next < count {
-            out.reserve((count - next) * INLINE);
-            // SAFETY: room for the lanes of all pieces from `next` on was just reserved.
-            let (index, found) = unsafe { state.emit(next, count, out) };
-            if index < count && !state.cache.take_spilled(found, out) {
+            out.reserve((count - next) * INLINE + SPARE * CHUNK);
+            // SAFETY: room for the lanes of all pieces from `next` on, and as much to spare, was just reserved.
+            let index = unsafe { state.emit(next, count, out) };
+            if index < count {
                 let (start, end, tag) = tiles.piece::<TAGGED>(index);
                 self.encode_other(tiles.text, start, end, tag, state, out);
             }
@@ -169,31 +173,45 @@ impl EncodeState {
         at
     }
 
-    /// The second phase: appends the ids of pieces `next..end` up to the first whose ids are not in its
-    /// line; gives that piece (or `end`) and what was found of it.
+    /// The second phase: appends the ids of pieces `next..end` up to the first that its line does not know; gives
+    /// that piece, or `end`.
     ///
     /// # Safety
-    /// `out` must have room for [`INLINE`] ids of each of these pieces.
+    /// `out` must have room for [`INLINE`] ids of each of these pieces, and for [`SPARE`] chunks.
     #[inline(always)]
-    unsafe fn emit(&self, next: usize, end: usize, out: &mut Vec<u32>) -> (usize, Packed) {
+    unsafe fn emit(&self, next: usize, end: usize, out: &mut Vec<u32>) -> usize {
         let Batch { keys, lines } = &*self.batch;
         let table = self.cache.lines.view();
         let start = out.as_mut_ptr();
         let mut len = out.len();
-        let mut stop = (end, Packed::UNKNOWN);
+        let (mut stop, mut spare) = (end, SPARE);
         for index in next..end.min(ROOM) {
             // SAFETY: `fetch` has asked for the line of each key, or put 0.
             let Some(found) = (unsafe { table.probe(lines[index], keys[index]) }) else {
-                stop = (index, Packed::UNKNOWN);
+                stop = index;
                 break;
             };
             let count = found.count();
-            if count > INLINE {
-                stop = (index, *found);
-                break;
+            if count <= INLINE {
+                // SAFETY: the caller's promise; each piece so far has added at most its lanes to `len`, or what
+                // was spared.
+                unsafe { found.write(start.add(len)) };
+                len += count;
+                continue;
             }
-            // SAFETY: the caller's promise; each piece so far has added at most its lanes to `len`.
-            unsafe { found.write(start.add(len)) };
+            let spilled = self.cache.spilled(*found);
+            let Some((chunks, count)) = spilled.filter(|(chunks, _)| chunks.len() <= spare) else {
+                stop = index;
+                break;
+            };
+            for (at, chunk) in chunks.iter().enumerate() {
+                // SAFETY: as above; there was so much to spare.
+                unsafe {
+                    let place = start.add(len + at * CHUNK).cast::<Chunk>();
+                    place.write_unaligned(*chunk);
+                }
+            }
+            spare -= chunks.len();
             len += count;
         }
         // SAFETY: everything below `len` was written above.

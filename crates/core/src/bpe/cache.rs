@@ -7,7 +7,7 @@
 use super::keys::{hash_long, long_key, Key, ShortKey, LONG, SHORT};
 use super::lines::Lines;
 use super::packed::Packed;
-use super::spill::{Place, Spill};
+use super::spill::{Chunk, Place, Spill};
 use crate::pages::{prefetch, Pages, Plain};
 
 const LONG_LANES: usize = 8;
@@ -58,11 +58,11 @@ impl Cache {
         hash_long(key) as usize & (self.long.len() - 1)
     }
 
-    /// Appends the ids that a probe of the lines found outside of them; `false` if they are gone.
+    /// The ids that a probe of the lines found outside of them, in chunks, and how many count; nothing if they are gone.
     #[inline(always)]
-    pub(crate) fn take_spilled(&self, found: Packed, out: &mut Vec<u32>) -> bool {
-        let place = found.place();
-        place.is_some_and(|place| self.spill.append(place, out))
+    pub(crate) fn spilled(&self, found: Packed) -> Option<(&[Chunk], usize)> {
+        let place = found.place()?;
+        Some((self.spill.chunks(place)?, place.count))
     }
 
     /// Appends the ids of a piece; `false` if they are not known.
@@ -83,7 +83,10 @@ impl Cache {
                 out.extend_from_slice(ids);
                 return true;
             }
-            return self.take_spilled(found, out);
+            return self.spilled(found).is_some_and(|(chunks, count)| {
+                out.extend_from_slice(&chunks.as_flattened()[..count]);
+                true
+            });
         }
         let found = if len <= LONG {
             self.find_long(long_key(text, start, len, tag))

@@ -16,9 +16,6 @@ const SPILLED: u32 = 0xFF;
 pub(crate) struct Packed([u32; INLINE]);
 
 impl Packed {
-    /// Nothing is known.
-    pub(crate) const UNKNOWN: Self = Self([0; INLINE]);
-
     /// Packs ids if they fit.
     #[inline(always)]
     pub(crate) fn new(ids: &[u32]) -> Option<Self> {
@@ -51,7 +48,7 @@ impl Packed {
         })
     }
 
-    /// The number of ids that are here: 0 if nothing is known, more than fit if they are in the spill.
+    /// The number of ids that are here; more than fit if they are in the spill.
     #[inline(always)]
     pub(crate) fn count(self) -> usize {
         (self.0[INLINE - 1] >> COUNT_SHIFT) as usize

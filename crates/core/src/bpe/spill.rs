@@ -8,7 +8,8 @@ use super::hash::hash_bytes;
 const KEY_LIMIT: usize = 1024;
 
 /// Ids that are copied at once.
-const CHUNK: usize = 8;
+pub(crate) const CHUNK: usize = 8;
+pub(crate) type Chunk = [u32; CHUNK];
 
 /// Where a list of ids lies.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -94,27 +95,14 @@ impl Spill {
         }
     }
 
-    /// Appends stored ids, in chunks that are not counted first; `false` if they were overwritten.
+    /// Stored ids in whole chunks, the last of which ends with something else, unless they were overwritten.
     #[inline(always)]
-    pub(crate) fn append(&self, place: Place, out: &mut Vec<u32>) -> bool {
+    pub(crate) fn chunks(&self, place: Place) -> Option<&[Chunk]> {
         let at = self.index(place.start);
-        let count = place.count.next_multiple_of(CHUNK);
-        let Some(chunks) = self.words.get(at..at + count) else {
-            return false;
-        };
-        if !self.is_kept(place.start) {
-            return false;
-        }
-        out.reserve(count);
-        // SAFETY: there is room for all chunks, and what counts of them is then written.
-        unsafe {
-            let end = out.as_mut_ptr().add(out.len()).cast::<[u32; CHUNK]>();
-            for (at, chunk) in chunks.as_chunks::<CHUNK>().0.iter().enumerate() {
-                end.add(at).write_unaligned(*chunk);
-            }
-            out.set_len(out.len() + place.count);
-        }
-        true
+        let words = self
+            .words
+            .get(at..at + place.count.next_multiple_of(CHUNK))?;
+        self.is_kept(place.start).then_some(words.as_chunks().0)
     }
 
     /// The ids of a long piece, if they are known.
