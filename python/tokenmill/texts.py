@@ -85,8 +85,8 @@ class Texts:
 
 
 def _view(memory: Any, kind: Literal["B", "q"]) -> memoryview:
-    """Flat memory as items of a kind; NumPy calls its int64 `l`."""
+    """Flat memory as items of a kind, whatever its owner calls them (NumPy's int64 is `l`)."""
     view = memoryview(memory)
-    if view.format in {kind, "l"}:
+    if view.format == kind:
         return view
     return view.cast("B").cast(kind) if view.nbytes else memoryview(array(kind))
