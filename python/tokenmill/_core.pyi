@@ -20,6 +20,7 @@ __all__ = [
     "StringCounter",
     "Tokens",
     "__version__",
+    "begin_writeback",
     "best_fit",
     "blank_texts",
     "copy_segments",
@@ -77,6 +78,9 @@ def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
 
 def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
     """Whether any text is."""
+
+def begin_writeback(file: int, start: int, length: int) -> None:
+    """Ask the system to begin writing a part of an open file to the disk, without waiting; never raises."""
 
 def stored_ends(offsets: _Int64s, position: int) -> memoryview:
     """Where documents end, counted on from `position`, as the little-endian u64 that an index file has."""

@@ -1,11 +1,15 @@
 """Manifests and receipts come back as they went, and each kind of damage has its own message."""
 
+import errno
+import hashlib
 import json
+import os
 from collections import Counter
 
 import numpy as np
 import pytest
 
+from tokenmill import _core
 from tokenmill.dataset.account import Account
 from tokenmill.dataset.durable import DurableFile, publish_json, sweep_leftovers
 from tokenmill.dataset.index import OFFSETS_MAGIC, header, map_offsets
@@ -102,6 +106,35 @@ def test_durable_file_is_whole_or_absent(tmp_path, keep_in_memory):
     dropped.write(b"abc")
     dropped.discard()
     assert [path.name for path in tmp_path.iterdir()] == ["x.bin"]
+
+
+def test_what_was_sent_to_the_disk_early_is_the_same_file(tmp_path):
+    parts = [bytes([n]) * 700_001 for n in range(5)]
+    file = DurableFile(tmp_path / "x.bin")
+    for part in parts:
+        file.write(part)
+    file.write_head(b"HEAD")
+    told = file.sha256()
+    file.publish()
+    data = (tmp_path / "x.bin").read_bytes()
+    assert data == b"HEAD" + b"".join(parts)[4:]
+    assert told == hashlib.sha256(data).hexdigest()
+
+
+def test_a_fault_of_the_disk_is_raised_when_the_file_is_published(tmp_path, monkeypatch):
+    file = DurableFile(tmp_path / "x.bin")
+    # The early start itself never raises, whatever it is given.
+    _core.begin_writeback(-1, 0, 1 << 20)
+    file.write(bytes(3 << 20))
+
+    def fail(_handle):
+        raise OSError(errno.EIO, "no disk")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no disk"):
+        file.publish()
+    file.discard()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sweep_leaves_the_living(tmp_path):

@@ -14,6 +14,7 @@ pub mod records;
 pub mod scan;
 pub mod stop;
 pub mod train;
+pub mod writeback;
 
 pub use error::{Error, Result};
 pub use stop::Stop;

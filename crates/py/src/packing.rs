@@ -6,8 +6,8 @@ use pyo3::buffer::Element as Item;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
-use tokenmill_core::packing;
 use tokenmill_core::Result;
+use tokenmill_core::{packing, writeback};
 
 use crate::error::{brief, detached, to_py};
 use crate::flat::{view, Borrowed as Ids};
@@ -23,6 +23,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(blank_texts, module)?)?;
     module.add_function(wrap_pyfunction!(has_blank, module)?)?;
     module.add_function(wrap_pyfunction!(stored_ends, module)?)?;
+    module.add_function(wrap_pyfunction!(begin_writeback, module)?)?;
     module.add_class::<StringCounter>()?;
     module.add_function(wrap_pyfunction!(hash_texts, module)?)
 }
@@ -145,6 +146,12 @@ fn has_blank(py: Python<'_>, data: Ids<u8>, offsets: Ids<i64>) -> PyResult<bool>
     brief(py, || {
         Ok(packing::blank_texts(data, offsets)?.contains(&true))
     })
+}
+
+/// Asks the system to begin writing a part of an open file to the disk; does not wait for it.
+#[pyfunction]
+fn begin_writeback(py: Python<'_>, file: i32, start: u64, length: u64) {
+    py.detach(|| writeback::begin(file, start, length));
 }
 
 /// Where documents end, counted on from `position`, as the little-endian u64 that an index file has.
