@@ -53,6 +53,17 @@ impl Cache {
         }
     }
 
+    /// Fetches the place of a key.
+    pub(crate) fn prefetch(&self, key: Key) {
+        match key.by_length() {
+            Ok(key) => {
+                let lines = self.lines.view();
+                lines.prefetch(lines.line_of(key));
+            }
+            Err(key) => prefetch(&raw const self.long[self.slot_of(key)]),
+        }
+    }
+
     #[inline(always)]
     fn slot_of(&self, key: [u64; 4]) -> usize {
         hash_long(key) as usize & (self.long.len() - 1)

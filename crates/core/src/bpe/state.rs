@@ -68,6 +68,9 @@ impl EncodeState {
     }
 }
 
+/// Tokens between the one whose line is fetched and the one that is put there.
+const AHEAD: usize = 12;
+
 /// Every token is what its own bytes become: those that merges make, and those found as whole pieces.
 /// Best first: they come most often, and are found where they are looked for first.
 fn seed(cache: &mut Cache, tables: &Tables) {
@@ -76,7 +79,13 @@ fn seed(cache: &mut Cache, tables: &Tables) {
             cache.seed(Key::new(token, 0, token.len(), 0), *id);
         }
     }
-    for symbol in 0..tables.splits.len() {
+    let count = tables.splits.len();
+    for symbol in 0..count {
+        // The line of a later token is fetched meanwhile: they lie anywhere.
+        let later = tables.bytes_of((symbol + AHEAD).min(count - 1) as u32);
+        if (1..=LONG).contains(&later.len()) {
+            cache.prefetch(Key::new(later, 0, later.len(), 0));
+        }
         let token = tables.bytes_of(symbol as u32);
         let fits = (1..=LONG).contains(&token.len());
         if fits && tables.is_made(symbol as u32) {
