@@ -6,8 +6,7 @@ import re
 import pytest
 
 import tokenmill
-from tokenmill.cli import main
-from tokenmill.cli.commands import COMMANDS, cli
+from tokenmill.cli import COMMANDS, cli, main
 
 SUBCOMMANDS = [("config", name) for name in cli.get_command(None, "config").commands]
 # These do something and have no facts to tell, or (config) leave the telling to a subcommand.

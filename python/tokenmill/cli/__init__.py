@@ -1,4 +1,4 @@
-"""The `tokenmill` command: what happens before click reads the arguments, and after the command has ended."""
+"""The `tokenmill` command. Each subcommand is one file, imported only when it is called."""
 
 from __future__ import annotations
 
@@ -7,13 +7,64 @@ import gc
 import logging
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.cli.ahead import begin_ahead
+import click
+
 from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# command -> one line of help; the code is in cli/<command with _ for ->.py as `command`.
+COMMANDS = {
+    "quickstart": "Train, prepare, open and report on a bundled sample.",
+    "train": "Train a byte-level BPE tokenizer.",
+    "prepare": "Turn raw text into a training-ready dataset.",
+    "encode": "Text to token ids.",
+    "decode": "Token ids to text.",
+    "inspect": "Look at a tokenizer or a dataset.",
+    "convert": "Save a tokenizer in another format.",
+    "convert-dataset": "Rewrite a dataset in another format.",
+    "verify": "Check a dataset: hashes, counts, bounds, a re-encoded sample.",
+    "commit": "Publish the manifest of a job whose units are all done.",
+    "plan": "Tokens, disk, time and FLOPs before a byte is written.",
+    "account": "Parameters, memory and FLOPs of a transformer.",
+    "doctor": "Check this machine and set-up, and say what to fix.",
+    "env": "Print export lines for this machine.",
+    "config": "Write, explain and show settings.",
+    "bench": "This machine, your tokenizer, your files, beside the peers installed.",
+    "report": "Write the report of a run again, or compare two.",
+    "serve": "Open the playground and the runs in a browser.",
+}
+
+
+class LazyGroup(click.Group):
+    """Lists every command from `COMMANDS`, and imports one only when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All names, in the order in which a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command object, or None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"tokenmill.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table of commands, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tokenmill")
+def cli() -> None:
+    """Turn raw text into training-ready tokens."""
 
 
 def main(argv: Sequence[str] | None = None) -> Any:
@@ -27,15 +78,8 @@ def main(argv: Sequence[str] | None = None) -> Any:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    begun = begin_ahead(arguments)
-    # Only now: it takes as long to import as the core to read a small vocabulary.
-    import click
-
-    from tokenmill.cli.commands import cli
-
     try:
-        cli.main(args=arguments, prog_name="tokenmill", standalone_mode=False, obj=begun)
+        cli.main(args=list(argv) if argv is not None else None, prog_name="tokenmill", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:

@@ -13,7 +13,6 @@ from tokenmill.cli.options import given_settings, setting_options
 if TYPE_CHECKING:
     from tokenmill.jobs.outcome import Outcome
     from tokenmill.jobs.preparation import Preparation
-    from tokenmill.jobs.tokenizers import Ahead
 
 
 @click.command(
@@ -33,10 +32,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
 @setting_options("tokenizer", "output", "packing", "source", "filter", "execution")
-@click.pass_obj
 def command(
-    ahead: Ahead | None,
-    /,
     inputs: tuple[str, ...],
     config_file: str | None,
     *,
@@ -60,7 +56,7 @@ def command(
     if inputs:
         flags["source.inputs"] = inputs
     resolved = resolve(config_file, flags)
-    tokenizer = begin_loading(resolved.config, ahead)
+    tokenizer = begin_loading(resolved.config)
     # Only now: these take longer to import than the core to load a tokenizer.
     from tokenmill.jobs.prepare import execute, set_up_splits
     from tokenmill.jobs.splits import note_splits

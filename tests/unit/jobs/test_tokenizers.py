@@ -4,11 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from small_tokenizers import write_bpe
-from tokenmill.cli.ahead import begin_ahead
 from tokenmill.cli.prepare import command
 from tokenmill.config.schema import JobConfig
 from tokenmill.errors import TokenizerError
-from tokenmill.jobs.tokenizers import begin_loading, begin_named, load_tokenizer
+from tokenmill.jobs.tokenizers import begin_loading, load_tokenizer
 
 
 def config(name, **settings):
@@ -42,26 +41,3 @@ def test_an_error_is_told_where_it_always_was(tmp_path):
     missing = ["missing.jsonl", "--tokenizer", str(tmp_path), "--output", str(tmp_path / "out")]
     told = CliRunner().invoke(command, missing)
     assert "missing.jsonl" in str(told.exception)
-
-
-def test_a_tokenizer_begun_by_its_name_is_taken_by_settings_that_ask_for_no_more(tmp_path):
-    name = str(write_bpe(tmp_path / "bpe"))
-    ahead = begin_named(name)
-    assert begin_loading(config(name), ahead) is ahead.future
-    for settings in ({"strategy": "native"}, {"pattern": "gpt2"}):
-        assert begin_loading(config(name, **settings), ahead) is not ahead.future
-    assert begin_loading(config(str(tmp_path / "other")), ahead) is None
-
-
-def test_the_bare_arguments_name_it(tmp_path):
-    name = str(write_bpe(tmp_path / "bpe"))
-    for arguments in (["--tokenizer", name], ["--tokenizer=x", f"--tokenizer={name}", "a.jsonl"]):
-        assert begin_ahead(["prepare", *arguments]).name == name
-    for arguments in (
-        ["encode", "--tokenizer", name],
-        ["prepare", "--tokenizer"],
-        ["prepare", "--", "--tokenizer", name],
-        ["prepare", "--tokenizer", str(tmp_path / "missing")],
-        [],
-    ):
-        assert begin_ahead(arguments) is None
