@@ -1,8 +1,8 @@
 //! Large memory that asks for huge pages before the first touch.
 //!
 //! A cache is probed at random; with 4 KiB pages most probes also miss the address translation cache.
-//! Measured on English: 15 to 20 % of the whole encode; of merging, 5 to 13 %. An output is written once from end to end, and with
-//! small pages each 4 KiB of it is a trip to the kernel.
+//! Measured on English: 15 to 20 % of the whole encode; of merging, 5 to 13 %. An output is written once from end to
+//! end, and with small pages each 4 KiB of it is a trip to the kernel.
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ops::{Deref, DerefMut};

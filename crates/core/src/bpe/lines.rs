@@ -21,9 +21,10 @@ struct Line {
 // SAFETY: integers only.
 unsafe impl Plain for Line {}
 
-/// A table in which new pieces push out others of their line. It starts small, and when a sixteenth as many were pushed
-/// out as it has lines it grows once (later costs GPT-2 a fifth of its speed), to its full size: a new table of 16 MB took 5 ms more of each thread, more than a small
-/// job has to spare, and a small table serves texts of few different pieces as well.
+/// A table in which new pieces push out others of their line. It starts small, and when a sixteenth as many were
+/// pushed out as it has lines it grows once, to its full size. A new table of 16 MB took 5 ms more of each thread,
+/// more than a small job has to spare, and a small table serves texts of few different pieces as well; growing only
+/// after as many as it has lines cost GPT-2 a fifth of its speed.
 pub(crate) struct Lines {
     table: Pages<Line>,
     /// The upper bits of a hash, from here on, number the lines.
