@@ -68,7 +68,7 @@ def bars(lines):
     x = left + scale
     parts.append(f'<line x1="{x}" y1="30" x2="{x}" y2="{y}" stroke="#444" stroke-width="2"/>')
     parts.append(text(x - 20, 22, "the bar"))
-    return svg(900, y + 8, "Worst to best cell of each row, in units of its bar", parts)
+    return svg(940, y + 8, "Worst to best cell of each row, in units of its bar", parts)
 
 
 def main():
