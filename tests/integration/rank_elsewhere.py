@@ -4,12 +4,12 @@ It calls the real `tokenmill.prepare`, slowly, and prints one JSON line. Hosts s
 """
 
 import json
-import socket
+import platform
 import sys
 import time
 
 host, inputs, output = sys.argv[1:4]
-socket.gethostname = lambda: host
+platform.node = lambda: host
 
 import tokenmill  # noqa: E402 - after the host has its name
 from byte_tokenizer import ByteTokenizer  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import platform
 from typing import TYPE_CHECKING
 
 from tokenmill.console import words
@@ -127,7 +127,7 @@ def leftovers(output: Path) -> Check:
 
 def _owner_is_dead(name: str) -> bool:
     """`.tmp-host-123-9f3c-shard.bin` belongs to process 123 of host; only this host's can be judged."""
-    rest = name.removeprefix(f".tmp-{socket.gethostname()}-")
+    rest = name.removeprefix(f".tmp-{platform.node()}-")
     process = rest.split("-", 1)[0]
     return rest != name and process.isdecimal() and not is_alive(int(process))
 
@@ -138,5 +138,5 @@ def _dead_run(output: Path) -> int | None:
         process = int(progress["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    here = progress.get("host") == socket.gethostname()
+    here = progress.get("host") == platform.node()
     return process if progress.get("state") == "running" and here and not is_alive(process) else None

@@ -242,6 +242,7 @@ impl Codec {
         }
     }
 
+    #[inline]
     fn in_spaces<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.spaced && memchr::memmem::find(text.as_bytes(), "▁".as_bytes()).is_some() {
             Cow::Owned(text.replace('▁', " "))
@@ -250,6 +251,7 @@ impl Codec {
         }
     }
 
+    #[inline]
     fn prefixed<'a>(&self, text: Cow<'a, str>, place: Place) -> Cow<'a, str> {
         if self.wants_prefix(&text, place) {
             Cow::Owned([" ", &text].concat())
@@ -258,6 +260,7 @@ impl Codec {
         }
     }
 
+    #[inline]
     fn wants_prefix(&self, text: &str, place: Place) -> bool {
         let wanted = match self.prefix {
             Prefix::Never => false,
