@@ -189,7 +189,7 @@ class PieceCounts:
         """How many distinct pieces there are."""
 
     def spilled_bytes(self) -> int:
-        """_Bytes that went to disk while counting."""
+        """Bytes that went to disk while counting."""
 
     def batches(self) -> int:
         """How many batches there are."""

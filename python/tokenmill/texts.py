@@ -67,8 +67,10 @@ class Texts:
         stop = None if count is None else start + count + 1
         return Texts(self.data, self.offsets[start:stop])
 
-    def filter(self, kept: NDArray[np.bool_]) -> Texts:
-        """Those that a mask keeps, copied."""
+    def filter(self, kept: NDArray[np.bool_] | None) -> Texts:
+        """Those that a mask keeps, copied unless all are; no mask keeps all."""
+        if kept is None or kept.all():
+            return self
         lengths = np.diff(self.offsets)
         data = np.asarray(self.data[self.offsets[0] : self.offsets[-1]])[np.repeat(kept, lengths)]
         return Texts(data, np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64))

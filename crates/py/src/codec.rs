@@ -174,12 +174,7 @@ impl Codec {
     ) -> PyResult<Bound<'py, PyList>> {
         let kept = docs.to_tuple();
         let docs = documents::of_tuple(&kept)?;
-        let options = Options {
-            special: special_from(special)?,
-            template,
-            frame: (None, None),
-            threads,
-        };
+        let options = options(special, template, threads)?;
         let batch = self.batch(py, &docs, options)?;
         match batch.ids {
             Ids::U16(ids) => lists::nested(py, &ids, &batch.offsets),
@@ -204,15 +199,15 @@ impl Codec {
             .flatten()
             .find(|&id| id as usize >= limit)
         {
-            return Err(to_py(&Error::Input(format!("token id {id} does not fit"))));
+            return Err(to_py(&Error::Input(format!(
+                "token id {id} cannot go around documents: the vocabulary has ids below {limit}, choose one of them"
+            ))));
         }
         let chunk = [Chunk::Wide(offsets, data)];
         let docs = documents::of_chunks(&chunk).map_err(|error| to_py(&error))?;
         let options = Options {
-            special: special_from(special)?,
-            template: false,
             frame,
-            threads,
+            ..options(special, false, threads)?
         };
         let batch = self.batch(py, &docs, options)?;
         let ids = match batch.ids {
@@ -233,12 +228,7 @@ impl Codec {
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let kept = docs.to_tuple();
         let docs = documents::of_tuple(&kept)?;
-        let options = Options {
-            special: special_from(special)?,
-            template,
-            frame: (None, None),
-            threads,
-        };
+        let options = options(special, template, threads)?;
         let counts = detached(py, |stop| self.inner.count_batch(&docs, options, stop))?;
         Ok(counts.into_pyarray(py))
     }
@@ -303,6 +293,16 @@ impl Codec {
 
 type Triple = (Vec<u32>, Vec<usize>, Vec<usize>);
 
+/// How a batch without ids of the caller's own is encoded.
+fn options(special: &str, template: bool, threads: usize) -> PyResult<Options> {
+    Ok(Options {
+        special: special_from(special)?,
+        template,
+        frame: (None, None),
+        threads,
+    })
+}
+
 impl Codec {
     pub(crate) fn core(&self) -> &CoreCodec {
         &self.inner
@@ -316,12 +316,7 @@ impl Codec {
         template: bool,
         threads: usize,
     ) -> PyResult<Flat<'py>> {
-        let options = Options {
-            special: special_from(special)?,
-            template,
-            frame: (None, None),
-            threads,
-        };
+        let options = options(special, template, threads)?;
         let batch = self.batch(py, docs, options)?;
         let ids = match batch.ids {
             Ids::U16(ids) => ids.into_pyarray(py).into_any(),

@@ -164,8 +164,7 @@ def _kept(
         reasons["duplicate"] += int(again.sum())
     account.documents_dropped.update(+reasons)
     origins = Origins(part, block.rows, block.ids).take(mask)
-    texts = block.texts if mask is None or mask.all() else block.texts.filter(mask)
-    return texts, origins, candidates
+    return block.texts.filter(mask), origins, candidates
 
 
 def _framed(

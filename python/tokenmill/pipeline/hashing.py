@@ -20,7 +20,7 @@ def hash_unit(job: Job, task: Task, control: Control) -> int:
     try:
         for _, block in prefetch(read_task(job, task, control), depth=1):
             kept, _ = job.filters.keep(block)
-            texts = block.texts if kept is None else block.texts.filter(kept)
+            texts = block.texts.filter(kept)
             writer.write(texts.offsets, texts.data)
             control.report(bytes=block.bytes_read)
         writer.close()
