@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 
 
 def documents(path, most):
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import discover, ranges, read_blocks
 
     source = SourceConfig(inputs=(str(path),), text_field="text")

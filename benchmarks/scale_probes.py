@@ -18,8 +18,8 @@ def probe_cluster(address):
     """Seconds of the driver for each of many tasks that do nothing, and until a killed worker is replaced."""
     from types import SimpleNamespace
 
-    from tokenmill.executors.base import Watch
-    from tokenmill.executors.ray import RayExecutor, connect
+    from tokenmill.jobs.executors.base import Watch
+    from tokenmill.jobs.executors.ray import RayExecutor, connect
 
     executor = RayExecutor(address)
     ray = connect(address)
@@ -56,7 +56,7 @@ def _missed(ray):
     """A worker is killed; until another has its node's place, with our modules imported."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from tokenmill.executors.ray import _import_modules
+    from tokenmill.jobs.executors.ray import _import_modules
 
     node = ray.nodes()[0]["NodeID"]
     there = NodeAffinitySchedulingStrategy(node, soft=False)
@@ -87,7 +87,7 @@ def probe_store(path, tokenizer, unit_bytes):
     from werkzeug.serving import make_server
 
     import tokenmill
-    from tokenmill.dataset.store import ObjectStore
+    from tokenmill.datasets.store.store import ObjectStore
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     counter = Counter(DomainDispatcherApplication(create_backend_app))

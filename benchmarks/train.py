@@ -46,8 +46,8 @@ def documents(path):
 
 
 def tokenmill(path, vocab_size):
+    from tokenmill.engine.training.options import TrainOptions
     from tokenmill.jobs.train import TrainRequest, run
-    from tokenmill.training.options import TrainOptions
 
     source = {"format": "txt", "txt_mode": "separator", "document_separator": SEPARATOR}
     trained = run(TrainRequest([path], TrainOptions(vocab_size), progress=False, source=source))

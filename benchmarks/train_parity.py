@@ -20,13 +20,13 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tokenmill.config.schema import SourceConfig
+from tokenmill.engine.files.alphabet import chars_of
+from tokenmill.engine.training import inputs
+from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.options import TrainOptions
 from tokenmill.jobs.train import TrainRequest, run
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
-from tokenmill.tokenizer.alphabet import chars_of
-from tokenmill.training import inputs
-from tokenmill.training.direct import merges_of
-from tokenmill.training.options import TrainOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

@@ -14,11 +14,11 @@ import os
 from pathlib import Path
 
 from tokenmill import _core
-from tokenmill.training.checkpoint import Checkpoint
-from tokenmill.training.counting import Counting, count_all
-from tokenmill.training.merging import merge
-from tokenmill.training.options import TrainOptions
-from tokenmill.training.texts import blocks_of
+from tokenmill.engine.training.checkpoint import Checkpoint
+from tokenmill.engine.training.counting import Counting, count_all
+from tokenmill.engine.training.merging import merge
+from tokenmill.engine.training.options import TrainOptions
+from tokenmill.engine.training.texts import blocks_of
 from train_parity import texts_of
 
 ROOT = Path(__file__).resolve().parent.parent

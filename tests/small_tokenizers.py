@@ -2,7 +2,7 @@
 
 import json
 
-from tokenmill.tokenizer.alphabet import CHAR_OF
+from tokenmill.engine.files.alphabet import CHAR_OF
 
 MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("e", "r"), ("ì", "ķ"), ("Ġ", "d"), ("o", "c")]
 

@@ -13,25 +13,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tokenmill.dataset.mixture import Mixture
-    from tokenmill.dataset.reader import Dataset
-    from tokenmill.dataset.reader import open_dataset as open  # noqa: A004
-    from tokenmill.errors import TokenmillError
-    from tokenmill.jobs.prepare import prepare
+    from tokenmill.base.errors import TokenmillError
+    from tokenmill.datasets.reader.dataset import Dataset
+    from tokenmill.datasets.reader.dataset import open_dataset as open  # noqa: A004
+    from tokenmill.datasets.reader.mixture import Mixture
+    from tokenmill.engine.batch import TokenBatch
+    from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.jobs.prepare.prepare import prepare
     from tokenmill.jobs.train import train
-    from tokenmill.tokenizer.batch import TokenBatch
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 __all__ = ["Dataset", "Mixture", "TokenBatch", "Tokenizer", "TokenmillError", "open", "prepare", "train"]
 
 _HOME = {
-    "Dataset": ("tokenmill.dataset.reader", "Dataset"),
-    "Mixture": ("tokenmill.dataset.mixture", "Mixture"),
-    "TokenBatch": ("tokenmill.tokenizer.batch", "TokenBatch"),
-    "Tokenizer": ("tokenmill.tokenizer.tokenizer", "Tokenizer"),
-    "TokenmillError": ("tokenmill.errors", "TokenmillError"),
-    "open": ("tokenmill.dataset.reader", "open_dataset"),
-    "prepare": ("tokenmill.jobs.prepare", "prepare"),
+    "Dataset": ("tokenmill.datasets.reader.dataset", "Dataset"),
+    "Mixture": ("tokenmill.datasets.reader.mixture", "Mixture"),
+    "TokenBatch": ("tokenmill.engine.batch", "TokenBatch"),
+    "Tokenizer": ("tokenmill.engine.tokenizer", "Tokenizer"),
+    "TokenmillError": ("tokenmill.base.errors", "TokenmillError"),
+    "open": ("tokenmill.datasets.reader.dataset", "open_dataset"),
+    "prepare": ("tokenmill.jobs.prepare.prepare", "prepare"),
     "train": ("tokenmill.jobs.train", "train"),
 }
 

@@ -240,7 +240,7 @@ class PairMerger:
 
 @final
 class Codec:
-    """A whole tokenizer: immutable, safe to share between threads. `tokenizer/native.py` builds it."""
+    """A whole tokenizer: immutable, safe to share between threads. `engine/backends/native.py` builds it."""
 
     def __new__(cls, **parts: Any) -> Codec: ...
     @property

@@ -12,9 +12,9 @@ from pathlib import Path
 from torch import distributed
 
 from small_datasets import numbered
-from tokenmill.config.schema import ExecutionConfig
-from tokenmill.dataset.reader import open_dataset
-from tokenmill.jobs.ranks import lead_or_wait
+from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.jobs.prepare.ranks import lead_or_wait
+from tokenmill.settings.schema import ExecutionConfig
 
 TIMEOUT, WORK = timedelta(seconds=2), 5
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from test_determinism import tree_hash
 
 import tokenmill
-import tokenmill.jobs.prepare
+import tokenmill.jobs.prepare.prepare
 from byte_tokenizer import ByteTokenizer
 from tokenmill.jobs.verify import verify_dataset
 

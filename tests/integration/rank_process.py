@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 from small_datasets import documents_shard, publish
-from tokenmill.config.schema import ExecutionConfig
-from tokenmill.dataset.manifest import PackingIdentity
-from tokenmill.dataset.reader import open_dataset
-from tokenmill.errors import DatasetError
-from tokenmill.jobs.ranks import lead_or_wait
+from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.ledger.manifest import PackingIdentity
+from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.jobs.prepare.ranks import lead_or_wait
+from tokenmill.settings.schema import ExecutionConfig
 
 TOKENS = 40
 

@@ -9,7 +9,7 @@ import pytest
 from test_determinism import tree_hash
 
 import tokenmill
-from tokenmill.pipeline import encode, huge
+from tokenmill.jobs.units import encode, huge
 from tokenmill.sources import windows
 
 TEXT = (

@@ -8,8 +8,8 @@ from pathlib import Path
 CONTENDER = textwrap.dedent("""
     import os, sys, time
     from pathlib import Path
-    from tokenmill.jobs.launch import this_launch
-    from tokenmill.jobs.lease import Lease
+    from tokenmill.jobs.prepare.launch import this_launch
+    from tokenmill.jobs.prepare.lease import Lease
 
     root, until = Path(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     turns = 0

@@ -7,9 +7,9 @@ import pytest
 from corpus import RECORDS, TEXTS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from reading import read_all
-from tokenmill.config.schema import SourceConfig
-from tokenmill.dataset.store import LocalStore, ObjectStore, open_store
-from tokenmill.errors import InputError, InputNotFoundError, StoreError
+from tokenmill.base.errors import InputError, InputNotFoundError, StoreError
+from tokenmill.datasets.store.store import LocalStore, ObjectStore, open_store
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks
 
 pytestmark = pytest.mark.s3

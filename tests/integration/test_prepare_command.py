@@ -16,16 +16,16 @@ from test_determinism import tree_hash, write_corpus
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
+from tokenmill.base.durable import DurableFile
+from tokenmill.base.errors import InputError, InterruptedJobError
 from tokenmill.cli.convert_dataset import command as convert_command
 from tokenmill.cli.verify import command as verify_command
-from tokenmill.dataset.durable import DurableFile
-from tokenmill.errors import InputError, InterruptedJobError
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     """A real tokenizer on disk: the 256 bytes and nothing merged."""
-    from tokenmill.tokenizer.alphabet import CHAR_OF
+    from tokenmill.engine.files.alphabet import CHAR_OF
 
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
     vocabulary = {character: byte for byte, character in CHAR_OF.items()} | {"<|endoftext|>": 256}

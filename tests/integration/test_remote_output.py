@@ -11,15 +11,15 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
-from tokenmill.config.resolve import from_options
-from tokenmill.dataset.remote import Remote, cache_directory
-from tokenmill.dataset.store import ObjectStore
-from tokenmill.errors import DatasetError, ResumeError, StoreError
-from tokenmill.insight import remote_report
-from tokenmill.insight.report import publish_report
-from tokenmill.jobs.prepare import set_up
-from tokenmill.jobs.share import commit_directory, prepare_share
+from tokenmill.base.errors import DatasetError, ResumeError, StoreError
+from tokenmill.datasets.store.remote import Remote, cache_directory
+from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.insight.report import remote_report
+from tokenmill.insight.report.report import publish_report
+from tokenmill.jobs.prepare.prepare import set_up
+from tokenmill.jobs.prepare.share import commit_directory, prepare_share
 from tokenmill.jobs.verify import verify_dataset
+from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.s3
 

@@ -9,9 +9,9 @@ from test_determinism import tree_hash, write_corpus
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.config.resolve import from_options
-from tokenmill.errors import ConfigError, InputError, InputNotFoundError, RejectLimitError, ResumeError
-from tokenmill.jobs.prepare import execute, set_up
+from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError, RejectLimitError, ResumeError
+from tokenmill.jobs.prepare.prepare import execute, set_up
+from tokenmill.settings.resolve import from_options
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_outcome_has_the_summary(corpus, tmp_path):
 def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):
     from tokenmill.cli.prepare import command
 
-    monkeypatch.setattr("tokenmill.jobs.prepare.load_tokenizer", lambda *_: ByteTokenizer())
+    monkeypatch.setattr("tokenmill.jobs.prepare.prepare.load_tokenizer", lambda *_: ByteTokenizer())
     arguments = [str(corpus), "--tokenizer", "x", "--output", str(tmp_path / "out"), "--unit-bytes", "10kB"]
     shown = CliRunner().invoke(command, [*arguments, "--dry-run", "--verbose-level", "error"])
     assert shown.exit_code == 0, shown.output

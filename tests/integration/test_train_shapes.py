@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import reference
-from tokenmill.training.direct import merges_of
-from tokenmill.training.options import TrainOptions
+from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.options import TrainOptions
 
 
 def pairs(merged):
@@ -56,7 +56,7 @@ def test_ten_million_unique_words_stay_within_memory(tmp_path):
     code = """
 import json, pathlib, sys, tempfile, tokenmill
 from tokenmill.jobs.train import TrainRequest, run
-from tokenmill.training.options import TrainOptions
+from tokenmill.engine.training.options import TrainOptions
 letters = str.maketrans("0123456789", "ghijklmnop")  # or the pattern would cut between digits and letters
 texts = (
     " ".join(f"{i * 2654435761 % 2**40:x}" for i in range(s, s + 20000)).translate(letters)

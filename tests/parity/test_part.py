@@ -6,7 +6,7 @@ from torture import mixtures, texts
 from vocabularies import case
 
 from tokenmill import Tokenizer
-from tokenmill.tokenizer.parity_part import part_for
+from tokenmill.engine.parity.part import part_for
 
 
 def test_parts_of_gpt2(tmp_path):

@@ -6,7 +6,7 @@ import random
 import pytest
 
 import tokenmill
-from tokenmill.tokenizer.alphabet import chars_of
+from tokenmill.engine.files.alphabet import chars_of
 
 hf = pytest.importorskip("tokenizers")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmill import Tokenizer, TokenmillError
-from tokenmill.tokenizer.alphabet import CHAR_OF
+from tokenmill.engine.files.alphabet import CHAR_OF
 
 VOCABULARY = {char: byte for byte, char in CHAR_OF.items()} | {"th": 256, "the": 257}
 HF = {

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.config.fields import parse_size
-from tokenmill.config.resolve import resolve
-from tokenmill.config.sizes import UNITS
+from tokenmill.base.sizes import UNITS
+from tokenmill.settings.fields import parse_size
+from tokenmill.settings.resolve import resolve
 
 VARIABLES = {
     "num_proc": ("DATASET_NUM_PROC", "execution.num_proc"),

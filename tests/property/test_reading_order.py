@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import tokenmill
 from small_datasets import numbered
-from tokenmill.dataset.feed import Feed
-from tokenmill.dataset.mixture import period, schedule
-from tokenmill.dataset.order import Order
-from tokenmill.dataset.share import Share
-from tokenmill.dataset.shuffle import Permutation
-from tokenmill.errors import DatasetError
+from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.reader.feed import Feed
+from tokenmill.datasets.reader.mixture import period, schedule
+from tokenmill.datasets.reader.order import Order
+from tokenmill.datasets.reader.share import Share
+from tokenmill.datasets.reader.shuffle import Permutation
 
 # Two thousand examples of the slow profile take minutes.
 pytestmark = pytest.mark.timeout(1200)

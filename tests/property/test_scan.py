@@ -7,7 +7,7 @@ from tokenizers import Regex
 from tokenizers import pre_tokenizers as hf
 
 from tokenmill import _core
-from tokenmill.errors import TokenizerError
+from tokenmill.base.errors import TokenizerError
 
 FAMILIES = [
     "gpt2",

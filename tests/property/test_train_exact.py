@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 import reference
 from tokenmill import _core
-from tokenmill.training.checkpoint import Checkpoint
-from tokenmill.training.counting import Counting
-from tokenmill.training.direct import merges_of
-from tokenmill.training.merging import merge
-from tokenmill.training.options import TrainOptions
+from tokenmill.engine.training.checkpoint import Checkpoint
+from tokenmill.engine.training.counting import Counting
+from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.merging import merge
+from tokenmill.engine.training.options import TrainOptions
 
 TEXT = st.text(st.sampled_from("aaab  c'st12,\n한국中文é"), max_size=60)
 TEXTS = st.lists(TEXT, max_size=12)

@@ -3,9 +3,9 @@
 import pytest
 
 import tokenmill
-from tokenmill.errors import ConfigError
-from tokenmill.executors.local import LocalExecutor
+from tokenmill.base.errors import ConfigError
 from tokenmill.jobs import count_parts, train
+from tokenmill.jobs.executors.local import LocalExecutor
 
 
 def merges(tokenizer):

@@ -8,8 +8,8 @@ import pytest
 
 import tokenmill
 from scale_options import flags
-from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.jobs.share import Share, commit_directory
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.jobs.prepare.share import Share, commit_directory
 
 
 def start(corpus, output, unit_range):

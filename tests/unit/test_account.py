@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tokenmill.base.errors import ConfigError
 from tokenmill.cli.account import command
-from tokenmill.errors import ConfigError
-from tokenmill.insight.account import account
-from tokenmill.insight.model_shape import load_shape
+from tokenmill.insight.account.account import account
+from tokenmill.insight.account.model_shape import load_shape
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt2-xl.json"
 

@@ -12,8 +12,8 @@ import pytest
 
 from corpus import COMPRESS, TEXTS, jsonl, write_format, zstd_compress
 from reading import read_all
-from tokenmill.config.schema import SourceConfig
-from tokenmill.errors import InputError, InputNotFoundError
+from tokenmill.base.errors import InputError, InputNotFoundError
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
 from tokenmill.sources.memory import attached
 
@@ -118,7 +118,7 @@ def test_no_permission_is_named(tmp_path):
 
 PLAIN_USER = """
 import os, sys
-from tokenmill.config.schema import SourceConfig
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover
 if os.getuid() == 0:
     os.setgroups([])

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from tokenmill.dataset import cache_room
-from tokenmill.dataset.cache import ShardCache
-from tokenmill.dataset.cache_room import make_room, used
-from tokenmill.dataset.receipt import FileEntry
-from tokenmill.errors import ConfigError
+from tokenmill.base.errors import ConfigError
+from tokenmill.datasets.ledger.receipt import FileEntry
+from tokenmill.datasets.store import cache_room
+from tokenmill.datasets.store.cache import ShardCache
+from tokenmill.datasets.store.cache_room import make_room, used
 
 
 @pytest.fixture

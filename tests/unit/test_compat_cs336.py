@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
+from tokenmill.base.errors import InputError
 from tokenmill.compat.cs336 import Tokenizer, train_bpe
-from tokenmill.errors import InputError
-from tokenmill.tokenizer.alphabet import chars_of
+from tokenmill.engine.files.alphabet import chars_of
 
 EOT = "<|endoftext|>"
 TEXT = f"low low low low low\nlower lower widest widest widest newest newest{EOT}newest 안녕 newest\n" * 3

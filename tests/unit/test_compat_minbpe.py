@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
+from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.compat.minbpe import BasicTokenizer, OptimizedRegexTokenizer, RegexTokenizer
-from tokenmill.errors import ConfigError, InputError
 
 TEXT = "aaabdaaabac 한국어 한국 the theme, the then! 123 1234\n" * 4
 

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, asdict, field, replace
 
 import pytest
 
-from tokenmill.dataclass import dataclass
+from tokenmill.base.dataclass import dataclass
 
 
 def make(decorate):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tokenmill.dataset.duplicates import Duplicates, HashWriter
-from tokenmill.errors import DatasetError
+from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.ledger.duplicates import Duplicates, HashWriter
 
 
 def write_hashes(root, name, texts):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tokenmill.config.schema import SourceConfig
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import read_blocks, windows
 from tokenmill.sources.model import InputFile, Range
 from tokenmill.sources.opening import local_identity

@@ -7,15 +7,15 @@ import time
 import pytest
 
 from byte_tokenizer import ByteTokenizer
-from tokenmill.config.schema import ExecutionConfig
-from tokenmill.console.logs import PlainFormatter
-from tokenmill.errors import ConfigError, LeaderError
-from tokenmill.jobs import waiting
-from tokenmill.jobs.launch import alone, host_clock, started_at, this_launch
-from tokenmill.jobs.lease import FAILURE, MARKER, Lease
-from tokenmill.jobs.prepare import prepare
-from tokenmill.jobs.ranks import lead_or_wait
-from tokenmill.jobs.waiting import Verdict, Watch
+from tokenmill.base.console.logs import PlainFormatter
+from tokenmill.base.errors import ConfigError, LeaderError
+from tokenmill.jobs.prepare import waiting
+from tokenmill.jobs.prepare.launch import alone, host_clock, started_at, this_launch
+from tokenmill.jobs.prepare.lease import FAILURE, MARKER, Lease
+from tokenmill.jobs.prepare.prepare import prepare
+from tokenmill.jobs.prepare.ranks import lead_or_wait
+from tokenmill.jobs.prepare.waiting import Verdict, Watch
+from tokenmill.settings.schema import ExecutionConfig
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_failure_of_this_launch_ends_even_a_late_rank(tmp_path):
         "exit_code": 75,
         "fields": {},
     }
-    from tokenmill.jobs.launch import this_host
+    from tokenmill.jobs.prepare.launch import this_host
 
     (tmp_path / FAILURE).write_text(json.dumps({**failure, "host": this_host(), "at": host_clock()}))
     with pytest.raises(LeaderError, match="OSError: full") as raised:

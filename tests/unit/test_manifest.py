@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from tokenmill import _core
-from tokenmill.dataset.account import Account
-from tokenmill.dataset.durable import DurableFile, publish_json, sweep_leftovers
-from tokenmill.dataset.index import OFFSETS_MAGIC, header, map_offsets
-from tokenmill.dataset.manifest import (
+from tokenmill.base.durable import DurableFile, publish_json, sweep_leftovers
+from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.formats.index import OFFSETS_MAGIC, header, map_offsets
+from tokenmill.datasets.ledger.account import Account
+from tokenmill.datasets.ledger.manifest import (
     InputEntry,
     Manifest,
     PackingIdentity,
@@ -21,8 +22,14 @@ from tokenmill.dataset.manifest import (
     load_manifest,
     save_manifest,
 )
-from tokenmill.dataset.receipt import FileEntry, Receipt, RejectPlace, ShardEntry, load_receipt, save_receipt
-from tokenmill.errors import DatasetError
+from tokenmill.datasets.ledger.receipt import (
+    FileEntry,
+    Receipt,
+    RejectPlace,
+    ShardEntry,
+    load_receipt,
+    save_receipt,
+)
 
 
 def shard(name="00000-aa", size=4):

@@ -8,8 +8,8 @@ import pytest
 import tokenmill
 from small_datasets import numbered
 from tokenmill import Mixture
-from tokenmill.dataset.mixture import NEAREST_PERIOD, period, schedule
-from tokenmill.errors import ConfigError
+from tokenmill.base.errors import ConfigError
+from tokenmill.datasets.reader.mixture import NEAREST_PERIOD, period, schedule
 
 
 @pytest.fixture

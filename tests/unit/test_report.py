@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tokenmill
-from tokenmill.errors import DatasetError
-from tokenmill.insight.events import read_history
-from tokenmill.insight.report import compare, write_comparison, write_report
+from tokenmill.base.errors import DatasetError
+from tokenmill.insight.report.events import read_history
+from tokenmill.insight.report.report import compare, write_comparison, write_report
+from tokenmill.insight.report.svg import Axis, number
 from tokenmill.insight.scripts import script_of
-from tokenmill.insight.svg import Axis, number
 
 
 @pytest.fixture(scope="module")

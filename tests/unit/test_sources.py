@@ -10,8 +10,8 @@ import pytest
 
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
-from tokenmill.config.schema import SourceConfig
-from tokenmill.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
 from tokenmill.sources.memory import attached
 from tokenmill.sources.where import Predicate

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tokenmill.texts import Texts
+from tokenmill.base.texts import Texts
 
 WORDS = ["one", "", "두 개", "three", "四"]
 

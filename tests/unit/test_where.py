@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from tokenmill import _core
-from tokenmill.errors import ConfigError
+from tokenmill.base.errors import ConfigError
+from tokenmill.base.texts import Texts
 from tokenmill.sources.columns import ArrowColumn, JsonColumn
 from tokenmill.sources.fields import split_path
 from tokenmill.sources.where import Predicate
-from tokenmill.texts import Texts
 
 RECORDS = [
     {"text": "a", "lang": "ko", "score": 0.7, "ok": True, "meta": {"src": "web"}, "n": 1},

@@ -28,7 +28,7 @@ pub enum MergeParts<'py> {
 pub type StepParts = (String, String, String, bool);
 type AddedParts = (String, u32, bool, bool, bool, bool, bool);
 
-/// Keyword arguments of `_core.Codec`; `tokenmill.tokenizer.native` writes them.
+/// Keyword arguments of `_core.Codec`; `tokenmill.engine.backends.native` writes them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools)] // independent flags of one call

@@ -16,7 +16,7 @@ use tokenmill_core::{Error, Result, Stop};
 /// How long Ctrl-C may go unnoticed by the waiting thread.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 
-/// The class in `tokenmill.errors` that an ordinary `except` expects for this error.
+/// The class in `tokenmill.base.errors` that an ordinary `except` expects for this error.
 fn class_of(error: &Error) -> &'static str {
     match error {
         Error::InvalidUtf8 { .. } | Error::Input(_) => "InputError",
@@ -34,7 +34,7 @@ pub fn to_py(error: &Error) -> PyErr {
     let message = error.to_string();
     Python::attach(|py| {
         let class = py
-            .import("tokenmill.errors")
+            .import("tokenmill.base.errors")
             .and_then(|errors| errors.getattr(class_of(error)));
         match class.and_then(|class| class.call1((message.as_str(),))) {
             Ok(value) => PyErr::from_value(value),
@@ -45,7 +45,7 @@ pub fn to_py(error: &Error) -> PyErr {
 
 /// Runs `work` without the GIL, on a thread of its own, and raises `Stop` when a signal handler
 /// raises (Ctrl-C): the work must call `stop.check()?` every few milliseconds. A panic becomes
-/// `tokenmill.errors.InternalError`. In a thread that Python sends no signals the work is done right there.
+/// `tokenmill.base.errors.InternalError`. In a thread that Python sends no signals the work is done right there.
 pub fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Stop) -> Result<T> + Send,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
+from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

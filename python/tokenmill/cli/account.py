@@ -27,13 +27,13 @@ def command(
     config_path: str, context_length: int | None, tokens: float | None, tokenizer: str | None, as_json: bool
 ) -> None:
     """Count the parameters, memory and matrix-multiply FLOPs of a transformer, per component."""
-    from tokenmill.insight.account import account
-    from tokenmill.insight.account_table import render
-    from tokenmill.insight.model_shape import load_shape
+    from tokenmill.insight.account.account import account
+    from tokenmill.insight.account.account_table import render
+    from tokenmill.insight.account.model_shape import load_shape
 
     shape = load_shape(config_path)
     if tokenizer:
-        from tokenmill import Tokenizer
+        from tokenmill.engine.tokenizer import Tokenizer
 
         shape = replace(shape, vocab_size=Tokenizer.load(tokenizer).vocab_size)
     result = account(shape, context_length=context_length, tokens=None if tokens is None else int(tokens))

@@ -34,10 +34,10 @@ def command(
     as_json: bool,
 ) -> None:
     """Encode a sample of INPUTS beside every peer that is installed: compare ids, then speed."""
-    from tokenmill import Tokenizer
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight.bench import bench, chart
     from tokenmill.insight.sampling import take_sample
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import discover, settle
 
     source = SourceConfig(inputs=inputs, text_field=text_field)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tokenmill.errors import ConfigError
+from tokenmill.base.errors import ConfigError
 
 
 @click.group(
@@ -33,7 +33,7 @@ Examples:
 @click.option("--force", is_flag=True, help="Write over an existing file.")
 def init(path: str, *, force: bool) -> None:
     """Write a commented settings file to PATH (default tokenmill.yaml; - is stdout)."""
-    from tokenmill.config.describe import template
+    from tokenmill.settings.describe import template
 
     if path == "-":
         click.echo(template())
@@ -58,7 +58,7 @@ Examples:
 @click.option("--table", is_flag=True, help="A Markdown table instead of JSON Schema.")
 def schema(*, table: bool) -> None:
     """Print the JSON Schema of a settings file."""
-    from tokenmill.config import describe
+    from tokenmill.settings import describe
 
     click.echo(describe.table() if table else json.dumps(describe.json_schema(), indent=2))
 
@@ -76,7 +76,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
     """Print each value and who set it: flag, environment, file, automatic (and from what), default."""
-    from tokenmill.config.resolve import resolve
+    from tokenmill.settings.resolve import resolve
 
     resolved = resolve(file, dict(map(_pair, settings)))
     rows = [

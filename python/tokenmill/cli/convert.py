@@ -28,7 +28,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(source: str, target: str, *, kind: str, pattern: str | None, check: bool, as_json: bool) -> None:
     """Load SOURCE, whatever it is, and save it as TARGET."""
-    from tokenmill.tokenizer.convert import checked, convert
+    from tokenmill.engine.convert import checked, convert
 
     tokenizer = convert(source, target, kind, pattern=pattern)  # type: ignore[arg-type]
     compared = checked(tokenizer, target, kind) if check else 0

@@ -7,7 +7,7 @@ from typing import get_args
 
 import click
 
-from tokenmill.config.fields import OutputFormat
+from tokenmill.settings.fields import OutputFormat
 
 
 @click.command(

@@ -28,9 +28,9 @@ def show_datasets(paths: list[str], *, as_json: bool) -> None:
 
 def show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
     """One document: its text, its ids, and its origin."""
-    from tokenmill.errors import DatasetError
+    from tokenmill.base.errors import DatasetError
+    from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight.documents import describe_document
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     try:
         facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
@@ -54,7 +54,7 @@ def show_document(path: str, number: int, *, tokenizer: str | None, as_json: boo
 
 
 def _words(facts: dict[str, Any]) -> str:
-    from tokenmill.console.words import size
+    from tokenmill.base.console.words import size
 
     packing, account = facts["packing"], facts["account"]
     rows = f", {facts['rows']:,} rows of {packing['context_length']}" if facts["rows"] else ""

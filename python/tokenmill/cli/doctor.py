@@ -26,8 +26,8 @@ def command(
     tokenizer: str | None, data: tuple[str, ...], output: str | None, *, as_json: bool, schema: bool
 ) -> None:
     """Check this machine and set-up; exit 1 if there is a problem."""
-    from tokenmill.config.jsonschema import schema_of
-    from tokenmill.insight.doctor import Report, examine
+    from tokenmill.insight.doctor.doctor import Report, examine
+    from tokenmill.settings.jsonschema import schema_of
 
     if schema:
         click.echo(json.dumps(schema_of(Report), indent=2))

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.engine.tokenizer import Tokenizer
 
 
 @click.command(
@@ -38,7 +38,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a document.")
 def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
     """Encode files, or standard input, to ids on standard output: one line a document."""
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.engine.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
     for name, text in _documents(files, lines=options["lines"]):
@@ -50,7 +50,7 @@ def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
 
 def _documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
     """Every document with the name of its file; bytes that are no UTF-8 are the tokenizer's to refuse."""
-    from tokenmill.errors import InputNotFoundError
+    from tokenmill.base.errors import InputNotFoundError
 
     for name in files or ("-",):
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from tokenmill.config.exports import Profile
+    from tokenmill.settings.exports import Profile
 
 
 @click.command(
@@ -30,8 +30,8 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(profile: Profile, *, as_json: bool) -> None:
     """Print export lines for this machine, for eval, with the reason for each as a comment."""
-    from tokenmill.config.exports import exports, profile_of
-    from tokenmill.hardware.machine import measure
+    from tokenmill.base.hardware.machine import measure
+    from tokenmill.settings.exports import exports, profile_of
 
     machine = measure(os.environ)
     lines = exports(machine, profile)

@@ -51,8 +51,8 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
     if datasets:
         show_datasets(datasets, as_json=as_json)
         return
+    from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight import vocabulary
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = {source: Tokenizer.load(source, pattern=options["pattern"]) for source in sources}
     facts = [vocabulary.describe(tokenizer) for tokenizer in loaded.values()]
@@ -139,7 +139,7 @@ def _table(results: list[Measurement]) -> None:
 
 
 def _tell_extrapolated(result: Measurement) -> None:
-    from tokenmill.console import words
+    from tokenmill.base.console import words
 
     far = result.extrapolated
     click.echo(

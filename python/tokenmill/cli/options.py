@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from tokenmill.config.kinds import without_rules
-from tokenmill.config.names import ALIASES, SECTIONS, SPELLING, full_name
+from tokenmill.settings.kinds import without_rules
+from tokenmill.settings.names import ALIASES, SECTIONS, SPELLING, full_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,7 +55,7 @@ class _Setting(click.Option):
     """An option whose help is looked up when it is shown: reading it takes longer than most commands."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from tokenmill.config.meanings import meaning
+        from tokenmill.settings.meanings import meaning
 
         section, _, key = (self.name or "").partition("__")
         self.help = meaning(SECTIONS[section], key).split("\n", 1)[0]

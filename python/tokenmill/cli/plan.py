@@ -58,7 +58,7 @@ def command(
 
 def render(result: dict[str, Any]) -> str:
     """The estimate for a terminal."""
-    from tokenmill.console.words import duration, number, size
+    from tokenmill.base.console.words import duration, number, size
 
     margin = f"± {result['margin_percent']:.1f} %"
     sample = result["sample"]

@@ -11,8 +11,8 @@ import click
 from tokenmill.cli.options import given_settings, setting_options
 
 if TYPE_CHECKING:
-    from tokenmill.jobs.outcome import Outcome
-    from tokenmill.jobs.preparation import Preparation
+    from tokenmill.jobs.prepare.outcome import Outcome
+    from tokenmill.jobs.prepare.preparation import Preparation
 
 
 @click.command(
@@ -47,8 +47,8 @@ def command(
     Face datasets, compressed or not. Format, text field, types and workers are detected, and what was
     chosen is printed. The same command again goes on where it stopped; new inputs are added.
     """
-    from tokenmill.config.resolve import resolve
-    from tokenmill.jobs.tokenizers import begin_loading
+    from tokenmill.jobs.prepare.tokenizers import begin_loading
+    from tokenmill.settings.resolve import resolve
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -58,8 +58,8 @@ def command(
     resolved = resolve(config_file, flags)
     tokenizer = begin_loading(resolved.config)
     # Only now: these take longer to import than the core to load a tokenizer.
-    from tokenmill.jobs.prepare import execute, set_up_splits
-    from tokenmill.jobs.splits import note_splits
+    from tokenmill.jobs.prepare.prepare import execute, set_up_splits
+    from tokenmill.jobs.prepare.splits import note_splits
 
     every = set_up_splits(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
     for preparation in every.values():
@@ -75,7 +75,7 @@ def command(
 
 
 def _show_plan(preparation: Preparation, *, as_json: bool) -> None:
-    from tokenmill.console import words
+    from tokenmill.base.console import words
 
     plan = preparation.plan()
     done = preparation.done(plan)
@@ -106,7 +106,7 @@ def _show_plan(preparation: Preparation, *, as_json: bool) -> None:
 
 
 def _show_share(preparation: Preparation, unit_range: str, *, as_json: bool) -> None:
-    from tokenmill.jobs.share import prepare_share
+    from tokenmill.jobs.prepare.share import prepare_share
 
     outcome = prepare_share(preparation, unit_range)
     root = preparation.job.root

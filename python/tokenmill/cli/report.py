@@ -23,8 +23,8 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the report's data instead of a path.")
 def command(directories: tuple[str, ...], output: str, open_browser: bool, as_json: bool) -> None:
     """Write report.html and report.json of one run again, or compare two runs on one page."""
-    from tokenmill.dataset.store import open_store
-    from tokenmill.insight.report import REPORT_JSON, compare, publish_report, write_comparison
+    from tokenmill.datasets.store.store import open_store
+    from tokenmill.insight.report.report import REPORT_JSON, compare, publish_report, write_comparison
 
     if len(directories) > 2:
         raise click.UsageError(

@@ -20,7 +20,7 @@ class Size(_Integer):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """`"4GB"` -> `4000000000`."""
-        from tokenmill.config.sizes import bytes_of
+        from tokenmill.base.sizes import bytes_of
 
         try:
             return value if isinstance(value, int) else bytes_of(str(value))

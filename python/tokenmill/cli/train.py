@@ -137,9 +137,9 @@ def _source_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 def command(inputs: tuple[str, ...], **given: Any) -> None:
     """Train a byte-level BPE tokenizer on files, globs, directories or saved counts."""
-    from tokenmill.console.logs import configure
+    from tokenmill.base.console.logs import configure
+    from tokenmill.engine.training.summary import lines
     from tokenmill.jobs.train import run
-    from tokenmill.training.summary import lines
 
     configure("WARNING" if given["quiet"] else "INFO")
     trained = run(_request(inputs, given))
@@ -152,9 +152,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> None:
 
 
 def _request(inputs: tuple[str, ...], given: dict[str, Any]) -> Any:
+    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.engine.training.outputs import SaveFormat
     from tokenmill.jobs.train import TrainRequest
-    from tokenmill.training.options import TrainOptions
-    from tokenmill.training.outputs import SaveFormat
 
     source = {name: given[name] for name in _SOURCE if given[name] is not None}
     return TrainRequest(

@@ -9,14 +9,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.errors import InputError
-from tokenmill.tokenizer.alphabet import bytes_of
-from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
-from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.direct import merges_of
-from tokenmill.training.inputs import corpus_of
-from tokenmill.training.options import TrainOptions
-from tokenmill.training.pattern import pre_tokenizer_of
+from tokenmill.base.errors import InputError
+from tokenmill.engine.files.alphabet import bytes_of
+from tokenmill.engine.recipe import AddedToken, Model, Recipe
+from tokenmill.engine.tokenizer import Tokenizer as Engine
+from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.inputs import corpus_of
+from tokenmill.engine.training.options import TrainOptions
+from tokenmill.engine.training.pattern import pre_tokenizer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ def train_bpe(
 
     The vocabulary has the special tokens first, then the 256 bytes, then one token a merge.
     """
-    from tokenmill.hardware.machine import measure
+    from tokenmill.base.hardware.machine import measure
 
     options = TrainOptions(vocab_size, special_tokens=tuple(special_tokens), tie_break="lexicographic")
     corpus = corpus_of(input_path, {"format": "txt", "txt_mode": "file"})

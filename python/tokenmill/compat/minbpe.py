@@ -10,21 +10,21 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from tokenmill.errors import ConfigError, InputError
-from tokenmill.tokenizer.minbpe import load_file
-from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
-from tokenmill.tokenizer.saving import save
-from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.direct import merges_of
-from tokenmill.training.options import TrainOptions
-from tokenmill.training.outputs import vocabulary_lines
-from tokenmill.training.pattern import byte_level, split_of
+from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.engine.files.minbpe import load_file
+from tokenmill.engine.files.saving import save
+from tokenmill.engine.recipe import AddedToken, Model, Recipe
+from tokenmill.engine.tokenizer import Tokenizer as Engine
+from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.options import TrainOptions
+from tokenmill.engine.training.outputs import vocabulary_lines
+from tokenmill.engine.training.pattern import byte_level, split_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from tokenmill.training.merging import Merged, MergeState
+    from tokenmill.engine.training.merging import Merged, MergeState
 
 GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 GPT4_SPLIT_PATTERN = (
@@ -123,7 +123,7 @@ class RegexTokenizer:
         return {}
 
     def _threads(self) -> int:
-        from tokenmill.hardware.machine import measure
+        from tokenmill.base.hardware.machine import measure
 
         return measure().cores.usable
 

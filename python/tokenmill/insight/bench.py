@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tokenmill
-from tokenmill.dataclass import dataclass
-from tokenmill.insight.svg import bars
+from tokenmill.base.dataclass import dataclass
+from tokenmill.insight.report.svg import bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tokenmill import Tokenizer
+    from tokenmill.engine.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

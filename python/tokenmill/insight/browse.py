@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.dataset.manifest import MANIFEST, load_manifest
-from tokenmill.dataset.reader import open_dataset
-from tokenmill.errors import DatasetError, TokenmillError
+from tokenmill.base.errors import DatasetError, TokenmillError
+from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
+from tokenmill.datasets.reader.dataset import open_dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenmill import Dataset, Tokenizer
+    from tokenmill.datasets.reader.dataset import Dataset
+    from tokenmill.engine.tokenizer import Tokenizer
 
 MOST_TOKENS_SHOWN = 20_000
 MOST_TOKENS_SEARCHED = 200_000_000
@@ -122,7 +123,7 @@ def _row_length(dataset: Dataset) -> dict[str, Any]:
 
 
 def _tokenizer(dataset: Dataset) -> Tokenizer | None:
-    from tokenmill import Tokenizer
+    from tokenmill.engine.tokenizer import Tokenizer
 
     try:
         return Tokenizer.load(dataset.manifest.tokenizer.name)

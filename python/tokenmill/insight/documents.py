@@ -7,16 +7,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.dataset.manifest import load_manifest
-from tokenmill.dataset.provenance import read_origin
-from tokenmill.dataset.reader import open_dataset
-from tokenmill.dataset.receipt import load_receipt
-from tokenmill.errors import TokenmillError
-from tokenmill.pipeline.plan import load_plan
+from tokenmill.base.errors import TokenmillError
+from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.provenance import read_origin
+from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.reader.dataset import open_dataset
 
 if TYPE_CHECKING:
-    from tokenmill.dataset.receipt import ShardEntry
-    from tokenmill.pipeline.plan import Plan
+    from tokenmill.datasets.ledger.plan import Plan
+    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 
 def describe_dataset(path: str | Path) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
 def _text(name: str, ids: Any, tokenizer: Any) -> dict[str, Any]:
     try:
         if tokenizer is None:
-            from tokenmill.tokenizer.tokenizer import Tokenizer
+            from tokenmill.engine.tokenizer import Tokenizer
 
             tokenizer = Tokenizer.load(name)
         return {"text": tokenizer.decode(ids.tolist())}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.errors import InputError
+from tokenmill.base.errors import InputError
 
 if TYPE_CHECKING:
-    from tokenmill import Tokenizer
-    from tokenmill.tokenizer.recipe import Model
+    from tokenmill.engine.recipe import Model
+    from tokenmill.engine.tokenizer import Tokenizer
 
 Pair = tuple[int, int]
 

@@ -10,8 +10,8 @@ import random
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from tokenmill.dataclass import dataclass
-from tokenmill.errors import InputError
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import InputError
 from tokenmill.sources import ranges, read_blocks
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import Block, InputFile, Range
 
 SAMPLE_BYTES = 32 << 20

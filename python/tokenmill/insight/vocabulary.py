@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.config.schema import SourceConfig
-from tokenmill.dataclass import dataclass
+from tokenmill.base.dataclass import dataclass
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.engine.tokenizer import Tokenizer
 
 _WORD = re.compile(r"\w+")
 _BLOCK = 4 << 20

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.dataset.durable import digest
-from tokenmill.dataset.formats import check_columns, choose_dtype, finish_dataset, open_writer
-from tokenmill.dataset.items import read_items
-from tokenmill.dataset.manifest import MANIFEST, PLAN, load_manifest, save_manifest
-from tokenmill.dataset.shard import ShardShape
-from tokenmill.errors import ConfigError
+from tokenmill.base.durable import digest
+from tokenmill.base.errors import ConfigError
+from tokenmill.datasets.formats.items import read_items
+from tokenmill.datasets.formats.registry import check_columns, choose_dtype, finish_dataset, open_writer
+from tokenmill.datasets.formats.shard import ShardShape
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
 
 if TYPE_CHECKING:
-    from tokenmill.dataset.manifest import Manifest
-    from tokenmill.dataset.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
 
 
 def convert_dataset(

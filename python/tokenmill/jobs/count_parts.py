@@ -6,19 +6,19 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.errors import ConfigError
-from tokenmill.executors.base import Watch
+from tokenmill.base.errors import ConfigError
+from tokenmill.engine.training.counts_file import add_saved
+from tokenmill.engine.training.parts import CountJob, CountTask, ReduceTask, count_part, reduce_part
+from tokenmill.jobs.executors.base import Watch
 from tokenmill.sources import ranges, read_blocks
-from tokenmill.training.counts_file import add_saved
-from tokenmill.training.parts import CountJob, CountTask, ReduceTask, count_part, reduce_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenmill.executors.base import Executor
-    from tokenmill.training.counting import Counting
-    from tokenmill.training.inputs import Corpus
-    from tokenmill.training.options import TrainOptions
+    from tokenmill.engine.training.counting import Counting
+    from tokenmill.engine.training.inputs import Corpus
+    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.jobs.executors.base import Executor
 
 PART_BYTES = 64 << 20
 PARTITIONS = 8

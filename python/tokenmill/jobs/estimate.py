@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tokenmill.config.schema import SourceConfig
-from tokenmill.dataclass import dataclass
-from tokenmill.dataset.formats import choose_dtype
-from tokenmill.hardware.machine import measure
-from tokenmill.insight.account import account
-from tokenmill.insight.model_shape import load_shape
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.hardware.machine import measure
+from tokenmill.datasets.formats.registry import choose_dtype
+from tokenmill.insight.account.account import account
+from tokenmill.insight.account.model_shape import load_shape
 from tokenmill.insight.sampling import SAMPLE_BYTES, take_sample
-from tokenmill.jobs.prepare import prepare
-from tokenmill.pipeline.job import named_id
+from tokenmill.jobs.prepare.prepare import prepare
+from tokenmill.jobs.units.job import named_id
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenmill import Tokenizer
+    from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight.sampling import Sample
 
 FORMATS = ("tokenmill", "megatron", "npy", "arrow", "parquet")
@@ -56,7 +56,7 @@ def estimate(
     **source: Any,
 ) -> dict[str, Any]:
     """What `tokenmill plan` prints, as one object; `assume_size` is bytes of text of the same kind."""
-    from tokenmill import Tokenizer
+    from tokenmill.engine.tokenizer import Tokenizer
 
     tok = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     config = SourceConfig(inputs=tuple(inputs), **source)

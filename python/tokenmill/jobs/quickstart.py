@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.dataclass import dataclass
-from tokenmill.jobs.prepare import prepare
+from tokenmill.base.dataclass import dataclass
+from tokenmill.jobs.prepare.prepare import prepare
 from tokenmill.jobs.train import train
 
 if TYPE_CHECKING:

@@ -11,23 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.console.progress import Progress
-from tokenmill.dataclass import dataclass
-from tokenmill.errors import ConfigError, InputError
-from tokenmill.executors.ray import RayExecutor
-from tokenmill.hardware.machine import measure
+from tokenmill.base.console.progress import Progress
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.base.hardware.machine import measure
+from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.engine.training.checkpoint import Checkpoint
+from tokenmill.engine.training.counting import Counted, Counting, count_all
+from tokenmill.engine.training.counts_file import add_saved, save_counts
+from tokenmill.engine.training.inputs import Corpus, corpus_of
+from tokenmill.engine.training.merging import Merged, MergeState, merge
+from tokenmill.engine.training.options import TieBreak, TrainOptions
+from tokenmill.engine.training.outputs import SaveFormat, save_all
+from tokenmill.engine.training.summary import summarise
+from tokenmill.engine.training.vocabulary import minbpe_recipe_of, recipe_of
 from tokenmill.jobs.count_parts import count_by_parts
-from tokenmill.pipeline.events import Recorder
-from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.checkpoint import Checkpoint
-from tokenmill.training.counting import Counted, Counting, count_all
-from tokenmill.training.counts_file import add_saved, save_counts
-from tokenmill.training.inputs import Corpus, corpus_of
-from tokenmill.training.merging import Merged, MergeState, merge
-from tokenmill.training.options import TieBreak, TrainOptions
-from tokenmill.training.outputs import SaveFormat, save_all
-from tokenmill.training.summary import summarise
-from tokenmill.training.vocabulary import minbpe_recipe_of, recipe_of
+from tokenmill.jobs.executors.ray import RayExecutor
+from tokenmill.jobs.units.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,7 +164,7 @@ def run(request: TrainRequest) -> Trained:
             save_all(tokenizer, request.output, request.save_as, {**summary, "job": job}, minbpe)
             checkpoint.remove()
     if request.output is not None and "hf" in request.save_as:
-        from tokenmill.insight.report import report_if_possible
+        from tokenmill.insight.report.report import report_if_possible
 
         report_if_possible(request.output)
     return Trained(tokenizer, summary)

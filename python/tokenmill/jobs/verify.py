@@ -7,24 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.config.schema import JobConfig
-from tokenmill.dataset.cache import local_copy
-from tokenmill.dataset.checks import Check, check_dataset
-from tokenmill.dataset.duplicates import Duplicates, hashes_path
-from tokenmill.dataset.manifest import load_manifest
-from tokenmill.dataset.store import is_remote
-from tokenmill.errors import DatasetError, TokenmillError
-from tokenmill.pipeline.control import Control
-from tokenmill.pipeline.job import make_job
-from tokenmill.pipeline.plan import load_plan
-from tokenmill.pipeline.unit import run_unit, task_of
+from tokenmill.base.errors import DatasetError, TokenmillError
+from tokenmill.datasets.ledger.checks import Check, check_dataset
+from tokenmill.datasets.ledger.duplicates import Duplicates, hashes_path
+from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.store.cache import local_copy
+from tokenmill.datasets.store.store import is_remote
+from tokenmill.jobs.units.control import Control
+from tokenmill.jobs.units.job import make_job
+from tokenmill.jobs.units.unit import run_unit, task_of
+from tokenmill.settings.schema import JobConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmill.dataset.manifest import Manifest
-    from tokenmill.dataset.receipt import ShardEntry
-    from tokenmill.pipeline.plan import Plan
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.plan import Plan
+    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 DUPLICATE_BUDGET = 256 << 20
 
@@ -77,7 +77,7 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
 
 
 def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
-    from tokenmill.jobs.tokenizers import load_tokenizer
+    from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 
     config = _config_of(plan)
     encoder = load_tokenizer(config, tokenizer)

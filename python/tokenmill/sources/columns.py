@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.dataclass import dataclass
+from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.errors import InputError, InputNotFoundError
+from tokenmill.base.errors import InputError, InputNotFoundError
 from tokenmill.sources import hf_directory
 from tokenmill.sources.detect import FORMAT_OF_SUFFIX, by_name
 from tokenmill.sources.identify import identify
@@ -22,7 +22,7 @@ from tokenmill.sources.opening import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile
 
 _MAGIC = frozenset("*?[")

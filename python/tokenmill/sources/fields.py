@@ -5,13 +5,13 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING
 
-from tokenmill.dataclass import dataclass
-from tokenmill.errors import ConfigError, InputError
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile, Range
 
 TEXT_NAMES = (

@@ -8,7 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.errors import InputError
+from tokenmill.base.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

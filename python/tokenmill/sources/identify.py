@@ -21,7 +21,7 @@ from tokenmill.sources.model import InputFile
 from tokenmill.sources.opening import open_raw
 
 if TYPE_CHECKING:
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig
 
 DEFAULT_SEPARATOR = "<|endoftext|>"
 # A plain text file up to this size is taken for one document, a larger one for a document a line.

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from tokenmill.dataclass import dataclass
-from tokenmill.errors import InputError
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import InputError
 from tokenmill.sources.model import MEMORY, InputFile
 from tokenmill.sources.records import Origin, Places, as_block, json_reader
 from tokenmill.sources.tables import block_of, slices

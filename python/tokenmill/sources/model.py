@@ -6,8 +6,8 @@ from array import array
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
-from tokenmill.dataclass import dataclass
-from tokenmill.texts import Texts
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

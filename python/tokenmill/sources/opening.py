@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from tokenmill.errors import InputError, InputNotFoundError, MissingExtraError
+from tokenmill.base.errors import InputError, InputNotFoundError, MissingExtraError
 from tokenmill.sources.faults import ChangedInputError, FileFaultError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tokenmill.errors import InputError
+from tokenmill.base.errors import InputError
 from tokenmill.sources.faults import FileFaultError, refused
 from tokenmill.sources.fields import Request, make_fields
 from tokenmill.sources.model import MEMORY, Block
@@ -13,7 +13,7 @@ from tokenmill.sources.model import MEMORY, Block
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile, Range
 
 DEFAULT_BLOCK_BYTES = 4 << 20

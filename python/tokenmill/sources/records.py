@@ -8,13 +8,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tokenmill import _core
-from tokenmill.dataclass import dataclass
-from tokenmill.errors import InputError
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import InputError
+from tokenmill.base.texts import Texts
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.opening import open_raw
 from tokenmill.sources.windows import Cut, first_byte, windows
-from tokenmill.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

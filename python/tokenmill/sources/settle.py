@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tokenmill.config.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile
 
 

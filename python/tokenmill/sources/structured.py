@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tokenmill import _core
-from tokenmill.dataclass import dataclass
-from tokenmill.errors import InputError
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import InputError
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.heads import DELIMITERS, csv_header, is_single_record

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
-from tokenmill.errors import InputError
+from tokenmill.base.errors import InputError
+from tokenmill.base.texts import Texts
 from tokenmill.sources.columns import ArrowColumn, is_text
 from tokenmill.sources.model import Block, Reject
-from tokenmill.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tokenmill.dataclass import dataclass
-from tokenmill.errors import ConfigError
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ import mmap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tokenmill.dataclass import dataclass
+from tokenmill.base.dataclass import dataclass
 from tokenmill.sources.faults import FileFaultError
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tokenmill.config.resolve import resolve
-from tokenmill.config.schema import JobConfig
-from tokenmill.errors import EXIT_USAGE, ConfigError
+from tokenmill.base.errors import EXIT_USAGE, ConfigError
+from tokenmill.settings.resolve import resolve
+from tokenmill.settings.schema import JobConfig
 
 CASES = {
     "unknown key": ("tokenizer:\n  bach_size: 3\n", 2, "Did you mean 'batch_size'"),

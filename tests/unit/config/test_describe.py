@@ -11,16 +11,16 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tokenmill.base.errors import ConfigError
+from tokenmill.base.hardware.cpu import Cores
+from tokenmill.base.hardware.machine import Machine
+from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.config import command
 from tokenmill.cli.env import command as env_command
-from tokenmill.config.describe import json_schema, table, template
-from tokenmill.config.exports import exports, profile_of
-from tokenmill.config.names import KEYS
-from tokenmill.config.resolve import resolve
-from tokenmill.errors import ConfigError
-from tokenmill.hardware.cpu import Cores
-from tokenmill.hardware.machine import Machine
-from tokenmill.hardware.memory import GB, Memory
+from tokenmill.settings.describe import json_schema, table, template
+from tokenmill.settings.exports import exports, profile_of
+from tokenmill.settings.names import KEYS
+from tokenmill.settings.resolve import resolve
 
 FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "files").iterdir())]
 

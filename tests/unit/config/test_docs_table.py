@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tokenmill.config.describe import table
-from tokenmill.config.environment import VARIABLES
+from tokenmill.settings.describe import table
+from tokenmill.settings.environment import VARIABLES
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 

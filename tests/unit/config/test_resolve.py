@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tokenmill.config.resolve import from_options, resolve
-from tokenmill.errors import ConfigError
+from tokenmill.base.errors import ConfigError
+from tokenmill.settings.resolve import from_options, resolve
 
 # Settings files of existing projects, word for word.
 FILES = Path(__file__).parent / "files"

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 import pytest
 
-from tokenmill.config.fields import Marker, Names, Positive, Size
-from tokenmill.config.kinds import Above, AtLeast, MismatchError, check
-from tokenmill.config.schema import ExecutionConfig, JobConfig, PackingConfig
-from tokenmill.config.section import Section, SettingError
+from tokenmill.settings.fields import Marker, Names, Positive, Size
+from tokenmill.settings.kinds import Above, AtLeast, MismatchError, check
+from tokenmill.settings.schema import ExecutionConfig, JobConfig, PackingConfig
+from tokenmill.settings.section import Section, SettingError
 
 READ = [
     (Positive, "8", 8),

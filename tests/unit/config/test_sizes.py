@@ -3,8 +3,8 @@
 import click
 import pytest
 
+from tokenmill.base.sizes import bytes_of
 from tokenmill.cli.sizes import Size
-from tokenmill.config.sizes import bytes_of
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ import logging
 
 import pytest
 
-from tokenmill.console import lines
-from tokenmill.console.logs import StderrHandler, configure, logger
-from tokenmill.hardware.memory import GB, Memory
+from tokenmill.base.console import lines
+from tokenmill.base.console.logs import StderrHandler, configure, logger
+from tokenmill.base.hardware.memory import GB, Memory
 
 
 @pytest.fixture(autouse=True)
 def quiet_root(monkeypatch):
     """pytest's own root handlers would count as a program's own set-up."""
-    monkeypatch.setattr("tokenmill.console.logs._program_has_handlers", lambda: False)
+    monkeypatch.setattr("tokenmill.base.console.logs._program_has_handlers", lambda: False)
     before = logger.handlers[:], logger.level, logger.propagate
     logger.handlers = [handler for handler in logger.handlers if not isinstance(handler, StderrHandler)]
     yield
@@ -49,7 +49,7 @@ def test_json_lines(capsys):
 
 
 def test_a_programs_own_logging_is_kept(monkeypatch, capsys):
-    monkeypatch.setattr("tokenmill.console.logs._program_has_handlers", lambda: True)
+    monkeypatch.setattr("tokenmill.base.console.logs._program_has_handlers", lambda: True)
     configure("DEBUG", environ={})
     assert not any(isinstance(handler, StderrHandler) for handler in logger.handlers)
     assert logger.propagate

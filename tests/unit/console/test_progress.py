@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tokenmill.console.progress import Progress
+from tokenmill.base.console.progress import Progress
 
 
 class Clock:

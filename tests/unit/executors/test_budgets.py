@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tokenmill.executors.budgets import CLUSTER_ATTEMPTS, LONGEST_PAUSE, Attempt, Budgets
+from tokenmill.jobs.executors.budgets import CLUSTER_ATTEMPTS, LONGEST_PAUSE, Attempt, Budgets
 
 
 def attempts(count):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tokenmill.hardware import disk
-from tokenmill.hardware.batch import FEWEST, MOST, batch_size, in_batches
+from tokenmill.base.hardware import disk
+from tokenmill.base.hardware.batch import FEWEST, MOST, batch_size, in_batches
 
 
 def test_probe_measures_and_leaves_nothing(tmp_path):

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from tokenmill.config.resolve import resolve
-from tokenmill.hardware import cgroup
-from tokenmill.hardware.cgroup import limits
-from tokenmill.hardware.cpu import cores, features, has_vectors
-from tokenmill.hardware.machine import measure
-from tokenmill.hardware.memory import GB, memory
-from tokenmill.hardware.world import local_world_size
+from tokenmill.base.hardware import cgroup
+from tokenmill.base.hardware.cgroup import limits
+from tokenmill.base.hardware.cpu import cores, features, has_vectors
+from tokenmill.base.hardware.machine import measure
+from tokenmill.base.hardware.memory import GB, memory
+from tokenmill.base.hardware.world import local_world_size
+from tokenmill.settings.resolve import resolve
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_settings_follow_a_container(group):
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 def test_settings_follow_a_reduced_affinity():
     code = (
-        "import json; from tokenmill.config.resolve import resolve; r = resolve(environ={});"
+        "import json; from tokenmill.settings.resolve import resolve; r = resolve(environ={});"
         "print(json.dumps([r.config.execution.threads, r.machine.slow_processes, r.machine.cores.host]))"
     )
     one = str(min(os.sched_getaffinity(0)))

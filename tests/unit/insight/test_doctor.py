@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from small_tokenizers import write_bpe, write_word_piece
+from tokenmill.base.hardware.cpu import Cores
+from tokenmill.base.hardware.disk import DiskSpeed
+from tokenmill.base.hardware.machine import Machine
+from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.doctor import command
-from tokenmill.hardware.cpu import Cores
-from tokenmill.hardware.disk import DiskSpeed
-from tokenmill.hardware.machine import Machine
-from tokenmill.hardware.memory import GB, Memory
-from tokenmill.insight import doctor_disk, doctor_machine, doctor_setup
-from tokenmill.insight.doctor import Report, examine
+from tokenmill.insight.doctor import doctor_disk, doctor_machine, doctor_setup
+from tokenmill.insight.doctor.doctor import Report, examine
 
 GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free on this host"))
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tokenmill.config.resolve import resolve
-from tokenmill.hardware.cpu import Cores
-from tokenmill.hardware.machine import Machine
-from tokenmill.hardware.memory import GB, Memory
-from tokenmill.jobs.launch import with_all_cores
+from tokenmill.base.hardware.cpu import Cores
+from tokenmill.base.hardware.machine import Machine
+from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.jobs.prepare.launch import with_all_cores
+from tokenmill.settings.resolve import resolve
 
 
 def resolved(flags=None, quota=None, environ=None):

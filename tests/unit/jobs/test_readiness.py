@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tokenmill.executors.local import LocalExecutor
-from tokenmill.hardware.cpu import Cores
-from tokenmill.hardware.disk import DiskSpeed
-from tokenmill.hardware.machine import Machine
-from tokenmill.hardware.memory import GB, Memory
-from tokenmill.jobs import readiness
-from tokenmill.pipeline.sample import Sample
+from tokenmill.base.hardware.cpu import Cores
+from tokenmill.base.hardware.disk import DiskSpeed
+from tokenmill.base.hardware.machine import Machine
+from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.jobs.executors.local import LocalExecutor
+from tokenmill.jobs.prepare import readiness
+from tokenmill.sources.first_documents import Sample
 
 EXECUTOR = LocalExecutor(threads=2, memory_budget=512 << 20)
 SLOW = DiskSpeed(write=20e6, read=50e6, flush_seconds=0.05)

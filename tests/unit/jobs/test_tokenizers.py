@@ -4,10 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from small_tokenizers import write_bpe
+from tokenmill.base.errors import TokenizerError
 from tokenmill.cli.prepare import command
-from tokenmill.config.schema import JobConfig
-from tokenmill.errors import TokenizerError
-from tokenmill.jobs.tokenizers import begin_loading, load_tokenizer
+from tokenmill.jobs.prepare.tokenizers import begin_loading, load_tokenizer
+from tokenmill.settings.schema import JobConfig
 
 
 def config(name, **settings):

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.packing.strings import blank
-from tokenmill.texts import Texts
+from tokenmill.base.texts import Texts
+from tokenmill.datasets.packing.strings import blank
 
 
 def found(texts):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tokenmill.pipeline.ordered import ordered
+from tokenmill.jobs.units.ordered import ordered
 
 
 def test_results_come_in_the_order_of_the_items():

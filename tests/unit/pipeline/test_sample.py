@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tokenmill.config.schema import SourceConfig
-from tokenmill.pipeline.sample import LONGEST, sample_documents
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, settle
+from tokenmill.sources.first_documents import LONGEST, sample_documents
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tokenmill.pipeline.short_memory import encode_batch
+from tokenmill.jobs.units.short_memory import encode_batch
 
 
 class Narrow:

@@ -3,8 +3,8 @@
 import pytest
 
 from tokenmill import Tokenizer
-from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe
-from tokenmill.tokenizer.tiktoken import split_by
+from tokenmill.engine.files.tiktoken import split_by
+from tokenmill.engine.recipe import AddedToken, Model, Recipe
 
 MERGES = [b"th", b"the", b" the", b"in", b"ing", b"an", b" a", b"er", b"he", b"ll", b"ell", b"hell", b"hello"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.tokenizer.alphabet import CHAR_OF, bytes_of, bytes_of_all, chars_of
+from tokenmill.engine.files.alphabet import CHAR_OF, bytes_of, bytes_of_all, chars_of
 
 CHARACTERS = st.one_of(st.sampled_from(sorted(CHAR_OF.values())), st.characters())
 

@@ -9,8 +9,8 @@ import pytest
 
 from conftest import small_recipe
 from tokenmill import Tokenizer
-from tokenmill.errors import InputError, TokenizerError, TokenizerNotFoundError, TokenmillError
-from tokenmill.tokenizer.alphabet import CHAR_OF
+from tokenmill.base.errors import InputError, TokenizerError, TokenizerNotFoundError, TokenmillError
+from tokenmill.engine.files.alphabet import CHAR_OF
 
 
 def hf(**changes):

@@ -5,13 +5,13 @@ import subprocess
 import sys
 
 from small_tokenizers import write_word_piece
-from tokenmill.tokenizer import hf_pool
+from tokenmill.engine.backends import hf_pool
 
 COUNT = """
 import os, sys
 import numpy  # its own threads are not counted
-from tokenmill.tokenizer import hf_pool
-from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.engine.backends import hf_pool
+from tokenmill.engine.tokenizer import Tokenizer
 tokenizer = Tokenizer.load(sys.argv[1])
 before = len(os.listdir("/proc/self/task"))
 with hf_pool.sized(3):

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.tokenizer.parity import check_parity, first_difference, take_sample
-from tokenmill.tokenizer.parity_part import part_for
-from tokenmill.tokenizer.recipe import Recipe
-from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.engine.parity.check import check_parity, first_difference, take_sample
+from tokenmill.engine.parity.part import part_for
+from tokenmill.engine.recipe import Recipe
+from tokenmill.engine.tokenizer import Tokenizer
 
 # Of which no part can be taken.
 WHOLE = Recipe("somewhere", "hf", None)

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 from python_tokenizers import Callable, Characters, Deadly, Sleepy, Touchy
 
-from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer import slow
-from tokenmill.tokenizer.foreign import Foreign, is_slow
-from tokenmill.tokenizer.slow import SlowBackend
+from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.backends import slow
+from tokenmill.engine.backends.foreign import Foreign, is_slow
+from tokenmill.engine.backends.slow import SlowBackend
 
 DOCUMENTS = [f"document {number} says héllo 안녕 " * (1 + number % 7) for number in range(200)]
 
@@ -134,7 +134,7 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
     script.write_text(
         textwrap.dedent("""
         from mine import Tok
-        from tokenmill.tokenizer import slow
+        from tokenmill.engine.backends import slow
         slow.IN_PROCESS_BYTES = 0
         print("started")
         ids, _ = slow.SlowBackend(Tok(), 2).encode_batch(["abc", "d"], "text", template=False)

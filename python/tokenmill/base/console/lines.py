@@ -1,0 +1,147 @@
+"""The lines that a job says, each in one place, in the words that users already look for in their logs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenmill.base.hardware.memory import Memory
+
+logger = logging.getLogger("tokenmill")
+GB = 1000**3
+PARALLELISM = {
+    "native": "native_rust_threads",
+    "fast": "fast_tokenizer_internal",
+    "slow": "python_multiprocessing",
+}
+# Examples per second from which on a run is called so; the last is for anything below.
+RATINGS = ((20_000, "very fast ✅"), (10_000, "fast ✅"), (5_000, "normal ⚠️"), (0, "slow ❌"))
+
+
+def tokenizer_type(strategy: str, why: str = "", processes: int | None = None) -> None:
+    """Which engine was chosen and why; a slow one comes with a warning and what to do."""
+    reason = f" ({why})" if why else ""
+    if strategy == "slow":
+        logger.debug(
+            "Slow tokenizer detected - using Python multiprocessing with %d processes%s",
+            processes or 1,
+            reason,
+        )
+        logger.warning(
+            "Using slow tokenizer - consider upgrading to a fast tokenizer for better performance: "
+            "load it with use_fast=True, or train one on your data with: "
+            "tokenmill train INPUT --vocab-size 32000 --output DIR"
+        )
+        return
+    if strategy == "fast":
+        logger.debug("Fast tokenizer detected - using internal Rust parallelism (num_proc=None)%s", reason)
+        logger.info("✅ Using Fast Tokenizer (Rust-based)%s", reason)
+        return
+    logger.debug("Native tokenizer detected - using Tokenmill's Rust threads (num_proc=None)%s", reason)
+    logger.info("✅ Using native tokenizer (Tokenmill's Rust core)%s", reason)
+
+
+def performance_configuration(
+    strategy: str, batch_size: int | None = None, *, threads: int | None = None, num_proc: int | None = None
+) -> None:
+    """How the work is spread: `Performance configuration: batch_size=6000, parallelism=...`."""
+    parts = [f"batch_size={batch_size if batch_size is not None else 'auto'}"]
+    if strategy == "slow" and num_proc is not None:
+        parts.append(f"num_proc={num_proc}")
+    if strategy == "native" and threads is not None:
+        parts.append(f"threads={threads}")
+    parts.append(f"parallelism={PARALLELISM[strategy]}")
+    logger.info("Performance configuration: %s", ", ".join(parts))
+
+
+def memory_mode(memory: Memory) -> None:
+    """Where a job will hold what is in flight, and the figure that decided it."""
+    free = f"{memory.available / GB:.1f}GB available"
+    if memory.mode == "in-memory":
+        logger.info("✅ Sufficient RAM (%s), using in-memory processing", free)
+    elif memory.mode == "balanced":
+        logger.info("✅ Moderate RAM (%s), using balanced processing", free)
+    else:
+        logger.warning("Limited RAM (%s), using disk-based processing", free)
+
+
+def dataset_settings(processes: int, batch_size: int | None, writer_batch_size: int | None) -> None:
+    """The three settings that users tune first."""
+    logger.info("📊 Dataset loading settings:")
+    logger.info("  - Parallel processes: %d", processes)
+    logger.info("  - Batch size: %s", batch_size if batch_size is not None else "auto")
+    logger.info("  - Writer batch size: %s", writer_batch_size if writer_batch_size is not None else "auto")
+
+
+def packing(mode: str, context_length: int | None = None, overlap: int = 0) -> None:
+    """How token ids become rows."""
+    words = {
+        "concat": "Using sequence concatenation (packing mode)",
+        "window": "Using overlapping windows",
+        "bestfit": "Using best-fit packing (documents kept whole where they fit)",
+        "pad": "Using one padded row per document",
+        "stream": "Using one token stream; rows are cut when it is read",
+    }
+    rows = f", context_length={context_length}" if context_length else ""
+    rows += f", overlap={overlap}" if overlap else ""
+    logger.info("📦 %s%s", words[mode], rows)
+
+
+def parity_known(documents: int) -> None:
+    """The same comparison was made before, by the same builds of both."""
+    logger.info(
+        "✅ Parity: native and Hugging Face gave the same ids on these %d documents before", documents
+    )
+
+
+def warming_up() -> None:
+    """Before the first batch, which is not timed."""
+    logger.info("🔥 Warming up tokenizer...")
+
+
+def warmed_up() -> None:
+    """After it."""
+    logger.info("✅ Tokenizer warmed up")
+
+
+def split_start(
+    split: str, examples: int | None = None, *, workers: int | None = None, kind: str = "threads"
+) -> None:
+    """`Tokenizing split 'train' with 50000 examples`; the count may not be known yet."""
+    count = f" with {examples} examples" if examples is not None else ""
+    logger.info("Tokenizing split '%s'%s", split, count)
+    if workers is not None:
+        logger.info("⚡ Tokenizing with %d %s...", workers, kind)
+
+
+def completion(split: str, examples: int, seconds: float) -> None:
+    """The end of a split: seconds, examples per second, and what that rate is called."""
+    rate = examples / seconds if seconds > 0 else 0.0
+    fields = {"split": split, "examples": examples, "seconds": seconds, "examples_per_second": rate}
+    logger.info("Completed tokenizing split '%s' in %.2f seconds", split, seconds, extra={"fields": fields})
+    logger.info("Processed %d examples at %.1f examples/sec", examples, rate)
+    logger.info("Rating: %s", rating(rate))
+
+
+def rating(examples_per_second: float) -> str:
+    """`rating(23184)` -> `"very fast ✅ (20000+ examples/s)"`."""
+    for index, (least, word) in enumerate(RATINGS):
+        if examples_per_second >= least:
+            span = f"{least}+" if index == 0 else f"{least}-{RATINGS[index - 1][0]}"
+            span = f"below {RATINGS[index - 1][0]}" if least == 0 else span
+            return f"{word} ({span} examples/s)"
+    raise ValueError(f"a rate below zero: {examples_per_second}")
+
+
+def parity(strategy: str, documents: int, difference: str | None) -> None:
+    """What the comparison on the user's own documents found; a difference is loud."""
+    if difference is None:
+        logger.info("✅ Parity: native and Hugging Face give the same ids on %d of your documents", documents)
+        return
+    logger.error(
+        "PARITY: native and Hugging Face differ on your documents, so this job uses the %s strategy instead. "
+        "Nothing is wrong with your data; please report this: %s",
+        strategy,
+        difference,
+    )

@@ -1,0 +1,48 @@
+"""This machine in one look: what the automatic settings are computed from."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.hardware import cgroup
+from tokenmill.base.hardware.cpu import Cores, cores
+from tokenmill.base.hardware.memory import MOST_IN_FLIGHT, Memory, memory, memory_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Cores and memory within the limits of container, affinity and launcher."""
+
+    cores: Cores
+    memory: Memory
+
+    @property
+    def slow_processes(self) -> int:
+        """Worker processes for a Python tokenizer: half the cores, so that the system keeps the others."""
+        return max(1, self.cores.usable // 2)
+
+    @property
+    def memory_budget(self) -> int:
+        """Bytes of text and tokens in flight."""
+        return memory_budget(self.memory.available, self.cores.ranks)
+
+    @property
+    def memory_budget_cap(self) -> int:
+        """What the budget may not pass, however much is free."""
+        return MOST_IN_FLIGHT[self.memory.mode]
+
+
+def measure(
+    environ: Mapping[str, str] = os.environ,
+    cgroup_root: Path = cgroup.ROOT,
+    membership: Path = cgroup.MEMBERSHIP,
+) -> Machine:
+    """Look at this machine now; a few file reads, under a millisecond."""
+    limits = cgroup.limits(cgroup_root, membership)
+    return Machine(cores(limits, environ), memory(limits))

@@ -1,0 +1,74 @@
+"""How much memory this process may really use, and what follows: the mode and the budget of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.hardware import cgroup
+
+GB = 1000**3
+MIB = 1 << 20
+# From here on a corpus of some millions of documents fits beside its tokens; below the second, the disk
+# is the safe place. Users know these two figures from their own set-ups.
+IN_MEMORY_FROM = 50 * GB
+BALANCED_FROM = 20 * GB
+MemoryMode = Literal["in-memory", "balanced", "disk"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`available` is the answer: free memory of the host, or what is left below the container's limit."""
+
+    available: int
+    total: int
+    limit: int | None
+    reason: str
+
+    @property
+    def mode(self) -> MemoryMode:
+        """Where a job holds what is in flight."""
+        return memory_mode(self.available)
+
+
+def memory(limits: cgroup.Limits | None = None) -> Memory:
+    """The memory for this process, in bytes."""
+    limits = cgroup.limits() if limits is None else limits
+    available, total = host_memory()
+    reason = "free on this host"
+    if limits.memory is not None and limits.memory < total:
+        total = limits.memory
+        left = max(0, limits.memory - (limits.memory_used or 0))
+        if left < available:
+            available, reason = left, f"left of the {limits.memory / GB:.1f} GB cgroup limit"
+    return Memory(available, total, limits.memory, reason)
+
+
+def host_memory(meminfo: Path = Path("/proc/meminfo")) -> tuple[int, int]:
+    """`(available, total)` bytes of this host: from the kernel's own page, elsewhere from psutil."""
+    try:
+        pairs = (line.split()[:2] for line in meminfo.read_text().splitlines())
+        sizes = {name: 1024 * int(size) for name, size in pairs}
+        return sizes["MemAvailable:"], sizes["MemTotal:"]
+    except (OSError, KeyError, ValueError):
+        import psutil
+
+        found = psutil.virtual_memory()
+        return found.available, found.total
+
+
+def memory_mode(available: int) -> MemoryMode:
+    """`memory_mode(85_300_000_000)` -> `"in-memory"`."""
+    if available >= IN_MEMORY_FROM:
+        return "in-memory"
+    return "balanced" if available >= BALANCED_FROM else "disk"
+
+
+# More does not make a job faster, since a block is encoded in milliseconds; it only moves the peak.
+MOST_IN_FLIGHT = {"in-memory": 512 * MIB, "balanced": 512 * MIB, "disk": 256 * MIB}
+
+
+def memory_budget(available: int, ranks: int = 1) -> int:
+    """Bytes of text and tokens in flight: an eighth of what is free, from 64 MiB to what the mode allows."""
+    return max(64 * MIB, min(MOST_IN_FLIGHT[memory_mode(available)], available // 8 // max(1, ranks)))

@@ -1,0 +1,1 @@
+"""What says that something is done: plan, receipts, manifest, account."""

@@ -1,0 +1,157 @@
+"""What can be wrong with a finished dataset, found without its sources: files, hashes, indexes, ids, sums."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.formats.index import map_segments
+from tokenmill.datasets.formats.items import READABLE, read_items
+from tokenmill.datasets.ledger.account import Account
+from tokenmill.datasets.ledger.manifest import MANIFEST
+from tokenmill.datasets.ledger.receipt import load_receipt, receipt_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question and its answer: `state` is `ok`, `problem` or `skipped`."""
+
+    name: str
+    state: str
+    detail: str
+
+
+def check_dataset(root: Path, manifest: Manifest) -> Iterator[Check]:
+    """Every check that needs nothing but the dataset's own files, the cheap ones first."""
+    yield _run("manifest", partial(_check_sums, root, manifest))
+    yield _run("receipts", partial(_check_receipts, root, manifest))
+    whole = True
+    for shard in manifest.shards:
+        check = _run(f"files of {shard.name}", partial(_check_files, root, shard))
+        whole = whole and check.state == "ok"
+        yield check
+    if not whole:
+        yield Check("contents", "skipped", "some files are damaged, so their contents were not looked at")
+    elif manifest.format not in READABLE:
+        yield Check("contents", "skipped", f"the format {manifest.format} is read by its own library only")
+    else:
+        for shard in manifest.shards:
+            yield _run(f"contents of {shard.name}", partial(_check_contents, root, manifest, shard))
+
+
+def _run(name: str, work: Callable[[], str]) -> Check:
+    try:
+        return Check(name, "ok", work())
+    except DatasetError as error:
+        return Check(name, "problem", str(error))
+    except (OSError, ValueError) as error:
+        return Check(name, "problem", f"cannot be read: {error}")
+
+
+def _check_sums(root: Path, manifest: Manifest) -> str:
+    stored = json.loads((root / MANIFEST).read_bytes()).get("content_hash")
+    if stored != manifest.content_hash:
+        raise DatasetError(
+            f"the manifest's content_hash is {stored}, its shards give {manifest.content_hash}"
+        )
+    account = manifest.account
+    account.check()
+    if account.tokens_stored != manifest.tokens:
+        raise DatasetError(
+            f"the account stores {account.tokens_stored} tokens, the shards have {manifest.tokens}"
+        )
+    length = manifest.packing.context_length
+    if manifest.layout == "rows" and manifest.tokens != manifest.rows * (length or 0):
+        raise DatasetError(f"{manifest.rows} rows of {length} are not {manifest.tokens} tokens")
+    names = [shard.name for shard in manifest.shards]
+    if len(set(names)) != len(names):
+        raise DatasetError("a shard is listed twice")
+    return f"{manifest.documents:,} documents, {manifest.tokens:,} tokens; read = written + dropped"
+
+
+def _check_receipts(root: Path, manifest: Manifest) -> str:
+    found = [load_receipt(root, shard.name, shard.unit) for shard in manifest.shards]
+    there = [receipt for receipt in found if receipt is not None]
+    for shard, receipt in zip(manifest.shards, found, strict=True):
+        if receipt is None and receipt_path(root, shard.name).exists():
+            raise DatasetError(f"the receipt of {shard.name} does not fit its files")
+        if receipt is not None and receipt.shard != shard:
+            raise DatasetError(f"the receipt of {shard.name} and the manifest disagree")
+    if len(there) == len(found):
+        total = Account()
+        for receipt in there:
+            total.add(receipt.account)
+        if total != manifest.account:
+            raise DatasetError("the receipts do not sum up to the manifest's account")
+    return f"{len(there)} of {len(found)} receipts are there and agree"
+
+
+def _check_files(root: Path, shard: ShardEntry) -> str:
+    for entry in shard.files:
+        _check_file(root, entry)
+    return f"{len(shard.files)} files, {sum(entry.bytes for entry in shard.files):,} bytes, hashes agree"
+
+
+def _check_file(root: Path, entry: FileEntry) -> None:
+    path = root / entry.path
+    if not path.exists():
+        raise DatasetError(f"{entry.path} is missing")
+    size = path.stat().st_size
+    if size != entry.bytes:
+        raise DatasetError(f"{entry.path} has {size} bytes, the manifest promises {entry.bytes}")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != entry.sha256:
+        raise DatasetError(
+            f"{entry.path} has another content than when it was written: its SHA-256 is {found}"
+        )
+
+
+def _check_contents(root: Path, manifest: Manifest, shard: ShardEntry) -> str:
+    limit = manifest.tokenizer.vocab_size
+    items = tokens = 0
+    for chunk in read_items(root, manifest, shard):
+        if len(chunk.ids) and int(chunk.ids.max()) >= limit:
+            place = tokens + int(np.argmax(chunk.ids >= limit))
+            raise DatasetError(
+                f"token {place} of {shard.name} is {int(chunk.ids.max())}, the vocabulary has {limit}"
+            )
+        items += len(chunk.offsets) - 1
+        tokens += len(chunk.ids)
+    expected = shard.rows if manifest.layout == "rows" else shard.documents
+    if (items, tokens) != (expected, shard.tokens):
+        raise DatasetError(
+            f"{shard.name} has {items} items of {tokens} tokens, not {expected} of {shard.tokens}"
+        )
+    if manifest.layout == "rows" and manifest.format == "tokenmill":
+        _check_segments(root, manifest, shard)
+    return f"{items:,} items, {tokens:,} tokens, every id below {limit}"
+
+
+def _check_segments(root: Path, manifest: Manifest, shard: ShardEntry) -> None:
+    segments = map_segments(root / shard.file("segments").path).astype(np.int64)
+    length = manifest.packing.context_length or 1
+    ends = segments[:, 2] + segments[:, 3]
+    wrong = (
+        (segments[1:, 2] < ends[:-1]).any()
+        or (segments[:, 2] // length != (ends - 1) // length).any()
+        or (ends > shard.tokens).any()
+        or (segments[:, 0] >= shard.documents).any()
+    )
+    if wrong:
+        raise DatasetError(
+            f"{shard.name}: segments overlap, cross a row, or point outside: the index is damaged"
+        )

@@ -1,0 +1,103 @@
+"""Exact duplicates within a job: one hash per document on the disk, compared in parts that fit in memory.
+
+The first occurrence by (unit ordinal, document order) is kept. That rule sees neither workers nor time, and
+units that are added later can never make an earlier document a duplicate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill import _core
+from tokenmill.base.durable import DurableFile
+from tokenmill.base.errors import DatasetError
+from tokenmill.base.later import np
+from tokenmill.datasets.formats.index import HASHES_MAGIC, HEADER, header, map_hashes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+DUPLICATES = "duplicates"
+# What sorting holds per document of a part: the hash, its place, the order, and a copy of each.
+_BYTES_PER_DOCUMENT = 80
+
+
+def hashes_path(root: Path, name: str) -> Path:
+    """Where the hashes of a unit are."""
+    return root / DUPLICATES / f"{name}.hashes"
+
+
+class HashWriter:
+    """Writes the hashes of a unit's texts, in order."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        """Open the file under a temporary name."""
+        self._file = DurableFile(hashes_path(root, name))
+        self._file.write(b"\0" * HEADER.size)
+        self.count = 0
+
+    def write(self, offsets: memoryview, data: memoryview) -> None:
+        """Hash texts `data[offsets[d]:offsets[d + 1]]`."""
+        hashes = _core.hash_texts(data, np.ascontiguousarray(offsets))
+        self._file.write(hashes.astype("<u8", copy=False))
+        self.count += len(offsets) - 1
+
+    def close(self) -> None:
+        """Publish the file."""
+        self._file.write_head(header(HASHES_MAGIC, self.count))
+        self._file.publish()
+
+    def discard(self) -> None:
+        """Remove it unless it was published."""
+        self._file.discard()
+
+
+class Duplicates:
+    """Which documents of a job repeat an earlier one: one bit each."""
+
+    def __init__(self, root: Path, names: list[str], budget: int) -> None:
+        """Compare the hashes of all units, `budget` bytes at a time."""
+        missing = [name for name in names if not hashes_path(root, name).exists()]
+        if missing:
+            raise DatasetError(
+                f"{len(missing)} of {len(names)} units have no hashes in {root / DUPLICATES} "
+                f"(the first is {missing[0]}): dropping duplicates compares all units in one place, so every "
+                "worker must write to one directory. Write to a file system that all hosts share, or prepare "
+                "on one host."
+            )
+        self._hashes = {name: map_hashes(hashes_path(root, name)) for name in names}
+        counts = [len(hashes) for hashes in self._hashes.values()]
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._spans = {name: (int(starts[i]), int(starts[i + 1])) for i, name in enumerate(names)}
+        self._bits = np.zeros(int(starts[-1]) // 8 + 1, dtype=np.uint8)
+        parts = max(1, -(-int(starts[-1]) * _BYTES_PER_DOCUMENT // max(1, budget)))
+        for part in range(parts):
+            self._mark(part, parts)
+
+    def of(self, name: str) -> NDArray[np.bool_]:
+        """For each document of a unit that passed the text filters, whether it repeats an earlier one."""
+        start, stop = self._spans[name]
+        bits = np.unpackbits(self._bits[start // 8 : stop // 8 + 1], bitorder="little")
+        mask: NDArray[np.bool_] = bits[start % 8 : start % 8 + stop - start].astype(bool)
+        return mask
+
+    def _mark(self, part: int, parts: int) -> None:
+        lows, highs, places = [], [], []
+        for name, hashes in self._hashes.items():
+            mine: Any = slice(None) if parts == 1 else np.flatnonzero(hashes[:, 1] % np.uint64(parts) == part)
+            chosen = hashes[mine]
+            lows.append(chosen[:, 0])
+            highs.append(chosen[:, 1])
+            start, stop = self._spans[name]
+            places.append(np.arange(start, stop)[mine])
+        if not places:
+            return
+        low, high, place = np.concatenate(lows), np.concatenate(highs), np.concatenate(places)
+        # A stable sort keeps equal hashes in the order of their places, so the first of each run is the one
+        # kept.
+        order = np.lexsort((low, high))
+        again = (low[order][1:] == low[order][:-1]) & (high[order][1:] == high[order][:-1])
+        repeated = place[order][1:][again]
+        np.bitwise_or.at(self._bits, repeated // 8, (1 << (repeated % 8)).astype(np.uint8))

@@ -1,0 +1,37 @@
+"""Which records some documents were, on their way to be written beside the shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.later import np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The origin of some documents: the part of their unit, the record's number in that part, its id."""
+
+    part: int
+    rows: memoryview | NDArray[np.int64]
+    ids: pa.LargeStringArray | None = None
+
+    def take(self, kept: NDArray[np.bool_] | None) -> Origins:
+        """Those of the documents that a mask keeps; no mask keeps all."""
+        if kept is None or kept.all():
+            return self
+        rows = np.asarray(self.rows)[kept]
+        if self.ids is None:
+            return Origins(self.part, rows)
+        from tokenmill.base.arrays import mask_of  # here, since it brings Arrow along
+
+        return Origins(self.part, rows, self.ids.filter(mask_of(kept)))
+
+    def slice(self, start: int, count: int) -> Origins:
+        """Those of some neighbours."""
+        ids = self.ids.slice(start, count) if self.ids is not None else None
+        return Origins(self.part, self.rows[start : start + count], ids)

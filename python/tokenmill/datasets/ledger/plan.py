@@ -1,0 +1,243 @@
+"""The plan: inputs cut into units. It depends on inputs and settings alone, never on workers or on time.
+
+The plan is stored in the output directory and only ever appended to: inputs that appear later add units after
+the old ones, so nothing is done twice and no shard changes its number.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.durable import digest, publish_json
+from tokenmill.base.errors import DatasetError, ResumeError
+from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
+from tokenmill.sources.model import InputFile, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+PLAN_VERSION = 1
+# More parts in a unit than this would make receipts large; reached only by very many tiny files.
+MAX_PARTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range of one input; `input` counts within the plan."""
+
+    input: int
+    range: Range
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A bounded part of the input that becomes one shard; `id` hashes all that decides its bytes."""
+
+    ordinal: int
+    id: str
+    parts: tuple[Part, ...]
+
+    @property
+    def name(self) -> str:
+        """The shard's name: `00000-9f2c41d07a3b55e1`."""
+        return f"{self.ordinal:05d}-{self.id[:16]}"
+
+    @property
+    def bytes(self) -> int:
+        """About how many input bytes it reads."""
+        return sum(part.range.size for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the dataset will be: enough for anyone with the receipts to publish its manifest."""
+
+    format: str
+    dtype: str
+    tokenizer: TokenizerIdentity
+    packing: PackingIdentity
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object."""
+        head = {"format": self.format, "dtype": self.dtype}
+        return head | {"tokenizer": asdict(self.tokenizer), "packing": self.packing.to_json()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Target:
+        """The inverse of `to_json`."""
+        tokenizer = TokenizerIdentity(**value["tokenizer"])
+        return cls(value["format"], value["dtype"], tokenizer, PackingIdentity.from_json(value["packing"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Inputs and units in order, and the settings they were planned for."""
+
+    target: Target
+    values: dict[str, Any]
+    inputs: tuple[InputFile, ...]
+    units: tuple[Unit, ...]
+    unit_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """About how many input bytes there are."""
+        return sum(unit.bytes for unit in self.units)
+
+    @property
+    def foreseen_bytes(self) -> int | None:
+        """How many bytes will be read, where that is known: a compressed input gives more than it has."""
+        plain = all(file.compression is None for file in self.inputs)
+        return self.bytes if plain else None
+
+    @property
+    def entries(self) -> tuple[InputEntry, ...]:
+        """The inputs as a manifest lists them."""
+        return tuple(InputEntry(file.url, file.size, file.identity) for file in self.inputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object, version first."""
+        units = [
+            {"id": unit.id, "parts": [[part.input, *asdict(part.range).values()] for part in unit.parts]}
+            for unit in self.units
+        ]
+        inputs = [asdict(file) for file in self.inputs]
+        head: dict[str, Any] = {"plan_version": PLAN_VERSION, "unit_bytes": self.unit_bytes}
+        head |= {"target": self.target.to_json(), "config": self.values}
+        return head | {"inputs": inputs, "units": units}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Plan:
+        """The inverse of `to_json`; raises `DatasetError` for another version."""
+        if value.get("plan_version") != PLAN_VERSION:
+            raise DatasetError(
+                f"a plan of version {value.get('plan_version')!r}; this tokenmill reads {PLAN_VERSION}"
+            )
+        units = tuple(
+            Unit(ordinal, unit["id"], tuple(Part(index, Range(*fields)) for index, *fields in unit["parts"]))
+            for ordinal, unit in enumerate(value["units"])
+        )
+        inputs = tuple(InputFile(**file | {"notes": tuple(file["notes"])}) for file in value["inputs"])
+        target = Target.from_json(value["target"])
+        return cls(target, value["config"], inputs, units, value["unit_bytes"])
+
+
+def make_plan(
+    target: Target,
+    values: dict[str, Any],
+    inputs: Sequence[InputFile],
+    cut: Callable[[InputFile, int], list[Range]],
+    *,
+    unit_bytes: int,
+    num_shards: int | None = None,
+    previous: Plan | None = None,
+) -> Plan:
+    """A new plan, or the previous one with units for the inputs that it does not have yet."""
+    if previous is None:
+        if num_shards is not None:
+            total = sum(file.size for file in inputs)
+            unit_bytes = max(1, -(-total // num_shards))
+        previous = Plan(target, values, (), (), unit_bytes)
+    known = {_key(file) for file in previous.inputs}
+    fresh = [file for file in inputs if _key(file) not in known]
+    if not fresh:
+        return previous
+    every = (*previous.inputs, *fresh)
+    first = len(previous.inputs)
+    parts = [
+        Part(first + index, piece)
+        for index, file in enumerate(fresh)
+        for piece in cut(file, previous.unit_bytes)
+    ]
+    groups = _spread(parts, num_shards) if num_shards is not None else _fill(parts, previous.unit_bytes)
+    start = len(previous.units)
+    units = tuple(
+        Unit(start + nth, _unit_id(values, every, group), tuple(group)) for nth, group in enumerate(groups)
+    )
+    return Plan(target, values, every, (*previous.units, *units), previous.unit_bytes)
+
+
+def _key(file: InputFile) -> tuple[str, str | None]:
+    return file.url, file.split
+
+
+def _unit_id(values: dict[str, Any], inputs: Sequence[InputFile], parts: list[Part]) -> str:
+    identity = [(inputs[part.input].url, inputs[part.input].identity, str(part.range)) for part in parts]
+    return digest({"parts": identity, "config": values})
+
+
+def _fill(parts: list[Part], unit_bytes: int) -> list[list[Part]]:
+    """Neighbours together up to `unit_bytes`, so that a million small files are not a million shards."""
+    groups: list[list[Part]] = []
+    held = 0
+    for part in parts:
+        if groups and held + part.range.size <= unit_bytes and len(groups[-1]) < MAX_PARTS:
+            groups[-1].append(part)
+            held += part.range.size
+        else:
+            groups.append([part])
+            held = part.range.size
+    return groups
+
+
+def _spread(parts: list[Part], count: int) -> list[list[Part]]:
+    """`count` groups of neighbours of about equal size; fewer only if there are fewer parts."""
+    total = sum(part.range.size for part in parts) or 1
+    groups: dict[int, list[Part]] = {}
+    done = 0
+    for nth, part in enumerate(parts):
+        middle = done + part.range.size / 2
+        # No part may fall so far back that the rest cannot fill the groups that are left.
+        group = max(int(middle * count / total), count - (len(parts) - nth))
+        group = min(group, count - 1, (max(groups) + 1) if groups else 0)
+        groups.setdefault(group, []).append(part)
+        done += part.range.size
+    return list(groups.values())
+
+
+def save_plan(root: Path, plan: Plan) -> None:
+    """Publish the plan, unless the same plan is there."""
+    value = plan.to_json()
+    if load_plan(root) != plan:
+        publish_json(root / PLAN, value)
+
+
+def load_plan(root: Path) -> Plan | None:
+    """The plan of an output directory, or None if it has none."""
+    try:
+        return Plan.from_json(json.loads((root / PLAN).read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise DatasetError(f"{root / PLAN} is damaged ({error}); start over with --fresh") from None
+
+
+def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputFile]) -> None:
+    """Raise `ResumeError` if the settings differ, or if an input of the plan changed or is gone."""
+    differ = [
+        f"{name} (was {previous.values.get(name)!r}, now {values.get(name)!r})"
+        for name in sorted({*previous.values, *values})
+        if previous.values.get(name) != values.get(name)
+    ]
+    if differ:
+        raise ResumeError(
+            f"the output directory holds a dataset made with other settings: {'; '.join(differ)}. "
+            "Use those settings, another --output, or --fresh to start over"
+        )
+    today = {_key(file): file for file in inputs}
+    for file in previous.inputs:
+        now = today.get(_key(file))
+        if now is None:
+            raise ResumeError(
+                f"{file.url} is part of this dataset but is no longer among the inputs. "
+                "Name it again, use another --output, or --fresh to start over"
+            )
+        if now.identity != file.identity:
+            raise ResumeError(
+                f"{file.url} has changed since it was planned (was {file.identity}, now {now.identity}). "
+                "Restore it, use another --output, or --fresh to start over"
+            )

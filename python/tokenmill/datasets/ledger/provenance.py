@@ -1,0 +1,79 @@
+"""Where every document came from: an Arrow file beside the shard, one row per document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.base.arrays import arrow_of
+from tokenmill.datasets.formats.tables import Appender
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tokenmill.datasets.formats.shard import ShardShape
+    from tokenmill.datasets.ledger.origins import Origins
+    from tokenmill.datasets.ledger.receipt import FileEntry
+
+SCHEMA = pa.schema(
+    [("part", pa.int32()), ("row", pa.int64()), ("id", pa.large_string()), ("tokens", pa.int64())]
+)
+# Rows in a batch of the file; part of the format, because batches are visible in its bytes.
+BATCH_ROWS = 1 << 16
+
+
+class ProvenanceWriter:
+    """Writes `.src`; batches hold `BATCH_ROWS` documents whatever the blocks they came in."""
+
+    def __init__(self, shape: ShardShape) -> None:
+        """Open the file under a temporary name."""
+        self._shape = shape
+        self._file = shape.open(".src")
+        self._sink = pa.ipc.new_file(pa.PythonFile(Appender(self._file), mode="w"), SCHEMA)
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def write(self, origins: Origins, lengths: NDArray[np.int64]) -> None:
+        """Append documents and their numbers of tokens."""
+        count = len(lengths)
+        arrays = [
+            arrow_of(np.full(count, origins.part, dtype=np.int32)),
+            arrow_of(np.asarray(origins.rows)),
+            origins.ids if origins.ids is not None else pa.nulls(count, pa.large_string()),
+            arrow_of(lengths),
+        ]
+        self._held.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+        self._rows += count
+        if self._rows >= BATCH_ROWS:
+            self._flush(self._rows // BATCH_ROWS * BATCH_ROWS)
+
+    def _flush(self, rows: int) -> None:
+        table = pa.Table.from_batches(self._held, schema=SCHEMA)
+        for start in range(0, rows, BATCH_ROWS):
+            part = table.slice(start, min(BATCH_ROWS, rows - start)).combine_chunks()
+            for batch in part.to_batches():
+                self._sink.write_batch(batch)
+        self._held = table.slice(rows).to_batches()
+        self._rows -= rows
+
+    def close(self) -> list[FileEntry]:
+        """Write what is held and publish."""
+        self._flush(self._rows)
+        self._sink.close()
+        return [self._shape.publish("provenance", self._file)]
+
+    def discard(self) -> None:
+        """Remove what was not published."""
+        self._file.discard()
+
+
+def read_origin(path: Path, document: int) -> dict[str, Any]:
+    """The row of one document: `{"part", "row", "id", "tokens"}`."""
+    with pa.memory_map(str(path)) as source:
+        batch = pa.ipc.open_file(source).get_batch(document // BATCH_ROWS)
+        row: dict[str, Any] = batch.slice(document % BATCH_ROWS, 1).to_pylist()[0]
+    return row

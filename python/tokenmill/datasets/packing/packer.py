@@ -1,0 +1,235 @@
+"""Packing a stream of documents that arrives in blocks of any size: the rows never depend on the blocks."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Protocol
+
+from tokenmill import _core
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import ConfigError
+from tokenmill.base.later import np
+from tokenmill.datasets.packing.modes import Layout, lay_bestfit, lay_concat, lay_pad, lay_window
+from tokenmill.datasets.packing.segments import Segments, fill_rows, make_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tokenmill.datasets.packing.segments import Ids, Int64s
+
+# Best fit looks at this many tokens at a time: enough that under 1 % of the rows are left half empty, little
+# enough that a unit of any size packs in bounded memory. Part of the format: changing it changes the bytes.
+BESTFIT_GROUP = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Some finished rows, flat, with their columns, their segments, and what was counted on the way."""
+
+    ids: Ids
+    columns: dict[str, Ids]
+    segments: Segments
+    rows: int
+    written: int
+    repeated: int
+    padding: int
+    dropped_tokens: int = 0
+    dropped_documents: int = 0
+
+
+class Packer(Protocol):
+    """Takes documents in order, gives rows in order; `finish` gives what is left."""
+
+    def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
+        """Add documents `ids[offsets[d]:offsets[d + 1]]`; yields the rows that are finished by them."""
+
+    def finish(self) -> Iterator[Packed]:
+        """The end of the unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """What every row of a job shares."""
+
+    context_length: int
+    pad_id: int
+    columns: tuple[str, ...] = ()
+    overlap: int = 0
+    drop_tail: bool = False
+
+
+def frame_documents(
+    ids: Ids, offsets: Int64s, bos: int | None, eos: int | None, dtype: str
+) -> tuple[Ids, Int64s]:
+    """`ids, [0, 2]`, bos 8, eos 9 -> `[8, a, b, 9], [0, 4]` as `uint16` or `uint32`, in one pass."""
+    framed: tuple[Ids, Int64s] = _core.frame_documents(ids, offsets, bos, eos, dtype == "uint32")
+    return framed
+
+
+def select_documents(ids: Ids, offsets: Int64s, kept: NDArray[np.bool_]) -> tuple[Ids, Int64s]:
+    """Only the documents that a mask keeps, flat again."""
+    if kept.all():
+        return ids, offsets
+    lengths = np.diff(offsets)[kept]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    out = np.empty(int(ends[-1]), dtype=ids.dtype)
+    _core.copy_segments(ids, offsets[:-1][kept], ends[:-1], lengths, out)
+    return out, ends
+
+
+def make_packer(mode: str, shape: RowShape) -> Packer:
+    """The packer of a mode other than `stream`, which needs none."""
+    if mode == "concat":
+        return ConcatPacker(shape)
+    if mode == "bestfit":
+        return GroupPacker(shape)
+    if mode in {"pad", "window"}:
+        return DocumentPacker(shape, windows=mode == "window")
+    raise ConfigError(f"packing mode {mode!r} makes no rows; known: concat, window, bestfit, pad")
+
+
+def _packed(ids: Ids, offsets: Int64s, layout: Layout, shape: RowShape, first_document: int) -> Packed:
+    size = layout.rows * shape.context_length
+    rows = fill_rows(ids, offsets, layout.segments, size, shape.pad_id)
+    segments = layout.segments.shifted(documents=first_document)
+    covered = int(layout.segments.length.sum())
+    return Packed(
+        ids=rows,
+        columns=make_columns(shape.columns, rows, segments),
+        segments=segments,
+        rows=layout.rows,
+        written=covered - layout.repeated,
+        repeated=layout.repeated,
+        padding=size - covered,
+        dropped_tokens=layout.dropped_tokens,
+        dropped_documents=layout.dropped_documents,
+    )
+
+
+@dataclass
+class DocumentPacker:
+    """`pad` and `window`: every document has rows of its own, so nothing is carried over."""
+
+    shape: RowShape
+    windows: bool
+    _documents: int = 0
+
+    def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
+        """The rows of these documents, all at once."""
+        lengths, shape = np.diff(offsets), self.shape
+        if self.windows:
+            layout = lay_window(lengths, shape.context_length, shape.overlap, drop_tail=shape.drop_tail)
+        else:
+            layout = lay_pad(lengths, shape.context_length)
+        packed = _packed(ids, offsets, layout, shape, self._documents)
+        self._documents += len(lengths)
+        if packed.rows or packed.dropped_tokens:
+            yield packed
+
+    def finish(self) -> Iterator[Packed]:
+        """Nothing is left."""
+        yield from ()
+
+
+@dataclass
+class ConcatPacker:
+    """`concat`: full rows leave at once; less than one row is carried to the next block."""
+
+    shape: RowShape
+    _documents: int = 0
+    _carried: Ids | None = None
+    _carried_segments: Segments = field(default_factory=Segments.empty)
+
+    def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
+        """All rows that are full now."""
+        carried = ids[:0] if self._carried is None else self._carried
+        layout = lay_concat(np.diff(offsets), self.shape.context_length, lead=len(carried))
+        new = layout.segments.shifted(documents=self._documents)
+        segments = Segments.join([self._carried_segments, new])
+        flat = np.concatenate([carried, ids[offsets[0] : offsets[-1]]])
+        self._documents += len(offsets) - 1
+        size = len(flat) // self.shape.context_length * self.shape.context_length
+        done = segments.position < size
+        self._carried = flat[size:].copy()
+        self._carried_segments = segments.take(~done).shifted(positions=-size)
+        if size:
+            yield self._rows(flat[:size], segments.take(done), padding=0)
+
+    def finish(self) -> Iterator[Packed]:
+        """The last row, padded or dropped."""
+        if self._carried is None or not len(self._carried):
+            return
+        rest, segments = self._carried, self._carried_segments
+        self._carried, self._carried_segments = rest[:0], Segments.empty()
+        if self.shape.drop_tail:
+            # A document whose first token is in the dropped row has nothing in any row before.
+            lost = int((segments.start == 0).sum())
+            empty = self._rows(rest[:0], Segments.empty(), padding=0)
+            yield _with_drop(empty, tokens=len(rest), documents=lost)
+            return
+        row = np.full(self.shape.context_length, self.shape.pad_id, dtype=rest.dtype)
+        row[: len(rest)] = rest
+        yield self._rows(row, segments, padding=len(row) - len(rest))
+
+    def _rows(self, flat: Ids, segments: Segments, padding: int) -> Packed:
+        columns = make_columns(self.shape.columns, flat, segments)
+        rows = len(flat) // self.shape.context_length
+        return Packed(flat, columns, segments, rows, len(flat) - padding, 0, padding)
+
+
+def _with_drop(packed: Packed, *, tokens: int, documents: int) -> Packed:
+    return Packed(
+        packed.ids,
+        packed.columns,
+        packed.segments,
+        packed.rows,
+        packed.written,
+        packed.repeated,
+        packed.padding,
+        dropped_tokens=tokens,
+        dropped_documents=documents,
+    )
+
+
+@dataclass
+class GroupPacker:
+    """`bestfit`: documents are gathered until `group` tokens are there, then packed together.
+
+    A group ends with the document that fills it, whichever block that document came in.
+    """
+
+    shape: RowShape
+    group: int = BESTFIT_GROUP
+    _documents: int = 0
+    _ids: list[Ids] = field(default_factory=list)
+    _lengths: list[Int64s] = field(default_factory=list)
+    _tokens: int = 0
+
+    def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
+        """The rows of every group that is full now."""
+        while len(offsets) > 1:
+            missing = self.group - self._tokens
+            # The first document whose end reaches what is missing closes the group.
+            count = int(np.searchsorted(offsets[1:] - offsets[0], missing)) + 1
+            part = offsets[: count + 1]
+            self._ids.append(ids[part[0] : part[-1]])
+            self._lengths.append(np.diff(part))
+            self._tokens += int(part[-1] - part[0])
+            if self._tokens >= self.group:
+                yield from self.finish()
+            offsets = offsets[count:]
+
+    def finish(self) -> Iterator[Packed]:
+        """The rows of the documents gathered so far."""
+        if not self._lengths:
+            return
+        lengths = np.concatenate(self._lengths)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        layout = lay_bestfit(lengths, self.shape.context_length)
+        packed = _packed(np.concatenate(self._ids), offsets, layout, self.shape, self._documents)
+        self._documents += len(lengths)
+        self._ids, self._lengths, self._tokens = [], [], 0
+        if packed.rows:
+            yield packed

@@ -1,0 +1,1 @@
+"""From files back to rows: mapped shards, order, shares, batches."""

@@ -1,0 +1,218 @@
+"""Open a finished dataset: memory-mapped, in milliseconds, from any number of processes at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.base.later import np
+from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.reader.rows import Rows, Tail
+from tokenmill.datasets.reader.shards import Shards
+from tokenmill.datasets.store.store import is_remote
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.store.cache import ShardCache
+
+# What reads the formats whose files are not ours.
+_OTHER_READERS = {
+    "megatron": "Megatron's IndexedDataset",
+    "arrow": "datasets.load_from_disk",
+    "parquet": "pyarrow.parquet",
+    "npy": "numpy.load",
+    "mds": "streaming.StreamingDataset",
+    "litdata": "litdata.StreamingDataset",
+}
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """`tokenmill.open("out")` -> a `Dataset`; raises `DatasetError` for one that is not whole.
+
+    A URL such as `s3://bucket/dataset` is opened through a cache: shards are fetched when they are read.
+    """
+    if is_remote(path):
+        from tokenmill.datasets.store.cache import open_cached
+
+        manifest, cache = open_cached(str(path))
+        return Dataset(cache.root, manifest, cache)
+    root = Path(path)
+    dataset = Dataset(root, load_manifest(root))
+    dataset.shards.check_sizes()
+    return dataset
+
+
+class Dataset:
+    """The documents of a finished dataset: `len(dataset)`, `dataset[i]`; `dataset.rows(...)` for training."""
+
+    def __init__(self, path: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.shards = Shards(path, manifest, cache)
+
+    # A copy in another process maps the files anew, and sees the manifest that this one saw even if the
+    # dataset has grown in the meantime.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dataset, (self.path, self.manifest, self.shards.cache)
+
+    def __repr__(self) -> str:
+        size = f"documents={len(self):,}, tokens={self.num_tokens:,}"
+        return f"Dataset({self.address!r}, {size}, dtype={self.dtype})"
+
+    @property
+    def address(self) -> str:
+        """Where the dataset is: its directory, or the URL that `path` is a cache of."""
+        cache = self.shards.cache
+        return cache.store.address if cache is not None else str(self.path)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the token ids on disk."""
+        return self.shards.dtype
+
+    @property
+    def num_documents(self) -> int:
+        """Documents in the dataset."""
+        return self._first_document[-1]
+
+    @property
+    def num_tokens(self) -> int:
+        """Token ids in the dataset, padding included."""
+        return self.shards.num_tokens
+
+    @property
+    def vocab_size(self) -> int:
+        """The tokenizer's vocabulary size; every id is below it."""
+        return self.manifest.tokenizer.vocab_size
+
+    @cached_property
+    def content_hash(self) -> str:
+        """One hash of everything in the shards."""
+        return self.manifest.content_hash
+
+    @cached_property
+    def _first_document(self) -> list[int]:
+        return [0, *accumulate(entry.documents for entry in self.manifest.shards)]
+
+    def __len__(self) -> int:
+        return self.num_documents
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        """The token ids of one document; for a `stream` dataset without a copy."""
+        self._require_mappable()
+        total = self.num_documents
+        if index < 0:
+            index += total
+        if not 0 <= index < total:
+            raise IndexError(f"document {index} is outside of 0..{total - 1}")
+        shard = bisect_right(self._first_document, index) - 1
+        return self._document(shard, index - self._first_document[shard])
+
+    def _document(self, shard: int, local: int) -> NDArray[Any]:
+        entry = self.manifest.shards[shard]
+        tokens = self.shards.tokens(shard)
+        if self.manifest.layout == "documents":
+            offsets = self.shards.offsets(entry)
+            return tokens[int(offsets[local]) : int(offsets[local + 1])]
+        segments = self.shards.segments(entry)
+        chosen = segments[segments[:, 0] == np.uint64(local)].astype(np.int64)
+        return _joined(tokens, chosen[np.argsort(chosen[:, 1], kind="stable")])
+
+    def rows(
+        self,
+        context_length: int | None = None,
+        overlap: int | None = None,
+        *,
+        tail: Tail = "drop",
+        pad_id: int | None = None,
+        columns: Sequence[str] = (),
+        dtype: DTypeLike = None,
+    ) -> Rows:
+        """Rows of `context_length` tokens: cut now from a `stream` dataset, or as they were packed.
+
+        `columns`: any of `attention_mask`, `labels`, `position_ids`, `document_ids`, `cu_seqlens`.
+        `dtype` is what batches hold; rows themselves stay as they are on disk.
+        """
+        self._require_mappable()
+        packing = self.manifest.packing
+        if self.manifest.layout == "rows":
+            _require_stored(packing.context_length, context_length, overlap, packing.mode)
+            return Rows(
+                self, packing.context_length or 1, pad_id=packing.pad_id, columns=columns, dtype=dtype
+            )
+        self._check_cut(context_length, overlap or 0, tail)
+        pad = (
+            pad_id if pad_id is not None else packing.pad_id if packing.pad_id is not None else packing.eos_id
+        )
+        if tail == "pad" and pad is None:
+            raise ConfigError(
+                "tail='pad' needs a pad_id: the dataset was prepared without a padding or EOS token"
+            )
+        return Rows(
+            self, context_length or 1, overlap or 0, tail=tail, pad_id=pad, columns=columns, dtype=dtype
+        )
+
+    def _check_cut(self, context_length: int | None, overlap: int, tail: str) -> None:
+        if context_length is None:
+            raise ConfigError(f"{self.path} holds documents, not rows: say rows(context_length=...)")
+        if context_length < 1:
+            raise ConfigError(f"context_length is {context_length}; it must be at least 1")
+        if not 0 <= overlap < context_length:
+            raise ConfigError(
+                f"overlap is {overlap}; it must be from 0 to context_length - 1 = {context_length - 1}"
+            )
+        if tail not in ("drop", "pad"):
+            raise ConfigError(f"tail is {tail!r}; it must be 'drop' or 'pad'")
+        if context_length > self.num_tokens and tail == "drop":
+            raise ConfigError(
+                f"context_length is {context_length:,}, but {self.path} has only {self.num_tokens:,} tokens: "
+                "not one row can be cut. Take a smaller context_length, or tail='pad'"
+            )
+
+    def _require_mappable(self) -> None:
+        name = self.manifest.format
+        if name in _OTHER_READERS:
+            raise DatasetError(
+                f"{self.path} is in the format {name!r}, which {_OTHER_READERS[name]} reads. "
+                "For random access here: "
+                f"tokenmill convert-dataset {self.path} --format tokenmill --output NEW_DIR"
+            )
+
+    def to_hf(self) -> Any:
+        """A Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` gives one of rows."""
+        from tokenmill.datasets.reader.hf import documents_to_hf
+
+        self._require_mappable()
+        return documents_to_hf(self)
+
+
+def _require_stored(stored: int | None, context_length: int | None, overlap: int | None, mode: str) -> None:
+    for name, asked, have in (("context_length", context_length, stored), ("overlap", overlap, None)):
+        if asked is not None and asked != have:
+            raise ConfigError(
+                f"{name}={asked}: this dataset was packed with mode {mode!r} into rows of {stored} "
+                "and cannot be cut anew. Leave it out, or prepare with packing 'stream', cut at read time"
+            )
+
+
+def _joined(tokens: NDArray[Any], segments: NDArray[np.int64]) -> NDArray[Any]:
+    """A document from its stretches, in order, without what an overlap repeats."""
+    parts = [tokens[:0]]
+    done = 0
+    for _, start, position, length in segments.tolist():
+        skip = max(0, done - start)
+        parts.append(tokens[position + skip : position + length])
+        done = max(done, start + length)
+    return np.concatenate(parts)

@@ -1,0 +1,168 @@
+"""Batches in order: what a training loop iterates over, with a state that says which row is next.
+
+A `Feed` needs only NumPy. It deals an epoch out to ranks, gathers each batch into fresh arrays, and
+counts what it has handed over; the torch adapter stands on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.datasets.reader.order import Order
+from tokenmill.datasets.reader.prefetch import ahead
+from tokenmill.datasets.reader.share import Share, after, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+STATE_VERSION = 1
+Batch = dict[str, Any]
+T = TypeVar("T")
+
+
+class RowSource(Protocol):
+    """What can be fed: rows of a dataset, or a mixture of them."""
+
+    def __len__(self) -> int: ...
+
+    def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> Batch:
+        """These rows, as one array per column."""
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the rows and their numbers, as plain JSON values."""
+
+    def grew_from(self, identity: Mapping[str, Any]) -> bool:
+        """True when these rows are the rows of `identity` with others added at the end."""
+
+    @property
+    def keeps_order(self) -> bool:
+        """True when the order is part of what was asked for, as in a mixture."""
+
+
+class Feed:
+    """Batches of one rank: `for batch in feed` reads the rest of the epoch; the next loop, the next one."""
+
+    def __init__(
+        self,
+        source: RowSource,
+        batch_size: int,
+        *,
+        seed: int | None = None,
+        share: Share | None = None,
+        drop_last: bool = False,
+        prefetch: int = 0,
+    ) -> None:
+        if batch_size < 1:
+            raise ConfigError(f"batch_size is {batch_size}; it must be at least 1")
+        if prefetch < 0:
+            raise ConfigError(f"prefetch is {prefetch}; it is a number of batches, 0 for none")
+        self.source = source
+        self.batch_size = batch_size
+        self.share = share or Share()
+        self.drop_last = drop_last
+        self.prefetch = prefetch
+        self.order = Order([len(source)], seed=None if source.keeps_order else seed)
+        self.position = 0
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next batch belongs to, from 0."""
+        return self.order.epoch
+
+    @property
+    def _end(self) -> int:
+        total = len(self.order)
+        if not self.drop_last:
+            return total
+        return whole(self.position, total, self.batch_size, self.share.world_size)
+
+    def __len__(self) -> int:
+        """How many batches this rank has left in the epoch."""
+        return self.share.count(self.position, self._end, self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.deliver(self.batches())
+
+    def deliver(self, made: Iterator[T]) -> Iterator[T]:
+        """Hand over what `batches` made, here or in other processes, and count it."""
+        start, end, order = self.position, self._end, self.order
+        try:
+            for done, batch in enumerate(made, 1):
+                self.position = after(start, end, done, self.batch_size, self.share.world_size)
+                yield batch
+        finally:
+            # A generator may have a thread behind it; torch's iterator looks after its own workers.
+            getattr(made, "close", int)()
+        self.order, self.position = order.next_epoch(), 0
+
+    def batches(self, share: Share | None = None, prefetch: int | None = None) -> Iterator[Batch]:
+        """The batches that are left of the epoch; changes no state."""
+        order, depth = self.order, self.prefetch if prefetch is None else prefetch
+        made = (
+            self.source.gather(order.rows(positions), order.epoch)
+            for positions in (share or self.share).batches(self.position, self._end, self.batch_size)
+        )
+        return ahead(made, depth) if depth else made
+
+    def to_torch(self, num_workers: int = 0, **options: Any) -> Any:
+        """A loader of torch tensors over the same batches; see `dataset.torch.Loader`."""
+        from tokenmill.datasets.reader.torch import Loader
+
+        return Loader(self, num_workers, **options)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the whole run is: equal on every rank that has had the same number of batches."""
+        return {
+            "version": STATE_VERSION,
+            "epoch": self.order.epoch,
+            "position": self.position,
+            "ends": list(self.order.ends),
+            "seed": self.order.seed,
+            "source": self.source.identity(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state, of any world size, batch size or worker count."""
+        self.order, self.position = restored(self.source, self.order.seed, state)
+
+
+def restored(source: RowSource, seed: int | None, state: Mapping[str, Any]) -> tuple[Order, int]:
+    """The order and position of a state, once it is known to belong to `source`."""
+    version = state.get("version")
+    if version != STATE_VERSION:
+        raise DatasetError(
+            f"the state of the data has version {version!r}, this Tokenmill reads version {STATE_VERSION}: "
+            "it was not saved by state_dict(), or by a newer release"
+        )
+    mine, theirs = source.identity(), state["source"]
+    grew = mine != theirs and source.grew_from(theirs)
+    if mine != theirs and not grew:
+        raise DatasetError(
+            "the state belongs to other data: "
+            + "; ".join(differences(theirs, mine))
+            + ". Open the dataset it was saved with, or start without a state"
+        )
+    if state["seed"] != seed:
+        raise DatasetError(
+            f"the state was saved with seed {state['seed']!r}, this reader has {seed!r}: pass the same seed"
+        )
+    order = Order(list(state["ends"]), seed=seed, epoch=state["epoch"])
+    if not 0 <= state["position"] <= len(order) or len(order) > len(source):
+        raise DatasetError(
+            f"the state is at row {state['position']} of {len(order)}; there are {len(source)}"
+        )
+    return order.grown(len(source)), state["position"]
+
+
+def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    """`["context_length is 512 in the state and 1024 here"]`."""
+    keys = sorted({*theirs, *mine})
+    return [
+        f"{key} is {theirs.get(key)!r} in the state and {mine.get(key)!r} here"
+        for key in keys
+        if theirs.get(key) != mine.get(key)
+    ]

@@ -1,0 +1,89 @@
+"""A dataset as Hugging Face `datasets` sees it: an Arrow table over the mapped files, where rows allow it.
+
+Nothing is written and no cache directory is used. Rows that cross shards, overlap or have columns are
+gathered into memory; documents and plain rows stay in the files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.base.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tokenmill.datasets.reader.dataset import Dataset
+    from tokenmill.datasets.reader.rows import Rows
+
+_GATHERED = 1024
+
+
+def documents_to_hf(dataset: Dataset) -> Any:
+    """One example per document: `{"input_ids": [...]}`."""
+    chunks = []
+    for index, entry in enumerate(dataset.shards.entries):
+        offsets = dataset.shards.offsets(entry) if dataset.manifest.layout == "documents" else None
+        if offsets is not None:
+            values = pa.array(dataset.shards.tokens(index))
+            chunks.append(pa.LargeListArray.from_arrays(pa.array(offsets.astype(np.int64)), values))
+    if dataset.manifest.layout != "documents":
+        chunks.append(pa.array(list(dataset), type=pa.large_list(pa.from_numpy_dtype(dataset.dtype))))
+    kind = pa.large_list(pa.from_numpy_dtype(dataset.dtype))
+    table = pa.table({"input_ids": pa.chunked_array(chunks, type=kind)})
+    return _wrap(table, f"{dataset.content_hash[:16]}-documents")
+
+
+def rows_to_hf(rows: Rows) -> Any:
+    """One example per row, with the columns that the rows were opened with."""
+    plain = not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype
+    parts = _views(rows) if plain else _gathered(rows)
+    kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.context_length)
+    if not parts:
+        parts = [{"input_ids": pa.array([], type=kind)}]
+    table = pa.concat_tables([pa.table(part) for part in parts])
+    name = f"{rows.dataset.content_hash[:16]}-{rows.context_length}-{rows.overlap}-{'-'.join(rows.columns)}"
+    return _wrap(table, name)
+
+
+def _views(rows: Rows) -> list[dict[str, Any]]:
+    """Whole runs of rows inside a shard as views of its file, and the rows between as copies."""
+    shards, length = rows.dataset.shards, rows.context_length
+    parts, row = [], 0
+    while row < len(rows):
+        index, local = shards.locate(row * length)
+        inside = min((shards.entries[index].tokens - local) // length, len(rows) - row)
+        flat = shards.tokens(index)[local : local + inside * length] if inside else rows[row]
+        parts.append({"input_ids": _fixed(flat, length)})
+        row += max(inside, 1)
+    return parts
+
+
+def _gathered(rows: Rows) -> list[dict[str, Any]]:
+    parts = []
+    for start in range(0, len(rows), _GATHERED):
+        batch = rows.gather(np.arange(start, min(start + _GATHERED, len(rows))))
+        parts.append(
+            {
+                key: _fixed(value.reshape(-1), rows.context_length)
+                for key, value in batch.items()
+                if np.ndim(value) > 1
+            }
+        )
+    return parts
+
+
+def _fixed(flat: NDArray[Any], length: int) -> Any:
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat), length)
+
+
+def _wrap(table: Any, fingerprint: str) -> Any:
+    try:
+        import datasets
+    except ImportError:
+        raise MissingExtraError.of("datasets", "hf", "to_hf()") from None
+    # Without a fingerprint of its own, `datasets` would hash the whole table, and so read every shard.
+    return datasets.Dataset(table, fingerprint=fingerprint)

@@ -1,0 +1,197 @@
+"""Rows: training examples of one length, cut from the tokens at read time or as they were packed.
+
+Row *i* of a `stream` dataset is tokens `i * (context_length - overlap)` and the `context_length - 1`
+after it, whatever shard they lie in; so any length can be tried without preparing again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from tokenmill.base.errors import ConfigError
+from tokenmill.base.later import np
+from tokenmill.datasets.ledger.manifest import content_hash
+from tokenmill.datasets.reader.feed import Feed
+from tokenmill.datasets.reader.share import Share
+from tokenmill.datasets.reader.spans import COLUMNS, SpanFinder, boundaries, cu_seqlens, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from tokenmill.datasets.reader.dataset import Dataset
+
+Tail = Literal["drop", "pad"]
+_COLUMN_TYPES = {
+    "attention_mask": "int8",
+    "labels": "int64",
+    "position_ids": "int64",
+    "document_ids": "int64",
+}
+
+
+class Rows:
+    """A sequence of rows: `rows[i]` is an array of `context_length` token ids, without a copy.
+
+    Made by `Dataset.rows`. `gather` and `batches` give dictionaries of arrays with the columns asked for.
+    """
+
+    keeps_order = False
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        context_length: int,
+        overlap: int = 0,
+        *,
+        tail: Tail = "drop",
+        pad_id: int | None = None,
+        columns: Sequence[str] = (),
+        dtype: DTypeLike = None,
+    ) -> None:
+        self.dataset = dataset
+        self.context_length = context_length
+        self.overlap = overlap
+        self.tail = tail
+        self.pad_id = pad_id
+        self.columns = _checked_columns(columns)
+        self.dtype = dataset.dtype if dtype is None else np.dtype(dtype)
+        self._shards = dataset.shards
+        self._finder = SpanFinder(dataset.shards)
+        self._stride = context_length - overlap
+        self._whole = max(0, (dataset.num_tokens - overlap) // self._stride)
+        covered = self._whole * self._stride + overlap if self._whole else 0
+        self._left = dataset.num_tokens - covered
+        self._length = self._whole + (tail == "pad" and self._left > 0)
+
+    # What is mapped stays behind when rows go to another process; the dataset maps it anew there.
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_shards", "_finder")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._shards = self.dataset.shards
+        self._finder = SpanFinder(self._shards)
+
+    @property
+    def dropped_tokens(self) -> int:
+        """Tokens at the very end that fill no row."""
+        return 0 if self.tail == "pad" else self._left
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        """Row `index` as stored; a read-only view of the file unless it crosses into another shard."""
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError(f"row {index} is outside of 0..{self._length - 1}")
+        if index < self._whole:
+            return self._shards.read(index * self._stride, self.context_length)
+        return self._padded(index)
+
+    def _padded(self, index: int) -> NDArray[Any]:
+        start = index * self._stride
+        part = self._shards.read(start, self.dataset.num_tokens - start)
+        row = np.full(self.context_length, self.pad_id, dtype=self.dataset.dtype)
+        row[: len(part)] = part
+        return row
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[index] for index in range(self._length))
+
+    def example(self, index: int) -> dict[str, Any]:
+        """One row with its columns: `{"input_ids": [...], "position_ids": [...]}`."""
+        batch = self.gather(np.array([range(self._length)[index]], dtype=np.int64))
+        return {key: value[0] if np.ndim(value) > 1 else value for key, value in batch.items()}
+
+    def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> dict[str, Any]:  # noqa: ARG002
+        """These rows in one array, `[len(rows), context_length]`, and one array per column."""
+        numbers: list[int] = rows.tolist()
+        if numbers and numbers[-1] - numbers[0] != len(numbers) - 1:
+            self._shards.expect((row * self._stride for row in numbers), self.context_length)
+        ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
+        for place, row in enumerate(numbers):
+            ids[place] = self[row]
+        batch: dict[str, Any] = {"input_ids": ids}
+        if self.columns:
+            self._add_columns(batch, numbers)
+        return batch
+
+    def _add_columns(self, batch: dict[str, Any], rows: list[int]) -> None:
+        ids = batch["input_ids"]
+        for column in self.columns:
+            if column != "cu_seqlens":
+                batch[column] = np.empty(ids.shape, dtype=_COLUMN_TYPES[column])
+        marks = []
+        for place, row in enumerate(rows):
+            spans = self.spans(row)
+            fill(batch, place, ids[place], spans)
+            if "cu_seqlens" in self.columns:
+                marks.append(boundaries(spans, self.context_length))
+        if marks:
+            batch["cu_seqlens"] = cu_seqlens(marks, self.context_length)
+            batch["max_seqlen"] = int(np.diff(batch["cu_seqlens"]).max())
+
+    def spans(self, index: int) -> NDArray[np.int64]:
+        """(document, place, length) of each document's stretch in a row; the rest is padding."""
+        start = index * self._stride
+        length = min(self.context_length, self.dataset.num_tokens - start)
+        return self._finder.find(start, length)
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = False,
+        prefetch: int = 0,
+    ) -> Feed:
+        """Batches of this rank, in order or shuffled, with a state that a run can go on from."""
+        share = Share(rank, world_size)
+        chosen = seed if shuffle else None
+        return Feed(self, batch_size, seed=chosen, share=share, drop_last=drop_last, prefetch=prefetch)
+
+    def to_torch(self, dtype: Any = None) -> Any:
+        """A map-style torch dataset of the same rows; see `dataset.torch.MapRows`."""
+        from tokenmill.datasets.reader.torch import MapRows
+
+        return MapRows(self, dtype)
+
+    def to_hf(self) -> Any:
+        """A Hugging Face `datasets.Dataset` of the same rows and columns."""
+        from tokenmill.datasets.reader.hf import rows_to_hf
+
+        return rows_to_hf(self)
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the rows and their numbers."""
+        return {
+            "dataset": self.dataset.content_hash,
+            "shards": len(self.dataset.manifest.shards),
+            "rows": self._length,
+            "context_length": self.context_length,
+            "overlap": self.overlap,
+            "tail": self.tail,
+        }
+
+    def grew_from(self, identity: Mapping[str, Any]) -> bool:
+        """True when the dataset of `identity` is the beginning of this one."""
+        same = all(identity.get(key) == self.identity()[key] for key in ("context_length", "overlap", "tail"))
+        count = identity.get("shards")
+        shards = self.dataset.manifest.shards
+        if not same or not isinstance(count, int) or count > len(shards):
+            return False
+        return content_hash(shards[:count]) == identity.get("dataset")
+
+
+def _checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    unknown = [column for column in columns if column not in COLUMNS]
+    if unknown:
+        raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(COLUMNS)}")
+    return tuple(columns)

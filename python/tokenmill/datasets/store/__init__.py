@@ -1,0 +1,1 @@
+"""Directories and object stores, and the local cache before them."""

@@ -1,0 +1,1 @@
+"""The engines that run a recipe: native, fast, slow."""

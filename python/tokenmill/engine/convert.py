@@ -1,0 +1,49 @@
+"""A tokenizer from one format to another, checked on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.files.tiktoken import pattern_of
+from tokenmill.engine.tokenizer import SaveFormat, Tokenizer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Short texts in which the alternatives of the usual patterns compete.
+_PROBES = (
+    "Hello, world! It's 12345 o'clock; WE'RE here.\r\n\r\n\tdef f(x):\n    return x ** 2\n",
+    "안녕하세요 세계, 中文测试。日本語のテキスト 123 e\u0301 👨‍👩‍👧 \u00a0 \u3000\n\n  x",
+    "camelCase HTTPServer don't DON'T 'll ///\n\n\n...!?  _a_ <b>&amp;</b> \0 \ufeff\U0010ffff",
+)
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    format: SaveFormat = "hf",  # noqa: A002 - the public name
+    *,
+    pattern: str | None = None,
+) -> Tokenizer:
+    """Loads `source`, saves it as `target`, and gives the tokenizer back."""
+    tokenizer = Tokenizer.load(source, pattern=pattern)
+    tokenizer.save(target, format)
+    return tokenizer
+
+
+def checked(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
+    """Loads what was saved and compares ids on a few texts; the number compared."""
+    needs_pattern = format in {"tiktoken", "vocab-merges"}
+    pattern = pattern_of(tokenizer.recipe.pre_tokenizer) if needs_pattern else None
+    if needs_pattern and pattern is None:
+        pattern = "gpt2"
+    again = Tokenizer.load(target, pattern=pattern)
+    for probe in _PROBES:
+        if again.encode(probe, special="text") != tokenizer.encode(probe, special="text"):
+            raise TokenizerError(
+                f"{target}: encodes {probe[:20]!r}… differently from {tokenizer.source}; {format} "
+                "cannot hold this "
+                "tokenizer: save it as 'hf'"
+            )
+    return len(_PROBES)

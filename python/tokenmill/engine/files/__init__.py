@@ -1,0 +1,1 @@
+"""Tokenizer files of every kind, to a recipe and back."""

@@ -1,0 +1,112 @@
+"""Hugging Face `tokenizer.json`, so that loading it there and here encodes the same."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.backends.native import family_of
+from tokenmill.engine.files import patterns
+from tokenmill.engine.files.alphabet import chars_of
+from tokenmill.engine.files.hf_json import walk
+from tokenmill.engine.files.splits import merges_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe
+
+
+def save(recipe: Recipe, path: Path) -> None:
+    """A `tokenizer.json` file, or a directory that gets one with its config."""
+    data = whole_json(recipe)
+    target = path if path.suffix == ".json" else path / "tokenizer.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
+    if path.suffix != ".json":
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", **recipe.config}
+        text = json.dumps(config, ensure_ascii=False, indent=2)
+        target.with_name("tokenizer_config.json").write_text(text, encoding="utf-8")
+
+
+def whole_json(recipe: Recipe) -> Json:
+    """The `tokenizer.json` that the recipe came from, or one that says the same."""
+    return to_json(recipe) if recipe.hf is None else recipe.hf.whole()
+
+
+def to_json(recipe: Recipe) -> Json:
+    """The object of a `tokenizer.json`."""
+    model = recipe.model
+    if model is None:
+        raise TokenizerError(
+            f"{recipe.source}: its model is not BPE and it was not loaded from a tokenizer.json"
+        )
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [added_json(token) for token in sorted(recipe.added, key=lambda token: token.id)],
+        "normalizer": recipe.normalizer,
+        "pre_tokenizer": _for_hf(recipe.pre_tokenizer),
+        "post_processor": recipe.post_processor,
+        "decoder": recipe.decoder,
+        "model": _model(recipe, model),
+    }
+
+
+def added_json(token: AddedToken) -> Json:
+    """One entry of `added_tokens`."""
+    return {
+        "id": token.id,
+        "content": token.content,
+        "single_word": token.single_word,
+        "lstrip": token.lstrip,
+        "rstrip": token.rstrip,
+        "normalized": token.normalized,
+        "special": token.special,
+    }
+
+
+def _model(recipe: Recipe, model: Model) -> Json:
+    spell = chars_of if model.kind == "bytes" else bytes.decode
+    vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
+    for i, data in model.unreachable:
+        vocabulary.setdefault(data.decode(), i)
+    # HF renumbers an added token whose string is not in the vocabulary, so each one is put there.
+    for token in recipe.added:
+        vocabulary.setdefault(token.content, token.id)
+    unk = (
+        next((t for t, i in vocabulary.items() if i == model.unk_id), None)
+        if model.unk_id is not None
+        else None
+    )
+    tokens = [None if token is None else spell(token) for token in model.tokens]
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": unk,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": model.end_of_word_suffix or None,
+        "fuse_unk": model.fuse_unk,
+        "byte_fallback": model.byte_fallback,
+        "ignore_merges": model.ignore_merges,
+        "vocab": dict(sorted(vocabulary.items(), key=lambda item: item[1])),
+        "merges": [[tokens[left], tokens[right]] for left, right in merges_of(model)],
+    }
+
+
+def _for_hf(step: Json | None) -> Json | None:
+    """The pre-tokenizer with a known tiktoken pattern in the spelling that means the same to HF's engine.
+
+    A pattern of the user's own keeps its note about the dialect: HF ignores it and reads the pattern as
+    Oniguruma would, tokenmill reads it as tiktoken would.
+    """
+    leaves = list(walk(step))
+    if len(leaves) != 2 or leaves[0].get("dialect") != "rust":
+        return step
+    known = patterns.BY_NAME.get(family_of(leaves[0]["pattern"]["Regex"]))
+    if known is None:
+        return step
+    split = {"type": "Split", "pattern": {"Regex": known}, "behavior": "Isolated", "invert": False}
+    return {"type": "Sequence", "pretokenizers": [split, leaves[1]]}

@@ -1,0 +1,199 @@
+"""SentencePiece BPE `.model` files: a small protobuf, read here without the library."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
+_KINDS = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
+
+
+@dataclass(slots=True)
+class _Proto:
+    pieces: list[tuple[str, float, int]] = field(default_factory=list)
+    model_type: int = 1
+    byte_fallback: bool = False
+    normalizer: str = ""
+    charsmap: bytes = b""
+    dummy_prefix: bool = True
+    remove_extra: bool = True
+    escape: bool = True
+    suffix_marker: bool = False
+
+
+def load_file(path: Path) -> Recipe:
+    """The recipe of a `.model` file that holds a BPE."""
+    return from_bytes(path.read_bytes(), str(path))
+
+
+def from_bytes(data: bytes, source: str) -> Recipe:
+    """The recipe in a serialized `ModelProto`."""
+    try:
+        proto = _parse(data)
+    except (IndexError, ValueError, struct.error) as error:
+        raise TokenizerError(
+            f"{source}: not a complete SentencePiece model ({error}); download it again"
+        ) from error
+    if not proto.pieces:
+        raise TokenizerError(f"{source}: holds no pieces; expected a SentencePiece .model file")
+    if proto.model_type != 2:
+        kind = _KINDS.get(proto.model_type, "unknown")
+        raise TokenizerError(
+            f"{source}: a SentencePiece {kind} model; only BPE is read from .model files: convert it with "
+            "transformers and load its tokenizer.json (strategy 'fast')"
+        )
+    if proto.charsmap or proto.remove_extra or not proto.escape or proto.suffix_marker:
+        raise TokenizerError(
+            f"{source}: normalizes text with {proto.normalizer or 'a table of its own'}; only "
+            "models without a "
+            "normalizer are read from .model files: convert it with transformers and load its tokenizer.json"
+        )
+    return _recipe(proto, source)
+
+
+def _recipe(proto: _Proto, source: str) -> Recipe:
+    tokens: list[bytes | None] = []
+    unreachable: list[tuple[int, bytes]] = []
+    ranked: list[tuple[float, int]] = []
+    added: list[AddedToken] = []
+    unk = None
+    for i, (piece, score, kind) in enumerate(proto.pieces):
+        ordinary = kind in {_NORMAL, _USER, _BYTE}
+        tokens.append(piece.encode() if ordinary else None)
+        if kind in {_CONTROL, _UNKNOWN}:
+            added.append(AddedToken(piece, i))
+            unk = i if kind == _UNKNOWN else unk
+        elif kind == _USER:
+            added.append(AddedToken(piece, i, special=False))
+        elif kind == _UNUSED:
+            unreachable.append((i, piece.encode()))
+        elif kind == _NORMAL and len(piece) > 1:
+            ranked.append((-score, i))
+    return Recipe(
+        source=source,
+        format="sentencepiece",
+        model=Model(
+            "chars",
+            tuple(tokens),
+            rank_order=tuple(i for _, i in sorted(ranked)),
+            byte_fallback=proto.byte_fallback,
+            fuse_unk=True,
+            unk_id=unk,
+            unreachable=tuple(unreachable),
+        ),
+        added=tuple(added),
+        normalizer=_normalizer(proto),
+        decoder=_decoder(proto),
+    )
+
+
+def _normalizer(proto: _Proto) -> Json:
+    # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
+    prepend = {"type": "Prepend", "prepend": "▁", "scheme": "first"}
+    steps: list[Json] = [prepend] if proto.dummy_prefix else []
+    steps.append({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})
+    return {"type": "Sequence", "normalizers": steps}
+
+
+def _decoder(proto: _Proto) -> Json:
+    steps: list[Json] = [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+    ]
+    if proto.dummy_prefix:
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    return {"type": "Sequence", "decoders": steps}
+
+
+def _parse(data: bytes) -> _Proto:
+    """Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec."""
+    proto = _Proto()
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            proto.pieces.append(_piece(value))
+        elif number == 2 and isinstance(value, bytes):
+            _trainer(proto, value)
+        elif number == 3 and isinstance(value, bytes):
+            _normalizer_spec(proto, value)
+    return proto
+
+
+def _piece(data: bytes) -> tuple[str, float, int]:
+    piece, score, kind = "", 0.0, _NORMAL
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            piece = value.decode()
+        elif number == 2 and isinstance(value, bytes):
+            score = struct.unpack("<f", value)[0]
+        elif number == 3 and isinstance(value, int):
+            kind = value
+    return piece, score, kind
+
+
+def _trainer(proto: _Proto, data: bytes) -> None:
+    for number, value in _fields(data):
+        if number == 3 and isinstance(value, int):
+            proto.model_type = value
+        elif number == 24:
+            proto.suffix_marker = bool(value)
+        elif number == 35:
+            proto.byte_fallback = bool(value)
+
+
+def _normalizer_spec(proto: _Proto, data: bytes) -> None:
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            proto.normalizer = value.decode()
+        elif number == 2 and isinstance(value, bytes):
+            proto.charsmap = value
+        elif number == 3:
+            proto.dummy_prefix = bool(value)
+        elif number == 4:
+            proto.remove_extra = bool(value)
+        elif number == 5:
+            proto.escape = bool(value)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The `(field number, value)` pairs of a message: varints as int, everything else as its bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+            continue
+        size = 8 if wire == 1 else 4
+        if wire == 2:
+            size, at = _varint(data, at)
+        elif wire not in {1, 5}:
+            raise ValueError(f"wire type {wire} at byte {at}")
+        if at + size > len(data):
+            raise ValueError(f"ends inside a field at byte {at}")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"a number without an end at byte {at}")

@@ -1,0 +1,45 @@
+"""Hub ids such as `Qwen/Qwen2.5-0.5B`, through `huggingface_hub` and its cache."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tokenmill.base.errors import MissingExtraError, TokenizerNotFoundError
+
+_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_FILES = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "merges.txt",
+    "tekken.json",
+    "tokenizer.model",
+    "*.tiktoken",
+]
+
+
+def looks_like_id(name: str) -> bool:
+    """`org/name` or `name`, and no path or file suffix that we read ourselves."""
+    return bool(_ID.fullmatch(name)) and not name.endswith((".json", ".model", ".tiktoken", ".txt", ".bpe"))
+
+
+def fetch(name: str) -> Path:
+    """The directory in the cache that holds the tokenizer's files; downloads what is missing."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise MissingExtraError.of("huggingface-hub", "hf", f"{name}: loading from the hub") from error
+    try:
+        return Path(snapshot_download(name, allow_patterns=_FILES))
+    except Exception as online:  # noqa: BLE001 - whatever it was, the cache may still have it
+        try:
+            return Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=True))
+        except Exception as error:
+            reason = str(online).partition("\n")[0] or "no reason given"
+            raise TokenizerNotFoundError(
+                f"{name}: no such file, and not to be had from the hub or its cache "
+                f"({type(online).__name__}: {reason}); "
+                "check the spelling, go online once, or pass the path of the files"
+            ) from error

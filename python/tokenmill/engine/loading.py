@@ -1,0 +1,138 @@
+"""From whatever names a tokenizer to its recipe: looks at what the source is and calls its loader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
+from tokenmill.engine import hub, objects
+from tokenmill.engine.files import hf_json, minbpe, patterns, sentencepiece, tiktoken, vocab_merges
+from tokenmill.engine.recipe import AddedToken, Recipe, check_added
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# In a directory, the first of these that exists is loaded.
+_IN_DIRECTORY = ("tokenizer.json", "vocab.json", "tekken.json", "tokenizer.model", "tokenizer.tiktoken")
+
+
+def recipe_of(
+    source: Any, *, pattern: str | None = None, special_tokens: Mapping[str, int] | None = None
+) -> Recipe:
+    """The recipe of a path, a name, a hub id or an object."""
+    source = getattr(source, "recipe", source)
+    if isinstance(source, (str, Path)) and only_python(Path(source)):
+        source = objects.from_directory(Path(source))
+    if isinstance(source, Recipe):
+        return with_specials(source, special_tokens)
+    if not isinstance(source, (str, Path)):
+        return with_specials(objects.recipe_of(source), special_tokens)
+    path = Path(source)
+    if path.is_dir():
+        path = _in_directory(path)
+    if path.is_file():
+        return _from_file(path, pattern, special_tokens)
+    name = str(source)
+    if name in patterns.ENCODINGS and not path.suffix:
+        return with_specials(_by_name(name), special_tokens)
+    if hub.looks_like_id(name):
+        return _from_file(_in_directory(hub.fetch(name)), pattern, special_tokens)
+    raise TokenizerNotFoundError(
+        f"{name}: no such file or directory; expected a tokenizer.json (or its directory), a .tiktoken, "
+        f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
+        f"{', '.join(patterns.ENCODINGS)}"
+    )
+
+
+def only_python(path: Path) -> bool:
+    """A saved transformers tokenizer with none of the files that we read: its own class must load it."""
+    return (path / "tokenizer_config.json").is_file() and not any(
+        (path / name).is_file() for name in _IN_DIRECTORY
+    )
+
+
+def _by_name(name: str) -> Recipe:
+    """A published encoding; `gpt2` is also a hub id, and either will do."""
+    try:
+        return tiktoken.load_name(name)
+    except TokenizerError:
+        try:
+            return _from_file(_in_directory(hub.fetch(name)), None, None)
+        except (TokenizerError, ImportError):
+            pass
+        raise
+
+
+def _in_directory(path: Path) -> Path:
+    for name in _IN_DIRECTORY:
+        if (path / name).is_file():
+            return path / name
+    others = sorted([*path.glob("*.tiktoken"), *path.glob("*.model")])
+    if len(others) == 1:
+        return others[0]
+    raise TokenizerNotFoundError(
+        f"{path}: holds no tokenizer; expected one of {', '.join(_IN_DIRECTORY)}, or one .tiktoken or .model"
+    )
+
+
+def _from_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+    try:
+        return _dispatch(path, pattern, special_tokens)
+    except OSError as error:
+        if isinstance(error, TokenizerError):
+            raise
+        raise TokenizerError(f"{path}: cannot be read: {error}") from error
+
+
+def _dispatch(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+    if ".tiktoken" in path.suffixes:
+        return tiktoken.load_file(path, pattern, special_tokens)
+    if path.suffix == ".json" or path.name.endswith(".bpe"):
+        return _from_json(path, pattern, special_tokens)
+    if path.name == "merges.txt":
+        return vocab_merges.load_file(path.with_name("vocab.json"), path, pattern, special_tokens)
+    if ".model" in path.suffixes:
+        if minbpe.is_minbpe(path):
+            return minbpe.load_file(path, pattern, special_tokens)
+        return with_specials(sentencepiece.load_file(path), special_tokens)
+    raise TokenizerError(
+        f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "
+        "beside vocab.json"
+    )
+
+
+def _from_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+    quick = hf_json.load_quickly(path)
+    if quick is not None:
+        return with_specials(quick, special_tokens)
+    data = hf_json.read_json(path)
+    # A vocabulary may hold a token "model", but its values are all numbers.
+    is_vocabulary = bool(data) and isinstance(next(iter(data.values())), int)
+    if not is_vocabulary and not isinstance(data.get("vocab"), list):
+        return with_specials(hf_json.load_file(path, data), special_tokens)
+    if isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list):
+        from tokenmill.engine.files import tekken
+
+        return with_specials(tekken.from_json(data, str(path)), special_tokens)
+    merges = vocab_merges.merges_beside(path)
+    return vocab_merges.load_file(path, merges, pattern, special_tokens)
+
+
+def with_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
+    """The recipe with the caller's special tokens added."""
+    if not special_tokens:
+        return recipe
+    from dataclasses import replace
+
+    known = {token.content for token in recipe.added}
+    fresh = [AddedToken(content, i) for content, i in special_tokens.items() if content not in known]
+    added = check_added((*recipe.added, *fresh), f"{recipe.source}: special_tokens")
+    hf = recipe.hf.with_added(_merged(recipe.hf.outline, fresh)) if recipe.hf and fresh else recipe.hf
+    return replace(recipe, added=added, hf=hf)
+
+
+def _merged(hf: dict[str, Any], fresh: list[AddedToken]) -> list[Any]:
+    from tokenmill.engine.files.save_hf import added_json
+
+    return [*(hf.get("added_tokens") or []), *(added_json(token) for token in fresh)]

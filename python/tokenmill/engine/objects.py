@@ -1,0 +1,69 @@
+"""Tokenizer objects of other libraries: tokenizers, transformers, tiktoken."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import MissingExtraError, TokenizerError
+from tokenmill.engine.backends.foreign import is_foreign
+from tokenmill.engine.files import hf_json, tiktoken
+from tokenmill.engine.recipe import AddedToken, Recipe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenmill.engine.recipe import Json
+
+_ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+
+
+def recipe_of(source: Any) -> Recipe:
+    """The recipe of an object, by what it can do rather than by its class."""
+    kind = f"{type(source).__module__}.{type(source).__name__}"
+    if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
+        return tiktoken.from_encoding(source)
+    inner = getattr(source, "backend_tokenizer", None)
+    if inner is None and hasattr(source, "to_str") and hasattr(source, "get_vocab"):
+        inner = source
+    name = str(getattr(source, "name_or_path", "") or kind)
+    if inner is None and is_foreign(source):
+        return Recipe(name, "python", None, _specials(source), config=_config(source), python=source)
+    if inner is None:
+        raise TokenizerError(
+            f"a {kind} is no tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, a "
+            "transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
+        )
+    text, config = inner.to_str(), _config(source)
+    with warnings.catch_warnings():
+        # The object already has the ids that its file may not have had.
+        warnings.simplefilter("ignore")
+        quick = hf_json.from_text(text.encode(errors="surrogatepass"), name, lambda: config)
+        return quick or hf_json.from_json(hf_json.parse_json(text, name), name, config)
+
+
+def from_directory(path: Path) -> Recipe:
+    """The recipe of a directory that only transformers can read."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError.of("transformers", "hf", f"{path}: this tokenizer") from error
+    try:
+        return recipe_of(AutoTokenizer.from_pretrained(str(path)))
+    except TokenizerError:
+        raise
+    except Exception as error:
+        raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error
+
+
+def _specials(source: Any) -> tuple[AddedToken, ...]:
+    """The special tokens of a Python tokenizer, where it tells their ids."""
+    ask = getattr(source, "convert_tokens_to_ids", None)
+    names = getattr(source, "all_special_tokens", None) or ()
+    ids = {str(name): ask(str(name)) for name in names} if callable(ask) else {}
+    return tuple(AddedToken(name, token_id) for name, token_id in ids.items() if isinstance(token_id, int))
+
+
+def _config(source: Any) -> Json:
+    roles = {role: getattr(source, role, None) for role in _ROLES}
+    return {role: str(value) for role, value in roles.items() if value is not None}

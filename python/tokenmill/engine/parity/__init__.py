@@ -1,0 +1,1 @@
+"""The native engine against Hugging Face's, on the user's own documents."""

@@ -1,0 +1,193 @@
+"""What a tokenizer is, whatever file it came from: the one form between loaders, savers and engines.
+
+A `Recipe` is plain frozen data. Loaders make one, savers write one, `native.py` and `fast.py` build an
+engine from one. The steps around the model (normalizer, pre-tokenizer, post-processor, decoder) keep the
+JSON form of a `tokenizer.json`, since that is the vocabulary of steps that every other format maps into.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal
+
+from tokenmill._core import Merges, Tokens
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import TokenizerError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from tokenmill.engine.files.hf_text import HfText
+
+Json = dict[str, Any]
+
+# Ids are indices into tables, so one absurd id would ask for gigabytes: no production vocabulary is
+# near this.
+MAX_ID = (1 << 24) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """A string that is found in the text before the model sees it.
+
+    `special` tokens obey `special=`; the flags are those of Hugging Face: `lstrip`/`rstrip` take the white
+    space beside the match, `single_word` wants no word character beside it, `normalized` is looked for
+    after the normalizer instead of before.
+    """
+
+    content: str
+    id: int
+    special: bool = True
+    lstrip: bool = False
+    rstrip: bool = False
+    single_word: bool = False
+    normalized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The BPE itself.
+
+    `kind` "bytes": `tokens` are byte strings and pieces start from single bytes. `kind` "chars": tokens are
+    UTF-8 strings and pieces start from characters (SentencePiece style). `merges` are `(left, right)` ids in
+    rank order; None means that the rank of a token is its place in `rank_order` (tiktoken). Readers of large
+    files hand over `_core.Tokens` and `_core.Merges`, which are sequences without an object for each item.
+    """
+
+    kind: Literal["bytes", "chars"]
+    tokens: Sequence[bytes | None]
+    merges: Sequence[tuple[int, int]] | None = None
+    rank_order: Sequence[int] = ()
+    ignore_merges: bool = False
+    byte_fallback: bool = False
+    fuse_unk: bool = False
+    unk_id: int | None = None
+    end_of_word_suffix: str = ""
+    # Entries of the vocabulary that no merge can reach (strings outside the byte alphabet, control tokens).
+    unreachable: tuple[tuple[int, bytes], ...] = ()
+    # SentencePiece merges by the score of the result and knows no merge list; HF writes one out.
+    scores: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A whole tokenizer. `model` is None where only another engine knows the model (WordPiece, Unigram)."""
+
+    source: str
+    format: str
+    model: Model | None
+    added: tuple[AddedToken, ...] = ()
+    normalizer: Json | None = None
+    pre_tokenizer: Json | None = None
+    post_processor: Json | None = None
+    decoder: Json | None = None
+    # The tokenizer.json that this came from, kept for the `fast` strategy and for models that only HF knows.
+    hf: HfText | None = None
+    # tokenizer_config.json and special_tokens_map.json, as they were.
+    config: Json = field(default_factory=dict)
+    # A tokenizer that only Python can ask: an object with `encode` or `__call__`, for the `slow` strategy.
+    python: Any = None
+
+    def fingerprint(self) -> str:
+        """A hash of everything that decides ids; names, paths and the decoder do not."""
+        import hashlib
+
+        if self.python is not None:
+            from tokenmill.engine.backends.foreign import Foreign
+
+            return Foreign(self.python).fingerprint()
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(b"tokenmill-tokenizer-1")
+        model = self.model
+        if model is None:
+            digest.update(_canonical(self.hf.whole() if self.hf else {}))
+        else:
+            digest.update(_token_bytes(model.tokens))
+            merges = _merges_json(model.merges)
+            digest.update(
+                b"[%b,%b,%b]" % (merges, _canonical(list(model.rank_order)), _canonical(model.scores))
+            )
+            flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
+            digest.update(_canonical([model.kind, *flags, model.end_of_word_suffix]))
+        added = [
+            [t.content, t.id, t.special, t.lstrip, t.rstrip, t.single_word, t.normalized] for t in self.added
+        ]
+        digest.update(_canonical([added, self.normalizer, self.pre_tokenizer, self.post_processor]))
+        return digest.hexdigest()
+
+
+def _token_bytes(tokens: Sequence[bytes | None]) -> bytes:
+    if isinstance(tokens, Tokens):
+        return tokens.digest_bytes()
+    parts = [b"\xff" if token is None else len(token).to_bytes(4, "little") + token for token in tokens]
+    return b"".join(parts)
+
+
+def _merges_json(merges: Sequence[tuple[int, int]] | None) -> bytes:
+    return merges.json().encode() if isinstance(merges, Merges) else _canonical(merges)
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def table_of(entries: Iterable[tuple[bytes, int]], where: str) -> tuple[bytes | None, ...]:
+    """`[(b"a", 0), (b"b", 2)]` -> `(b"a", None, b"b")`; refuses duplicate and absurd ids."""
+    pairs = list(entries)
+    if not pairs:
+        raise TokenizerError(f"{where}: the vocabulary is empty; expected at least one token")
+    if not all_ids([token_id for _, token_id in pairs]):
+        for token, token_id in pairs:
+            check_id(token_id, token, where)
+    by_id = {token_id: token for token, token_id in pairs}
+    if len(by_id) < len(pairs):
+        _refuse_twins(pairs, where)
+    return tuple(map(by_id.get, range(max(by_id) + 1)))
+
+
+def _refuse_twins(pairs: list[tuple[bytes, int]], where: str) -> None:
+    seen: dict[int, bytes] = {}
+    for token, token_id in pairs:
+        if token_id in seen:
+            raise TokenizerError(
+                f"{where}: id {token_id} belongs to both {seen[token_id]!r} and {token!r}; each id "
+                "must name "
+                "one token: renumber one of them"
+            )
+        seen[token_id] = token
+
+
+def all_ids(ids: Collection[Any]) -> bool:
+    """Whether every one passes `check_id`, in one step for all; False only asks to look at each."""
+    return not ids or (set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) <= MAX_ID)
+
+
+def check_id(token_id: Any, token: object, where: str) -> int:
+    """The id if it is an integer that a table can hold; otherwise an error that names the token."""
+    if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id <= MAX_ID:
+        raise TokenizerError(
+            f"{where}: token {token!r} has the id {token_id!r}; expected an integer from 0 to {MAX_ID}"
+        )
+    return token_id
+
+
+def check_added(added: Iterable[AddedToken], where: str) -> tuple[AddedToken, ...]:
+    """The tokens as given, once no two of them claim one id or one string."""
+    ids: dict[int, str] = {}
+    contents: dict[str, int] = {}
+    kept = tuple(added)
+    for token in kept:
+        check_id(token.id, token.content, where)
+        if ids.setdefault(token.id, token.content) != token.content:
+            raise TokenizerError(
+                f"{where}: id {token.id} belongs to both added tokens {ids[token.id]!r} and {token.content!r}"
+            )
+        if contents.setdefault(token.content, token.id) != token.id:
+            raise TokenizerError(f"{where}: added token {token.content!r} is listed with two ids")
+    return kept
+
+
+def specials_from(mapping: Mapping[str, int] | None) -> tuple[AddedToken, ...]:
+    """`{"<|endoftext|>": 50256}` -> special tokens as tiktoken understands them."""
+    return tuple(AddedToken(content, token_id) for content, token_id in (mapping or {}).items())

@@ -1,0 +1,315 @@
+"""`Tokenizer`: one class over every vocabulary format and every engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from tokenmill.base.errors import InputError, TokenizerError
+from tokenmill.engine import stream
+from tokenmill.engine.backends import choose as engines
+from tokenmill.engine.batch import TokenBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tokenmill.base.texts import Texts
+    from tokenmill.engine.backends.backend import Backend, Special, Strategy, StrategyName
+    from tokenmill.engine.recipe import Recipe
+
+SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
+
+
+class Tokenizer:
+    """Text to ids and back. Immutable, picklable, safe from threads, after fork and under spawn.
+
+    >>> tok = Tokenizer.load("gpt2.tiktoken", pattern="gpt2")  # doctest: +SKIP
+    >>> tok.decode(tok.encode("hello"))  # doctest: +SKIP
+    'hello'
+    """
+
+    __slots__ = ("_backend", "_fingerprint", "_num_proc", "_recipe", "_strategy")
+
+    _backend: Backend
+    _fingerprint: str | None
+    _num_proc: int | None
+    _recipe: Recipe
+    _strategy: Strategy
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        strategy: StrategyName | Literal["auto"] = "auto",
+        num_proc: int | None = None,
+    ) -> None:
+        backend, chosen = engines.build(recipe, strategy, num_proc)
+        self._set(recipe, backend, chosen)
+        object.__setattr__(self, "_num_proc", num_proc)
+
+    def _set(self, recipe: Recipe, backend: Backend, strategy: Strategy) -> None:
+        for name, value in (("_recipe", recipe), ("_backend", backend), ("_strategy", strategy)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_fingerprint", None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Tokenizer is immutable; cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._recipe, self._strategy.name, self._num_proc)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.source!r}, {self.vocab_size} tokens, {self.strategy})"
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path | Any,
+        *,
+        pattern: str | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+        strategy: StrategyName | Literal["auto"] = "auto",
+        num_proc: int | None = None,
+    ) -> Tokenizer:
+        """From a file, a directory, a known encoding's name, a hub id, or a transformers/tokenizers object.
+
+        `pattern` is the split pattern (a regex or a family name such as "cl100k") where the file has none;
+        `special_tokens` maps strings to ids and adds to what the file has. `num_proc` is the number of worker
+        processes of a Python tokenizer; an object with `encode` or `__call__` is one.
+        """
+        from tokenmill.engine.loading import recipe_of
+
+        return cls(recipe_of(source, pattern=pattern, special_tokens=special_tokens), strategy, num_proc)
+
+    def with_strategy(self, strategy: StrategyName | Literal["auto"]) -> Tokenizer:
+        """The same tokenizer on another engine, e.g. to compare `native` with `fast`."""
+        return type(self)(self._recipe, strategy, self._num_proc)
+
+    # What it is
+
+    @property
+    def strategy(self) -> Strategy:
+        """Which engine encodes, and why."""
+        return self._strategy
+
+    @property
+    def recipe(self) -> Recipe:
+        """The plain data that this tokenizer was built from."""
+        return self._recipe
+
+    @property
+    def source(self) -> str:
+        """Where it was loaded from."""
+        return self._recipe.source
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what decides ids; names and paths do not enter it."""
+        known = self._fingerprint
+        if known is None:
+            known = self._recipe.fingerprint()
+            object.__setattr__(self, "_fingerprint", known)
+        return known
+
+    @property
+    def family(self) -> str:
+        """The scanner's name (`gpt2`, `cl100k`, …), `chain`, `sentencepiece`, or the model's type."""
+        return self._backend.family
+
+    @property
+    def vocab_size(self) -> int:
+        """The largest id plus one: the rows that an embedding needs."""
+        return self._backend.id_limit
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Every special token and its id, by id."""
+        tokens = sorted(self._recipe.added, key=lambda token: token.id)
+        return {token.content: token.id for token in tokens if token.special}
+
+    @property
+    def added_tokens(self) -> dict[str, int]:
+        """Every added token, special or not, and its id."""
+        return {token.content: token.id for token in sorted(self._recipe.added, key=lambda token: token.id)}
+
+    def special_id(self, role: Literal["bos", "eos", "pad", "unk"]) -> int | None:
+        """The id that the config files give to a role, or None."""
+        return engines.role_of(self._recipe, role)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """`token_bytes(262)` -> `b" th"`: what one token spells."""
+        found = self._backend.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
+        if found is None:
+            raise InputError(f"id {token_id} is not in the vocabulary of {self.source}")
+        return found
+
+    def id_of(self, token: bytes | str) -> int | None:
+        """The id of a token's bytes, or None: `id_of(b" the")`."""
+        return engines.id_of(self._recipe, self._backend, token)
+
+    # Text to ids
+
+    def encode(
+        self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
+    ) -> list[int]:
+        """`encode("hello world")` -> `[31373, 995]`.
+
+        `special` says what a special token's string in the text means: the token ("parse"), ordinary text
+        ("text"), or an error ("forbid"). `add_special_tokens` adds what the template adds (BOS, EOS…).
+        """
+        return self._backend.encode(text, special, template=add_special_tokens)
+
+    def encode_batch(
+        self,
+        texts: Sequence[str | bytes] | Any,
+        *,
+        special: Special = "parse",
+        add_special_tokens: bool = False,
+        threads: int | None = None,
+    ) -> TokenBatch:
+        """The ids of many texts in one flat array.
+
+        Takes a list of str or bytes, or a pyarrow string or binary array (large, view, chunked: no copy).
+        """
+        _not_one_text(texts)
+        ids, offsets = self._backend.encode_batch(
+            texts, special, template=add_special_tokens, threads=thread_count(threads)
+        )
+        return TokenBatch(ids, offsets)
+
+    def encode_lists(
+        self,
+        texts: list[str],
+        *,
+        special: Special = "parse",
+        add_special_tokens: bool = False,
+        threads: int | None = None,
+    ) -> list[list[int]]:
+        """`encode_batch(texts).to_lists()`, without the arrays."""
+        encode = getattr(self._backend, "encode_lists", None)
+        if encode is None:
+            options: Any = {"special": special, "add_special_tokens": add_special_tokens, "threads": threads}
+            return self.encode_batch(texts, **options).to_lists()
+        found: list[list[int]] = encode(
+            texts, special, template=add_special_tokens, threads=thread_count(threads)
+        )
+        return found
+
+    def encode_framed(
+        self,
+        texts: Texts,
+        frame: tuple[int | None, int | None],
+        *,
+        special: Special = "parse",
+        threads: int | None = None,
+    ) -> tuple[memoryview, memoryview]:
+        """Flat ids and offsets of texts, each between the ids of `frame`, as views of the core's memory."""
+        encode = getattr(self._backend, "encode_framed", None)
+        if encode is None:
+            raise TokenizerError(f"{self.source}: the {self.strategy.name} engine frames no texts")
+        views: tuple[memoryview, memoryview] = encode(texts, frame, special, threads=thread_count(threads))
+        return views
+
+    def encode_iterable(self, texts: Iterable[str], *, special: Special = "parse") -> Iterator[int]:
+        """The ids of the whole that the parts make together, in bounded memory.
+
+        `list(tok.encode_iterable(open(path)))` equals `tok.encode(open(path).read())`.
+        """
+        return stream.encode_iterable(self._backend, texts, special)
+
+    def count(
+        self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
+    ) -> int:
+        """How many ids a text has."""
+        return int(self.count_batch([text], special=special, add_special_tokens=add_special_tokens)[0])
+
+    def count_batch(
+        self,
+        texts: Sequence[str | bytes] | Any,
+        *,
+        special: Special = "parse",
+        add_special_tokens: bool = False,
+        threads: int | None = None,
+    ) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """How many ids each text has."""
+        _not_one_text(texts)
+        return self._backend.count_batch(
+            texts, special, template=add_special_tokens, threads=thread_count(threads)
+        )
+
+    def offsets(
+        self, text: str, *, special: Special = "parse", add_special_tokens: bool = False
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Ids and the characters that each covers: `"hi all"` -> `([5303, 477], [(0, 2), (2, 6)])`."""
+        return self._backend.offsets(text, special, template=add_special_tokens)
+
+    def piece_ends(self, text: str, *, special: Special = "parse") -> list[int] | None:
+        """Where pieces end, in bytes of the normalized text; None where the engine does not tell."""
+        ends = getattr(self._backend, "piece_ends", None)
+        return None if ends is None else ends(text, special)
+
+    def last_cut(self, data: memoryview) -> int:
+        """The last byte at which a UTF-8 text that begins with `data` can be cut in two; 0 if nowhere."""
+        find = getattr(self._backend, "last_cut", None)
+        return 0 if find is None else find(data)
+
+    def encode_part(self, data: memoryview, *, special: Special = "parse", continued: bool) -> NDArray[Any]:
+        """The ids of one part of a text that was cut; `continued` is true for all but its first."""
+        encode = getattr(self._backend, "encode_part", None)
+        if encode is None:
+            raise TokenizerError(f"{self.source}: the {self.strategy.name} engine cannot go on after a cut")
+        ids: NDArray[Any] = encode(data, special, continued=continued)
+        return ids
+
+    # Ids to text
+
+    def decode(
+        self, ids: Sequence[int] | NDArray[Any], *, skip_special_tokens: bool = False, errors: str = "replace"
+    ) -> str:
+        """`decode([31373, 995])` -> `"hello world"`; `errors` is that of `bytes.decode`."""
+        data = self._backend.decode(ids, skip_special=skip_special_tokens)
+        return engines.tidied(self._recipe, self._backend, data).decode("utf-8", errors)
+
+    def decode_bytes(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
+        """The bytes that the ids stand for, exactly."""
+        return self._backend.decode(ids, skip_special=False)
+
+    def decode_batch(
+        self,
+        batch: TokenBatch | Iterable[Sequence[int]],
+        *,
+        skip_special_tokens: bool = False,
+        errors: str = "replace",
+    ) -> list[str]:
+        """One text for each document of a batch or each list of ids."""
+        if isinstance(batch, TokenBatch) and not skip_special_tokens:
+            texts = engines.decode_flat(self._recipe, self._backend, batch, errors)
+            if texts is not None:
+                return texts
+        return [self.decode(ids, skip_special_tokens=skip_special_tokens, errors=errors) for ids in batch]
+
+    # To files
+
+    def save(self, path: str | Path, format: SaveFormat = "hf") -> None:  # noqa: A002 - the public name
+        """Write the tokenizer so that loading the result encodes the same."""
+        from tokenmill.engine.files.saving import save
+
+        save(self._recipe, path, format)
+
+
+def _not_one_text(texts: object) -> None:
+    if isinstance(texts, (str, bytes)):
+        raise TypeError("expected a list of texts or an Arrow array, found one text; use encode(text)")
+
+
+def thread_count(threads: int | None) -> int:
+    """The caller's number, or what this process may use."""
+    if threads is None:
+        from tokenmill.engine.threads import available
+
+        return available()
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise TokenizerError(f"threads={threads!r}; expected an integer of at least 1, or None for automatic")
+    return threads

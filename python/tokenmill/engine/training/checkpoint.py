@@ -1,0 +1,76 @@
+"""Where an interrupted training goes on: the merges so far and, where counting was dear, the counts.
+
+Merges follow from counts and options alone, so a checkpoint needs nothing else: the steps are done again
+without being chosen. A folder `.training` beside the output holds it until the training is finished.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.durable import digest, publish_bytes, publish_json
+from tokenmill.base.errors import ResumeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = ".training"
+_JOB, _STEPS, _COUNTS = "job.json", "steps.npy", "counts.parquet"
+
+
+class Checkpoint:
+    """The state of one training in a folder of its own; `Checkpoint(None)` keeps nothing."""
+
+    def __init__(self, output: Path | None, job: dict[str, Any] | None = None) -> None:
+        self.folder = None if output is None else output / FOLDER
+        self._job = job or {}
+
+    @property
+    def counts(self) -> Path | None:
+        """Where the counts are or would be."""
+        return None if self.folder is None else self.folder / _COUNTS
+
+    def begin(self, *, resume: bool) -> np.ndarray[Any, np.dtype[np.uint32]] | None:
+        """Start anew, or give the steps of the interrupted run if `resume` and it was the same job."""
+        if self.folder is None:
+            return None
+        if not resume or not (self.folder / _JOB).is_file():
+            self.remove()
+            return None
+        self._refuse_other(json.loads((self.folder / _JOB).read_text(encoding="utf-8"))["job"])
+        path = self.folder / _STEPS
+        return np.load(path, allow_pickle=False) if path.is_file() else np.empty(0, np.uint32)
+
+    def _refuse_other(self, found: dict[str, Any]) -> None:
+        names = sorted(found.keys() | self._job.keys())
+        differ = [name for name in names if digest(found.get(name)) != digest(self._job.get(name))]
+        if differ:
+            raise ResumeError(
+                f"{self.folder} belongs to another training: {', '.join(differ)} differ; run without "
+                "--resume to start anew, or name another output"
+            )
+
+    def open(self) -> None:
+        """Write down which training this is."""
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            publish_json(self.folder / _JOB, {"version": 1, "job": self._job})
+
+    def save(self, steps: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
+        """Put the steps so far on disk."""
+        if self.folder is not None:
+            if not (self.folder / _JOB).is_file():
+                self.open()
+            buffer = io.BytesIO()
+            np.save(buffer, steps, allow_pickle=False)
+            publish_bytes(self.folder / _STEPS, buffer.getvalue())
+
+    def remove(self) -> None:
+        """Forget everything."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,216 @@
+"""Blocks of texts to piece counts, with a sample of the texts for the summary."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill import _core
+from tokenmill.base.dataclass import dataclass
+from tokenmill.engine.training.texts import flat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tokenmill.engine.training.options import TrainOptions
+
+SAMPLE_BYTES = 512 << 10
+_HASHES = 2.0**64
+
+
+@dataclass(slots=True)
+class Counted:
+    """Finished counts and what they were made from."""
+
+    counts: _core.PieceCounts
+    documents: int
+    bytes: int
+    pieces: int
+    unique: int
+    spilled_bytes: int
+    seconds: float
+    sample: list[str] = field(default_factory=list)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+
+    def figures(self) -> dict[str, int]:
+        """The numbers of a summary."""
+        names = ("documents", "bytes", "pieces", "unique", "spilled_bytes")
+        return {name: getattr(self, name) for name in names}
+
+
+class Counting:
+    """A count in progress: feed it blocks and saved counts, then finish it."""
+
+    def __init__(self, options: TrainOptions, *, threads: int, memory_budget: int, spill_dir: str) -> None:
+        special = list(options.special_tokens)
+        self._counter = _core.PieceCounter(options.pattern, special, threads, memory_budget, spill_dir)
+        self._held_out = options.held_out
+        self._sample = Sample()
+        self._started = time.perf_counter()
+        self._earlier = np.zeros(3, np.uint64)
+        self.inputs: list[dict[str, Any]] = []
+
+    def add_texts(self, texts: pa.LargeStringArray) -> None:
+        """Count the pieces of a block; documents that are held out only go to the sample."""
+        self.count(self.admit(texts))
+
+    def admit(self, texts: pa.LargeStringArray) -> pa.LargeStringArray:
+        """What of a block is to be counted; the sample takes its share, so blocks come here in order."""
+        if not self._held_out:
+            self._sample.offer(texts)
+            return texts
+        hashes = _core.hash_texts(*flat(texts))[::2]
+        out = hashes < np.uint64(self._held_out * _HASHES)
+        self._sample.offer(texts.filter(pa.array(out)))
+        return texts.filter(pa.array(~out))
+
+    def count(self, texts: pa.LargeStringArray) -> None:
+        """Count the pieces of what `admit` gave; any number of threads may."""
+        self._counter.count(*flat(texts))
+
+    def offer(self, texts: pa.LargeStringArray) -> None:
+        """Texts for the sample alone."""
+        self._sample.offer(texts)
+
+    def add_counts(self, pieces: pa.LargeBinaryArray, counts: np.ndarray[Any, Any]) -> None:
+        """Add counts that were made earlier."""
+        data, offsets = flat(pieces)
+        self._counter.add(data, offsets, counts)
+
+    def add_totals(self, documents: int, size: int) -> None:
+        """Remember what earlier counts were made from."""
+        self._earlier += np.array([documents, size, 0], np.uint64)
+
+    def totals(self) -> tuple[int, int, int, int]:
+        """(documents, bytes, pieces, bytes of memory held) so far."""
+        return self._counter.totals()
+
+    def finish(self) -> Counted:
+        """Sum everything."""
+        documents, size, pieces, _ = self._counter.totals()
+        counts = self._counter.finish()
+        return Counted(
+            counts,
+            documents + int(self._earlier[0]),
+            size + int(self._earlier[1]),
+            pieces,
+            counts.unique(),
+            counts.spilled_bytes(),
+            time.perf_counter() - self._started,
+            self._sample.texts(),
+            self.inputs,
+        )
+
+
+def count_all(
+    counting: Counting,
+    blocks: Iterable[pa.LargeStringArray],
+    advance: Callable[..., None] | None = None,
+    *,
+    readers: int = 1,
+) -> None:
+    """Feed every block, telling `advance(bytes, documents=n)` as it goes on.
+
+    With several `readers`, each thread takes the next block in turn and counts it while others read theirs:
+    no block waits in a queue, and each is counted while the cache still has it.
+    """
+    feed = _Feed(counting, iter(blocks))
+    helpers = [threading.Thread(target=feed.help, name=f"tokenmill-count-{i}") for i in range(1, readers)]
+    for thread in helpers:
+        thread.start()
+    try:
+        while feed.step():
+            feed.tell(advance)
+    finally:
+        feed.over = True
+        for thread in helpers:
+            thread.join()
+        feed.close()
+    if feed.failed is not None:
+        raise feed.failed
+    feed.tell(advance)
+
+
+class _Feed:
+    """Blocks on their way into a count, taken by one thread at a time."""
+
+    def __init__(self, counting: Counting, blocks: Iterator[pa.LargeStringArray]) -> None:
+        self._counting = counting
+        self._blocks = blocks
+        self._taking = threading.Lock()
+        self._told = (0, 0)
+        self.over = False
+        self.failed: BaseException | None = None
+
+    def step(self) -> bool:
+        """Take a block and count it; False when there is none left."""
+        with self._taking:
+            block = None if self.over else next(self._blocks, None)
+            if block is None:
+                self.over = True
+                return False
+            admitted = self._counting.admit(block)
+            del block
+        self._counting.count(admitted)
+        return True
+
+    def help(self) -> None:
+        """Step until nothing is left; an error stops everybody and is raised by the main thread."""
+        try:
+            while self.step():
+                pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            self.over = True
+            self.failed = error
+
+    def tell(self, advance: Callable[..., None] | None) -> None:
+        """Tell what came since the last time; only the main thread does."""
+        documents, size, *_ = self._counting.totals()
+        if advance is not None and (documents, size) != self._told:
+            advance(size - self._told[1], documents=documents - self._told[0])
+        self._told = (documents, size)
+
+    def close(self) -> None:
+        """Let go of the source."""
+        close = getattr(self._blocks, "close", None)
+        if close is not None:
+            close()
+
+
+class Sample:
+    """Some of the texts, spread over all of them, in about half a megabyte."""
+
+    def __init__(self, limit: int = SAMPLE_BYTES) -> None:
+        self._limit = limit
+        self._kept: list[str] = []
+        self._size = 0
+        self._every = 1
+        self._seen = 0
+
+    def offer(self, texts: pa.LargeStringArray) -> None:
+        """Keep the first text of every so many blocks; the step doubles whenever the room is full."""
+        self._seen += 1
+        if self._seen % self._every or not len(texts):
+            return
+        share = max(1, self._limit // 8)
+        room = share
+        for text in texts.slice(0, 64):
+            kept = text.as_py()[:room]
+            self._kept.append(kept)
+            self._size += len(kept)
+            room -= len(kept)
+            if room <= 0:
+                break
+        if self._size > self._limit:
+            self._kept = self._kept[::2]
+            self._size = sum(map(len, self._kept))
+            self._every *= 2
+
+    def texts(self) -> list[str]:
+        """What was kept."""
+        return [text for text in self._kept if text]

@@ -1,0 +1,177 @@
+"""Counts as an artefact: a Parquet file of (piece, count) that says which pattern and inputs it is of.
+
+A second vocabulary size or tie rule then costs only the merging, and the counts of several corpora add up
+with weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill import _core
+from tokenmill.base.durable import sync, temporary_name
+from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow.parquet as pq
+
+    from tokenmill.engine.training.counting import Counted, Counting
+    from tokenmill.engine.training.options import TrainOptions
+
+KEY = b"tokenmill.counts"
+VERSION = 1
+SCHEMA = pa.schema([("piece", pa.large_binary()), ("count", pa.uint64())])
+GROUP_BYTES = 32 << 20
+
+
+def save_counts(counted: Counted, options: TrainOptions, path: str | Path) -> None:
+    """Write the counts in bounded batches; the same bytes whatever the thread count or spill."""
+    save_some(counted, options, path, (counted.documents, counted.bytes))
+
+
+def save_some(
+    counted: Counted,
+    options: TrainOptions,
+    path: str | Path,
+    totals: tuple[int, int],
+    chosen: Callable[[pa.LargeBinaryArray], np.ndarray[Any, Any]] | None = None,
+) -> None:
+    """Write the counts of the pieces for which `chosen` is true, as those of `totals` documents and bytes."""
+    # Ten megabytes that most trainings can do without.
+    import pyarrow.parquet as pq
+
+    path = Path(path)
+    about = {
+        "version": VERSION,
+        "pattern": options.pattern,
+        "steps": _core.pattern_steps(options.pattern),
+        "special_tokens": list(options.special_tokens),
+        "held_out": options.held_out,
+        "documents": totals[0],
+        "bytes": totals[1],
+        "pieces": counted.pieces,
+        "inputs": counted.inputs,
+    }
+    schema = SCHEMA.with_metadata({KEY: json.dumps(about, sort_keys=True).encode()})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_name(path)
+    try:
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for batch in _groups(counted.counts):
+                if chosen is not None:
+                    batch = batch.filter(pa.array(chosen(batch.column(0))))  # noqa: PLW2901
+                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _groups(counts: _core.PieceCounts) -> Iterator[pa.RecordBatch]:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for part in range(counts.batches()):
+        data, offsets, numbers = counts.batch(part)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        pieces = pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
+        held.append(pa.RecordBatch.from_arrays([pieces, pa.array(numbers, pa.uint64())], schema=SCHEMA))
+        size += len(data) + 16 * len(numbers)
+        if size >= GROUP_BYTES:
+            yield _joined(held)
+            held, size = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return table.to_batches()[0] if len(table) else batches[0]
+
+
+def parse_spec(spec: str | Path | tuple[str | Path, float]) -> tuple[Path, float]:
+    """`"a.parquet:2.0"` -> `(Path("a.parquet"), 2.0)`; without a weight it is 1."""
+    if isinstance(spec, tuple):
+        path, weight = Path(spec[0]), float(spec[1])
+    else:
+        name, colon, tail = str(spec).rpartition(":")
+        try:
+            path, weight = (Path(name), float(tail)) if colon else (Path(str(spec)), 1.0)
+        except ValueError:
+            path, weight = Path(str(spec)), 1.0
+    if not 0 < weight < float("inf"):
+        raise ConfigError(
+            f"the weight of {path} is {weight}; expected a positive number, as in a.parquet:2.0"
+        )
+    return path, weight
+
+
+def add_saved(counting: Counting, options: TrainOptions, specs: Iterable[Any]) -> None:
+    """Add saved counts to a count in progress; a file of another pattern is an error."""
+    for spec in specs:
+        path, weight = parse_spec(spec)
+        with _opened(path) as file:
+            about = describe(file, path)
+            _check(about, options, path)
+            for batch in file.iter_batches(batch_size=1 << 18):
+                counting.add_counts(batch.column(0), weighted(batch.column(1), weight))
+        counting.add_totals(int(about["documents"]), int(about["bytes"]))
+        counting.inputs.append({"counts": str(path), "weight": weight, "inputs": about["inputs"]})
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path)
+    except FileNotFoundError as error:
+        raise InputNotFoundError(f"no counts file at {path}; make one with --save-counts") from error
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path} is no complete counts file: {error}; make it again") from error
+
+
+def describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
+    """What a counts file says of itself."""
+    metadata = file.schema_arrow.metadata or {}
+    if KEY not in metadata or file.schema_arrow.names != SCHEMA.names:
+        raise InputError(f"{path} holds no piece counts; expected a file made with --save-counts")
+    about: dict[str, Any] = json.loads(metadata[KEY])
+    if about["version"] != VERSION:
+        raise InputError(f"{path} has counts of version {about['version']}; this tokenmill reads {VERSION}")
+    return about
+
+
+def _check(about: dict[str, Any], options: TrainOptions, path: Path) -> None:
+    steps = [tuple(step) for step in about["steps"]]
+    if steps != _core.pattern_steps(options.pattern):
+        raise ConfigError(
+            f"{path} was counted with the pattern {about['pattern']!r}, not {options.pattern!r}; count "
+            f"again, or train with --pattern {about['pattern']!r}"
+        )
+    if set(about["special_tokens"]) != set(options.special_tokens):
+        raise ConfigError(
+            f"{path} was counted around the special tokens {about['special_tokens']}, not "
+            f"{list(options.special_tokens)}; count again with the same ones"
+        )
+
+
+def weighted(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """`count * weight`, rounded to the nearest whole number, halves up; an integer weight is exact."""
+    numbers: np.ndarray[Any, np.dtype[np.uint64]] = counts.to_numpy(zero_copy_only=False)
+    if weight == 1:
+        return np.ascontiguousarray(numbers)
+    largest = int(numbers.max()) if len(numbers) else 0
+    if largest * weight >= 2**63:
+        raise ConfigError(f"a count of {largest} times the weight {weight} passes 2^63; use a smaller weight")
+    if weight.is_integer():
+        return np.asarray(numbers * np.uint64(weight), np.uint64)
+    return np.asarray(np.floor(numbers * weight + 0.5), np.uint64)

@@ -1,0 +1,124 @@
+"""Counting as map and reduce over files, for executors that share nothing but a file system.
+
+Map: a range of an input becomes counts files, one a hash partition. Reduce: all files of a partition become
+one. Sums do not depend on their order, so the merges are those of one process.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill import _core
+from tokenmill.base.dataclass import dataclass
+from tokenmill.engine.training.counting import Counting, count_all
+from tokenmill.engine.training.counts_file import add_saved, save_counts, save_some
+from tokenmill.engine.training.texts import flat
+from tokenmill.sources import read_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.sources import InputFile, Range
+
+
+@dataclass(frozen=True, slots=True)
+class CountJob:
+    """What all tasks of a counting share; `folder` is seen by every node."""
+
+    options: TrainOptions
+    source: SourceConfig | None
+    folder: str
+    partitions: int
+    memory_budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """One range of one input."""
+
+    name: str
+    file: InputFile
+    range: Range
+
+    @property
+    def source(self) -> str:
+        """What it reads."""
+        return self.file.url
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceTask:
+    """All files of one partition."""
+
+    partition: int
+    parts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name within the job."""
+        return f"partition-{self.partition}"
+
+    @property
+    def source(self) -> str:
+        """What it reads."""
+        return f"{len(self.parts)} counts files"
+
+
+def part_path(job: CountJob, name: str, partition: int) -> Path:
+    """Where the counts of one range and partition are."""
+    return Path(job.folder) / f"{name}-{partition}.parquet"
+
+
+def count_part(job: CountJob, task: CountTask, control: Any) -> str:
+    """Map: count one range; the files are whole or absent, so a task that died is simply done again."""
+    with tempfile.TemporaryDirectory(prefix="tokenmill-count-") as spill:
+        counting = Counting(
+            job.options, threads=control.threads, memory_budget=job.memory_budget, spill_dir=spill
+        )
+        if job.source is None:
+            raise ValueError("a counting task needs the settings of its source")
+        blocks = read_blocks(task.file, task.range, job.source)
+        count_all(counting, _checked(blocks, control))
+        counted = counting.finish()
+        for partition in range(job.partitions):
+            # Documents and bytes are of the range, not of a partition: they are told once.
+            totals = (counted.documents, counted.bytes) if partition == 0 else (0, 0)
+            path = part_path(job, task.name, partition)
+            chosen = partial(_in_partition, partition=partition, partitions=job.partitions)
+            save_some(counted, job.options, path, totals, chosen)
+        control.report(bytes=counted.bytes, documents=counted.documents)
+    return task.name
+
+
+def reduce_part(job: CountJob, task: ReduceTask, control: Any) -> str:
+    """Reduce: one counts file of one partition, from those of all ranges."""
+    with tempfile.TemporaryDirectory(prefix="tokenmill-count-") as spill:
+        counting = Counting(
+            job.options, threads=control.threads, memory_budget=job.memory_budget, spill_dir=spill
+        )
+        add_saved(counting, job.options, [part_path(job, name, task.partition) for name in task.parts])
+        counting.inputs.clear()
+        path = Path(job.folder) / f"sum-{task.partition}.parquet"
+        save_counts(counting.finish(), job.options, path)
+    return str(path)
+
+
+def _checked(blocks: Iterator[Any], control: Any) -> Iterator[pa.LargeStringArray]:
+    for block in blocks:
+        control.check()
+        yield block.texts.to_arrow()
+
+
+def _in_partition(pieces: pa.LargeBinaryArray, partition: int, partitions: int) -> np.ndarray[Any, Any]:
+    data, offsets = flat(pieces)
+    hashes = _core.hash_texts(data, offsets)[::2]
+    return np.asarray(hashes % np.uint64(partitions) == np.uint64(partition))

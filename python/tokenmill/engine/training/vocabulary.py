@@ -1,0 +1,45 @@
+"""Merges to a tokenizer, in the numbers of HF's trainer or of minbpe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.engine.recipe import AddedToken, Model, Recipe
+from tokenmill.engine.training.pattern import byte_level, pre_tokenizer_of, split_of
+
+if TYPE_CHECKING:
+    from tokenmill.engine.training.merging import Merged
+    from tokenmill.engine.training.options import TrainOptions
+
+
+def recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") -> Recipe:
+    """As HF's trainer numbers: special tokens, then the bytes in its order, then the merged tokens."""
+    special = options.special_tokens
+    return Recipe(
+        source=source,
+        format="hf",
+        model=Model(
+            "bytes",
+            merged.vocabulary.after([token.encode() for token in special]),
+            merges=merged.merges.shifted(len(special)),
+        ),
+        added=tuple(AddedToken(content, token_id) for token_id, content in enumerate(special)),
+        pre_tokenizer=pre_tokenizer_of(options.pattern),
+        decoder=byte_level(use_regex=True),
+    )
+
+
+def minbpe_recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") -> Recipe:
+    """As minbpe's files number: the bytes by value, then the merged tokens, then the special tokens."""
+    renumbered = [token[0] for token in merged.tokens[:256]]
+    renumbered += range(256, len(merged.tokens))
+    tokens = tuple(bytes([byte]) for byte in range(256)) + tuple(merged.tokens[256:])
+    merges = tuple((renumbered[left], renumbered[right]) for left, right in merged.merges)
+    added = enumerate(options.special_tokens, start=len(tokens))
+    return Recipe(
+        source=source,
+        format="minbpe",
+        model=Model("bytes", tokens, merges=merges),
+        added=tuple(AddedToken(content, token_id) for token_id, content in added),
+        pre_tokenizer=split_of(options.pattern),
+    )

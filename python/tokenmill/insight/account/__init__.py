@@ -1,0 +1,1 @@
+"""Transformer accounting: parameters, memory, FLOPs."""

@@ -1,0 +1,1 @@
+"""`tokenmill doctor`: what is wrong with this machine and set-up."""

@@ -1,0 +1,79 @@
+"""`tokenmill doctor`: every check in one list, each with what was found, what it means and what fixes it."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from tokenmill.base.hardware.machine import Machine, measure
+from tokenmill.settings.section import Section
+
+Status = Literal["ok", "warning", "problem"]
+ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
+
+
+class Check(Section):
+    """One line: ok, warning or problem."""
+
+    name: str
+    """What was looked at, e.g. cores."""
+    status: Status
+    """How bad it is."""
+    found: str
+    """What is there."""
+    meaning: str
+    """What that means for a job."""
+    fix: str | None = None
+    """A command or a change that mends it."""
+
+
+class Report(Section):
+    """All checks, and the worst status among them."""
+
+    version: Literal[1] = 1
+    status: Status
+    checks: tuple[Check, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 when there is a problem."""
+        return int(self.status == "problem")
+
+
+def examine(
+    tokenizer: str | None = None,
+    data: tuple[str, ...] = (),
+    output: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+    machine: Machine | None = None,
+) -> Report:
+    """Look at this machine and, where given, at a tokenizer, its data and the place of the output."""
+    from tokenmill.insight.doctor import doctor_disk, doctor_machine, doctor_setup, doctor_tokenizer
+
+    machine = machine or measure(environ)
+    place = Path(output) if output is not None and "://" not in output else Path.cwd()
+    parts: list[tuple[str, Callable[[], Iterable[Check]]]] = [
+        ("tokenizer", lambda: doctor_tokenizer.checks(tokenizer, data)),
+        ("machine", lambda: doctor_machine.checks(machine)),
+        ("output", lambda: doctor_disk.checks(place, data, given=output is not None)),
+        ("set-up", lambda: doctor_setup.checks(machine, environ, [tokenizer, output, *data])),
+    ]
+    checks = tuple(check for name, part in parts for check in _guarded(name, part))
+    worst: Status = max((check.status for check in checks), key=ORDER.index, default="ok")
+    return Report(status=worst, checks=checks)
+
+
+def _guarded(name: str, part: Callable[[], Iterable[Check]]) -> list[Check]:
+    """A doctor who falls ill says so, and goes on with the next part."""
+    try:
+        return list(part())
+    except OSError as error:
+        return [
+            Check(
+                name=name,
+                status="problem",
+                found=f"{type(error).__name__}: {error}",
+                meaning="this part could not be looked at",
+                fix="check the path and its permissions",
+            )
+        ]

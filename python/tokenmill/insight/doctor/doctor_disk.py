@@ -1,0 +1,142 @@
+"""The place of the output: writable, fast, large enough, lockable, and free of dead runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from typing import TYPE_CHECKING
+
+from tokenmill.base.console import words
+from tokenmill.base.durable import is_alive
+from tokenmill.base.errors import TokenmillError
+from tokenmill.base.hardware import disk
+from tokenmill.insight.doctor.doctor import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4")
+# Text under the usual compressors is three to four times as large; a token is some 3.5 bytes of text and
+# is written as 2 or 4 bytes, here 4 to be safe, with a little for indexes.
+EXPANSION = 4.0
+BYTES_PER_TEXT_BYTE = 4 / 3.5 * 1.05
+ROOM = 100 * 1000**2
+
+
+def checks(output: Path, data: tuple[str, ...] = (), *, given: bool = True) -> Iterator[Check]:
+    """Every check of the directory that a job would write to; the probe leaves nothing behind."""
+    home = disk.nearest_existing(output)
+    name = str(output) if given else f"{output} (no --output given)"
+    if not os.access(home, os.W_OK | os.X_OK):
+        yield Check(
+            name="output",
+            status="problem",
+            found=f"{home} cannot be written",
+            meaning="a job would fail at its first shard",
+            fix=f"chmod u+wx {home}, or choose another --output",
+        )
+        return
+    space = free_space(home, estimate(data))
+    yield space
+    if space.status == "problem":
+        return
+    yield speed(home, name)
+    yield locks(home)
+    yield leftovers(output)
+
+
+def estimate(data: tuple[str, ...]) -> int | None:
+    """Bytes that a dataset of these inputs may take; None when nothing is known."""
+    if not data:
+        return None
+    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.sources import discover
+
+    try:
+        files = discover(SourceConfig(inputs=data))
+    except TokenmillError:
+        return None
+    text = sum(file.size * (EXPANSION if file.url.endswith(COMPRESSED) else 1) for file in files)
+    return int(text * BYTES_PER_TEXT_BYTE)
+
+
+def free_space(home: Path, needed: int | None) -> Check:
+    """Free space against the estimate."""
+    free = disk.free_bytes(home)
+    short = free < max(ROOM, needed or 0)
+    want = f", a dataset of this input takes up to {words.size(needed)}" if needed is not None else ""
+    return Check(
+        name="free space",
+        status="problem" if short else "ok",
+        found=f"{words.size(free)} free in {home}{want}",
+        meaning="the disk would be full before the end" if short else "enough room",
+        fix=f"free space (df -h {home}), or choose another --output" if short else None,
+    )
+
+
+def speed(home: Path, name: str) -> Check:
+    """A timed write and read: the kernel's own word about a disk is wrong on virtual machines."""
+    measured = disk.probe(home)
+    kind = disk.filesystem(home)
+    slow = measured.kind == "slow"
+    told = f"{words.size(measured.write)}/s write, {words.size(measured.read)}/s read"
+    return Check(
+        name="disk",
+        status="warning" if slow else "ok",
+        found=f"{name}: {told}, {measured.flush_seconds * 1000:.1f} ms a flush ({kind})",
+        meaning="like a hard disk or a far-away one: writing may set the pace" if slow else "like an SSD",
+        fix="put --output on an SSD or NVMe disk" if slow else None,
+    )
+
+
+def locks(home: Path) -> Check:
+    """Whether a lock on this file system keeps a second process out."""
+    works, kind = disk.locks_work(home), disk.filesystem(home)
+    return Check(
+        name="locks",
+        status="ok" if works else "warning",
+        found=f"{'work' if works else 'do not work'} on {kind}",
+        meaning="two jobs on one output see each other"
+        if works
+        else "two jobs on one output may do the same work twice; the result is right all the same",
+        fix=None
+        if works
+        else "mount it with locks (NFS: option local_lock=none), or start one job at a time",
+    )
+
+
+def leftovers(output: Path) -> Check:
+    """Unfinished files, and a run that says it is running although its process is gone."""
+    dead = [path for path in output.rglob(".tmp-*") if _owner_is_dead(path.name)] if output.is_dir() else []
+    run = _dead_run(output)
+    if not dead and run is None:
+        return Check(name="leftovers", status="ok", found="none", meaning="no dead run left anything here")
+    size = sum(path.stat().st_size for path in dead if path.exists())
+    told = [f"{len(dead)} unfinished files ({words.size(size)})"] if dead else []
+    told += [f"a run of process {run} that died"] if run is not None else []
+    return Check(
+        name="leftovers",
+        status="warning",
+        found=", ".join(told),
+        meaning="a run was killed here; nothing of it counts until it is finished",
+        fix="run the same tokenmill prepare again: it goes on where it stopped and clears up",
+    )
+
+
+def _owner_is_dead(name: str) -> bool:
+    """`.tmp-host-123-9f3c-shard.bin` belongs to process 123 of host; only this host's can be judged."""
+    rest = name.removeprefix(f".tmp-{platform.node()}-")
+    process = rest.split("-", 1)[0]
+    return rest != name and process.isdecimal() and not is_alive(int(process))
+
+
+def _dead_run(output: Path) -> int | None:
+    try:
+        progress = json.loads((output / "progress.json").read_text(encoding="utf-8"))
+        process = int(progress["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    here = progress.get("host") == platform.node()
+    return process if progress.get("state") == "running" and here and not is_alive(process) else None

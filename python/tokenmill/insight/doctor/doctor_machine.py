@@ -1,0 +1,112 @@
+"""Cores, memory, CPU features, open files and shared memory."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmill.base.console import words
+from tokenmill.base.hardware.cpu import features, has_vectors
+from tokenmill.insight.doctor.doctor import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.base.hardware.machine import Machine
+
+GB = 1000**3
+FEW_FILES = 1024
+SMALL_SHARED_MEMORY = 64 * 1000**2
+MODES = {
+    "in-memory": "50 GB or more: what is in flight stays in memory",
+    "balanced": "20 to 50 GB: memory and disk are both used",
+    "disk": "below 20 GB: files are memory-mapped, little is held",
+}
+
+
+def checks(machine: Machine, shared_memory: Path = Path("/dev/shm")) -> Iterator[Check]:  # noqa: S108
+    """Every check of the machine itself."""
+    yield cores(machine)
+    yield memory(machine)
+    yield cpu_features()
+    yield open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    if shared_memory.is_dir():
+        yield shared(shutil.disk_usage(shared_memory).total)
+
+
+def cores(machine: Machine) -> Check:
+    """How many cores a job will use, and what limits them."""
+    found = machine.cores
+    told = f"{found.usable} usable ({found.reason})"
+    limited = found.usable < found.host
+    tight = limited and found.quota is not None and found.usable * 4 <= found.affinity
+    return Check(
+        name="cores",
+        status="warning" if tight else "ok",
+        found=told,
+        meaning="a quota leaves a quarter of the cores or less" if tight else "a job takes this many threads",
+        fix="raise the container's CPU limit (docker run --cpus N)" if tight else None,
+    )
+
+
+def memory(machine: Machine) -> Check:
+    """How much memory is free within the limit, and the mode that follows."""
+    found = machine.memory
+    told = f"{found.available / GB:.1f} GB available ({found.reason}), {found.mode} mode"
+    if found.available < GB // 4:
+        return Check(
+            name="memory",
+            status="problem",
+            found=told,
+            meaning="a job needs about 250 MB and may be killed",
+            fix="free memory, or raise the container's limit (docker run --memory 2g)",
+        )
+    little = found.available < GB
+    return Check(
+        name="memory",
+        status="warning" if little else "ok",
+        found=told,
+        meaning="batches will be small" if little else MODES[found.mode],
+        fix="raise the container's limit (docker run --memory 2g)" if little else None,
+    )
+
+
+def cpu_features(found: tuple[str, ...] | None = None) -> Check:
+    """The vector instructions that the core will use."""
+    found = features() if found is None else found
+    vector = has_vectors(found)
+    return Check(
+        name="cpu features",
+        status="ok" if vector else "warning",
+        found=", ".join(found) or "none that the core has code for",
+        meaning="vector scan in use" if vector else "the portable scan is used, at about half the speed",
+        fix=None
+        if vector
+        else "run on a CPU with AVX2 or NEON, or pass the host's CPU to the virtual machine",
+    )
+
+
+def open_files(limit: int) -> Check:
+    """How many files a process may have open."""
+    few = 0 <= limit < FEW_FILES
+    return Check(
+        name="open files",
+        status="warning" if few else "ok",
+        found=f"limit {limit}" if limit >= 0 else "no limit",
+        meaning="a dataset of many shards may not open" if few else "enough for thousands of shards",
+        fix="ulimit -n 65536" if few else None,
+    )
+
+
+def shared(total: int) -> Check:
+    """The shared memory that a training job's data loaders use."""
+    small = total < SMALL_SHARED_MEMORY
+    return Check(
+        name="shared memory",
+        status="warning" if small else "ok",
+        found=f"{words.size(total)} in /dev/shm",
+        meaning="data loader workers may die with a bus error" if small else "enough for data loader workers",
+        fix="docker run --shm-size 1g" if small else None,
+    )

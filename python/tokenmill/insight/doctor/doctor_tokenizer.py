@@ -1,0 +1,107 @@
+"""The tokenizer: can it be loaded, which engine runs it and why, and does native agree with Hugging Face."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.base.errors import MissingExtraError, TokenmillError
+from tokenmill.insight.doctor.doctor import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.engine.tokenizer import Tokenizer
+
+# Compared when no data is given: letters, digits, spaces, code, three scripts, marks and an emoji.
+SAMPLES = (
+    "Hello, world! It's 2026; we've 1234567 tokens & counting...\n\n  Done.",
+    "def f(x):\n    return {'a': [1, 2.5e-3], \"b\": x != None}  # \tcomment\r\n",
+    "안녕하세요. 토크나이저를 검증합니다! 你好世界。こんにちは、カタカナ ー。",
+    "naïve café — Ελληνικά, Русский, العربية, हिन्दी, ไทย 🙂👩‍💻 x²",
+)
+TRAIN = "tokenmill train INPUT --vocab-size 32000 --output DIR"
+
+
+def checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Check]:
+    """Every check of the tokenizer; nothing when none is given."""
+    if tokenizer is None:
+        return
+    from tokenmill.engine.tokenizer import Tokenizer
+
+    try:
+        loaded = Tokenizer.load(tokenizer)
+    except TokenmillError as error:
+        yield Check(
+            name="extras" if isinstance(error, MissingExtraError) else "tokenizer",
+            status="problem",
+            found=str(error),
+            meaning=f"{tokenizer} cannot be loaded",
+            fix="pip install 'tokenmill[hf]'"
+            if isinstance(error, MissingExtraError)
+            else f"check the path, or train one: {TRAIN}",
+        )
+        return
+    yield engine(loaded)
+    yield parity(loaded, data)
+
+
+def engine(tokenizer: Tokenizer) -> Check:
+    """Native, fast or slow."""
+    name = tokenizer.strategy.name
+    told = f"{tokenizer.source}: {tokenizer.vocab_size} tokens, {tokenizer.strategy}"
+    if name == "slow":
+        return Check(
+            name="tokenizer",
+            status="problem",
+            found=told,
+            meaning="a Python tokenizer: some 10 to 50 times slower than a fast one",
+            fix=f"load its fast version (use_fast=True), or train one: {TRAIN}",
+        )
+    meaning = {
+        "native": "the fastest engine runs it",
+        "fast": "Hugging Face's Rust engine runs it; the native one does not support it",
+    }
+    return Check(name="tokenizer", status="ok", found=told, meaning=meaning[name])
+
+
+def parity(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
+    """The same ids from native and from Hugging Face, on the user's documents where they are given."""
+    from tokenmill.engine.parity.check import check_parity
+
+    own = sample(data)
+    verdict = check_parity(tokenizer, own or SAMPLES)
+    if verdict.skipped:
+        return Check(
+            name="parity", status="ok", found="not compared", meaning=verdict.skipped.replace("\n", " ")
+        )
+    whose = "of your documents" if own else "built-in documents"
+    if verdict.difference is None:
+        return Check(
+            name="parity",
+            status="ok",
+            found=f"same ids on {verdict.documents} {whose}",
+            meaning="native can be trusted with this tokenizer",
+        )
+    return Check(
+        name="parity",
+        status="problem",
+        found=verdict.difference,
+        meaning="native and Hugging Face differ; a job would fall back to fast",
+        fix="report it with this line; until then: --strategy fast",
+    )
+
+
+def sample(data: tuple[str, ...]) -> list[str]:
+    """The first documents of the inputs; nothing when they cannot be read, which other checks tell."""
+    if not data:
+        return []
+    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.sources import discover, settle
+    from tokenmill.sources.first_documents import sample_documents
+
+    try:
+        files = discover(SourceConfig(inputs=data))
+        source, _ = settle(SourceConfig(inputs=data), files)
+        return sample_documents(files, source).texts
+    except TokenmillError:
+        return []

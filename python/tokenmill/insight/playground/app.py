@@ -1,0 +1,55 @@
+"""The web application: static files, the playground, the runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
+from tokenmill.insight.playground.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STATIC = Path(__file__).parent / "static"
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | None = LOOPBACK) -> Any:
+    """The application over these directories; `hosts` None answers for any host name."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.middleware.base import BaseHTTPMiddleware
+        from starlette.responses import FileResponse
+        from starlette.routing import Mount, Route
+        from starlette.staticfiles import StaticFiles
+    except ImportError as error:
+        raise MissingExtraError.of("starlette", "web", "tokenmill serve") from error
+    from tokenmill.insight.playground import runs, tokenize
+    from tokenmill.insight.playground.guard import explain_error, guarded
+
+    served = Served(tuple(_directory(path) for path in directories))
+
+    async def page(_: Any) -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Mount("/static", StaticFiles(directory=STATIC)),
+            *tokenize.routes(served),
+            *runs.routes(served),
+        ],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=guarded(hosts))],
+        exception_handlers={TokenmillError: explain_error, Exception: explain_error},
+    )
+
+
+def _directory(path: str | Path) -> Path:
+    resolved = Path(path).resolve()
+    if not resolved.is_dir():
+        raise ConfigError(
+            f"{path}: is not a directory; give the directories whose tokenizers and runs to show"
+        )
+    return resolved

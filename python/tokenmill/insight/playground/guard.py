@@ -1,0 +1,92 @@
+"""What every request passes: the right host, a bounded body, strict headers, errors as sentences."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import TokenmillError
+from tokenmill.insight.playground.served import NotServedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+logger = logging.getLogger("tokenmill.insight.playground")
+
+LARGEST_BODY = 16 << 20
+# The page loads its own files and talks to its own server; a report is one file with inline styles.
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": PAGE_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class RequestError(TokenmillError):
+    """The request itself is at fault; `status` is the answer's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object that a request carries, read no further than the largest size allowed."""
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > LARGEST_BODY:
+            raise RequestError(
+                413, f"the request is larger than {LARGEST_BODY >> 20} MiB; send a shorter text"
+            )
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(400, f"the request's body is not JSON ({error})") from error
+    if not isinstance(body, dict):
+        raise RequestError(400, f"the request's body is {type(body).__name__}; expected a JSON object")
+    return body
+
+
+def guarded(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Response]]:
+    """A middleware that answers only the hosts it serves: a page elsewhere cannot reach us by a DNS trick."""
+    from starlette.responses import JSONResponse
+
+    async def middleware(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        if hosts is not None and request.url.hostname not in hosts:
+            return JSONResponse({"error": f"this server does not answer for {request.url.hostname!r}"}, 421)
+        response = await call_next(request)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return middleware
+
+
+async def explain_error(request: Request, error: Exception) -> Response:
+    """An error a user can mend becomes a sentence; ours is logged, and the server stays up."""
+    from starlette.responses import JSONResponse
+
+    if isinstance(error, RequestError):
+        return JSONResponse({"error": str(error)}, error.status)
+    if isinstance(error, NotServedError):
+        return JSONResponse({"error": str(error)}, 404)
+    if isinstance(error, TokenmillError):
+        return JSONResponse({"error": str(error)}, 422)
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return JSONResponse({"error": "the server met an error of its own; its log has the details"}, 500)

@@ -1,0 +1,93 @@
+"""The runs' answers: what is running and done, live progress, reports, documents, rows, search."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import DatasetError
+from tokenmill.insight.browse import describe_run, document_at, find_token, progress_of, row_at
+from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from tokenmill.insight.playground.served import Served
+
+POLL_SECONDS = 0.4
+FINAL = {"done", "failed", "interrupted"}
+
+
+def routes(served: Served) -> list[Any]:
+    """The runs' routes; a run's id is its path below the served directory."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import HTMLResponse, JSONResponse, StreamingResponse
+    from starlette.routing import Route
+
+    def directory(request: Request) -> Path:
+        return served.resolve(request.path_params["run"])
+
+    async def list_runs(_: Request) -> Response:
+        names = await run_in_threadpool(served.runs)
+        runs = [await run_in_threadpool(describe_run, served.resolve(name), name) for name in names]
+        return JSONResponse({"runs": runs})
+
+    async def events(request: Request) -> Response:
+        return StreamingResponse(
+            _progress_events(request, directory(request)), media_type="text/event-stream"
+        )
+
+    async def report(request: Request) -> Response:
+        path = directory(request) / "report.html"
+        if not path.is_file():
+            raise DatasetError(
+                f"{path.parent.name} has no report yet; tokenmill report {path.parent.name} writes it"
+            )
+        html = await run_in_threadpool(path.read_text, encoding="utf-8")
+        return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
+
+    async def document(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(document_at, directory(request), _index(request)))
+
+    async def row(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(row_at, directory(request), _index(request)))
+
+    async def search(request: Request) -> Response:
+        token = request.query_params.get("token", "")
+        if not token.isascii() or not token.isdigit():
+            raise RequestError(400, f"{token!r} is not a token id; expected digits")
+        return JSONResponse(await run_in_threadpool(find_token, directory(request), int(token)))
+
+    return [
+        Route("/api/runs", list_runs),
+        Route("/api/runs/{run:path}/events", events),
+        Route("/api/runs/{run:path}/documents/{index}", document),
+        Route("/api/runs/{run:path}/rows/{index}", row),
+        Route("/api/runs/{run:path}/search", search),
+        Route("/runs/{run:path}/report", report),
+    ]
+
+
+def _index(request: Request) -> int:
+    text = request.path_params["index"]
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise RequestError(400, f"{text!r} is not a number of a document or row")
+    return int(text)
+
+
+async def _progress_events(request: Request, root: Path) -> AsyncIterator[str]:
+    """Server-sent events: one whenever the progress file changes, the last one when the job has ended."""
+    last = None
+    while not await request.is_disconnected():
+        progress = progress_of(root)
+        if progress != last:
+            yield f"data: {json.dumps(progress)}\n\n"
+            last = progress
+        if progress["state"] in FINAL:
+            return
+        await asyncio.sleep(POLL_SECONDS)

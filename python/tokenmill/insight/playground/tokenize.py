@@ -1,0 +1,66 @@
+"""The playground's answers: tokens of a text, and how one token is merged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.insight.explain import explain, merge_history
+from tokenmill.insight.playground.guard import RequestError, body_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from tokenmill.insight.playground.served import Served
+
+
+def routes(served: Served) -> list[Any]:
+    """The playground's routes."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def list_tokenizers(_: Request) -> Response:
+        names = await run_in_threadpool(served.tokenizers)
+        return JSONResponse({"tokenizers": [{"name": name, "label": name} for name in names]})
+
+    async def tokenize(request: Request) -> Response:
+        body = await body_of(request)
+        return JSONResponse(await run_in_threadpool(_tokenize, served, body))
+
+    async def merges(request: Request) -> Response:
+        body = await body_of(request)
+        return JSONResponse(await run_in_threadpool(_merges, served, body))
+
+    return [
+        Route("/api/tokenizers", list_tokenizers),
+        Route("/api/tokenize", tokenize, methods=["POST"]),
+        Route("/api/merges", merges, methods=["POST"]),
+    ]
+
+
+def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    name, text = _string(body, "tokenizer"), _string(body, "text")
+    special = body.get("special", "text")
+    if special not in ("text", "parse"):
+        raise RequestError(400, f"special is {special!r}; expected 'text' or 'parse'")
+    tokenizer = served.tokenizer(name)
+    return {
+        "tokenizer": name,
+        "source": str(served.resolve(name)),
+        **explain(tokenizer, text, special=special),
+    }
+
+
+def _merges(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    token = body.get("id")
+    if not isinstance(token, int) or isinstance(token, bool):
+        raise RequestError(400, f"id is {token!r}; expected a token id")
+    return merge_history(served.tokenizer(_string(body, "tokenizer")), token)
+
+
+def _string(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise RequestError(400, f"{key} is {type(value).__name__}; expected a string")
+    return value

@@ -1,0 +1,47 @@
+"""The report of a dataset in an object store, put beside its shards.
+
+Bringing every token back would cost as much as the job did. What is counted in tokens is counted in shards
+spread evenly over the dataset, and the page says in how many; all else is known from the small files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.datasets.store.cache import open_cached
+from tokenmill.datasets.store.remote import Remote
+from tokenmill.insight.report.report_data import Counted, dataset_report
+from tokenmill.insight.report.report_page import dataset_page
+
+if TYPE_CHECKING:
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import ShardEntry
+
+MOST_BYTES = 256 << 20
+
+
+def report_remote(address: str, tokenizer: Any = None) -> str:
+    """`report_remote("s3://bucket/out")` -> `"s3://bucket/out/report.html"`."""
+    from tokenmill.insight.report.report import REPORT_HTML, REPORT_JSON
+
+    remote = Remote.at(address)
+    remote.pull(remote.work)
+    manifest, cache = open_cached(remote.address)
+    chosen = some_shards(manifest, MOST_BYTES)
+    for shard in chosen:
+        for entry in shard.files:
+            cache.path(entry)
+    sizes = {entry.path: entry.bytes for shard in manifest.shards for entry in shard.files}
+    counted = Counted(cache.root, chosen, remote.address.rpartition("/")[2], sizes)
+    data = dataset_report(remote.work, tokenizer, counted)
+    remote.store.replace(REPORT_JSON, json.dumps(data, indent=1, ensure_ascii=False).encode())
+    remote.store.replace(REPORT_HTML, dataset_page(data).encode())
+    return f"{remote.address}/{REPORT_HTML}"
+
+
+def some_shards(manifest: Manifest, most: int) -> tuple[ShardEntry, ...]:
+    """Every n-th shard, so many that they have at most about `most` bytes together, and at least one."""
+    total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
+    return manifest.shards[:: max(1, math.ceil(total / most))]

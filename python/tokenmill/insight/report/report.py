@@ -1,0 +1,114 @@
+"""Writes `report.json` and `report.html` into the directory of a finished run, and compares two runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.durable import publish_bytes
+from tokenmill.base.errors import DatasetError, TokenmillError
+from tokenmill.datasets.store.store import is_remote
+from tokenmill.insight.report.page import page, paragraph, section, table
+from tokenmill.insight.report.report_data import dataset_report
+from tokenmill.insight.report.report_page import dataset_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logger = logging.getLogger("tokenmill.report")
+REPORT_JSON, REPORT_HTML = "report.json", "report.html"
+
+
+def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
+    """`write_report(DIR)` -> DIR/report.html; both files appear whole or not at all.
+
+    `tokenizer` saves loading the dataset's own again where a job has it at hand.
+    """
+    root = Path(directory)
+    data = collect(root, tokenizer)
+    if data["kind"] == "train":
+        from tokenmill.insight.report.training_report import training_page
+
+        html = training_page(data)
+    else:
+        html = dataset_page(data)
+    publish_bytes(root / REPORT_JSON, json.dumps(data, indent=1, ensure_ascii=False).encode())
+    publish_bytes(root / REPORT_HTML, html.encode())
+    return root / REPORT_HTML
+
+
+def publish_report(location: str | Path, tokenizer: Any = None) -> str:
+    """Write the report where the dataset is, in a directory or an object store; gives the page's address."""
+    if is_remote(location):
+        from tokenmill.insight.report.remote_report import report_remote
+
+        return report_remote(str(location), tokenizer)
+    return str(write_report(location, tokenizer))
+
+
+def report_if_possible(location: str | Path, tokenizer: Any = None) -> None:
+    """Write the report of a job that has ended well; a full disk or a foreign format must not undo that."""
+    try:
+        publish_report(location, tokenizer)
+    except (OSError, TokenmillError) as error:
+        logger.warning("no report was written: %s", error)
+
+
+def collect(root: Path, tokenizer: Any = None) -> dict[str, Any]:
+    """The report of whatever the directory holds: a dataset or a trained tokenizer."""
+    if (root / "training.json").exists() and not (root / "plan.json").exists():
+        from tokenmill.insight.report.training_report import training_report
+
+        return training_report(root)
+    if not root.is_dir():
+        raise DatasetError(f"{root}: no such directory; give the output directory of a prepare or train run")
+    return dataset_report(root, tokenizer)
+
+
+def write_comparison(first: str | Path, second: str | Path, output: str | Path) -> Path:
+    """Two runs side by side, each figure with its change, as one page."""
+    data = [collect(Path(path)) for path in (first, second)]
+    rows = list(_compared(data[0], data[1]))
+    body = [
+        paragraph(f"A: {first}    B: {second}"),
+        section("Figures", table(("figure", "A", "B", "B against A"), rows, folded=False)),
+    ]
+    output = Path(output)
+    publish_bytes(output, page("Two runs compared", body).encode())
+    return output
+
+
+def compare(first: str | Path, second: str | Path) -> list[dict[str, Any]]:
+    """The same comparison as data."""
+    rows = _compared(collect(Path(first)), collect(Path(second)))
+    return [dict(zip(("figure", "a", "b", "change"), row, strict=True)) for row in rows]
+
+
+def _compared(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any, str]]:
+    """Numbers that both reports have at the same place, and words that differ; lists are left out."""
+    flat_a, flat_b = _flat(a), _flat(b)
+    for name, left in flat_a.items():
+        if name not in flat_b:
+            continue
+        right = flat_b[name]
+        if isinstance(left, int | float) and isinstance(right, int | float) and not isinstance(left, bool):
+            yield (
+                name,
+                left,
+                right,
+                f"{100 * (right / left - 1):+.2f} %" if left else ("same" if right == left else "new"),
+            )
+        elif left != right:
+            yield name, left, right, "differs"
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, dict):
+            found |= _flat(item, f"{prefix}{key}.")
+        elif not isinstance(item, list) and item is not None:
+            found[f"{prefix}{key}"] = item
+    return found

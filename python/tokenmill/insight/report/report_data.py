@@ -1,0 +1,206 @@
+"""Everything a dataset's report says, as one object made from manifest, receipts and shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.datasets.formats.items import read_items
+from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.insight.report.events import read_history
+from tokenmill.insight.report.token_census import take_census
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.plan import Plan, Unit
+    from tokenmill.datasets.ledger.receipt import ShardEntry
+    from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.insight.report.events import History
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The shards whose tokens are counted, and where: all of a local dataset, some of a remote one."""
+
+    root: Path
+    shards: tuple[ShardEntry, ...]
+    name: str
+    sizes: Mapping[str, int] | None = None  # of the files that are not below the report's own directory
+
+
+def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = None) -> dict[str, Any]:
+    """`dataset_report(DIR)` -> what `report.json` holds."""
+    manifest = load_manifest(root)
+    history = read_history(root)
+    tokenizer = _tokenizer(manifest, tokenizer)
+    counted = counted or Counted(root, manifest.shards, root.name)
+    splits: list[int] = []
+    census = take_census(_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
+    if manifest.packing.pad_id is not None:
+        census.counts[manifest.packing.pad_id] -= _padding(root, manifest, counted)
+    return {
+        "report_version": REPORT_VERSION,
+        "kind": "prepare",
+        "name": counted.name,
+        "shards": {"all": len(manifest.shards), "counted": len(counted.shards)},
+        "content_hash": manifest.content_hash,
+        "format": manifest.format,
+        "layout": manifest.layout,
+        "dtype": manifest.dtype,
+        "tokenizer": {name: getattr(manifest.tokenizer, name) for name in manifest.tokenizer.__slots__},
+        "documents": manifest.documents,
+        "tokens": manifest.tokens,
+        "rows": manifest.rows,
+        "disk_bytes": sum(entry.bytes for shard in manifest.shards for entry in shard.files),
+        "account": manifest.account.to_json(),
+        "sources": _sources(root, manifest, counted.sizes),
+        "scripts": census.scripts(tokenizer) if tokenizer else [],
+        "lengths": census.lengths() | {"context_length": manifest.packing.context_length},
+        "packing": _packing(manifest) | {"split_documents": sum(splits) if splits else None},
+        "vocabulary": census.vocabulary(tokenizer),
+        "rejects": {
+            "by_reason": manifest.account.to_json()["rejected"],
+            "replaced": manifest.account.to_json()["replaced"],
+            "places": [place.to_json() for place in manifest.rejects],
+        },
+        "run": _run(history),
+        "provenance": {
+            "inputs": [{"path": e.path, "size": e.size, "identity": e.identity} for e in manifest.inputs],
+            "config": manifest.config,
+        },
+    }
+
+
+def _padding(root: Path, manifest: Manifest, counted: Counted) -> int:
+    """Padding in the shards that are counted; where that is all, no receipt needs to be there."""
+    if len(counted.shards) == len(manifest.shards):
+        return manifest.account.tokens_padding
+    receipts = [load_receipt(root, shard.name, shard.unit, counted.sizes) for shard in counted.shards]
+    return sum(receipt.account.tokens_padding for receipt in receipts if receipt is not None)
+
+
+def _arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
+    """Token ids and document lengths, some at a time; a document in rows is as long as its stretches.
+
+    `splits` gets, for each shard of rows, how many documents lie in more than one stretch.
+    """
+    none = np.empty(0, dtype=np.int64)
+    for shard in counted.shards:
+        lengths = np.zeros(shard.documents, dtype=np.int64)
+        stretches = np.zeros(shard.documents, dtype=np.int64)
+        for items in read_items(counted.root, manifest, shard):
+            if items.segments is not None:
+                ends = (items.segments[:, 1] + items.segments[:, 3]).astype(np.int64)
+                owners = items.segments[:, 0].astype(np.int64)
+                np.maximum.at(lengths, owners, ends)
+                stretches += np.bincount(owners, minlength=shard.documents)
+            yield items.ids, np.diff(items.offsets) if manifest.layout == "documents" else none
+        if manifest.layout == "rows" and manifest.format == "tokenmill":
+            splits.append(int((stretches > 1).sum()))
+            yield none, lengths
+
+
+def _tokenizer(manifest: Manifest, given: Any) -> Tokenizer | None:
+    """The vocabulary, for showing tokens; a report without it shows ids, for it may be on another machine."""
+    from tokenmill.base.errors import TokenmillError
+    from tokenmill.engine.tokenizer import Tokenizer
+
+    if isinstance(given, Tokenizer):
+        return given
+    try:
+        tokenizer = Tokenizer.load(manifest.tokenizer.name)
+    except (TokenmillError, OSError):
+        return None
+    return tokenizer if tokenizer.fingerprint == manifest.tokenizer.fingerprint else None
+
+
+def _sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
+    """Documents, tokens and bytes per input, in plan order; receipts know their unit, the plan its input."""
+    plan = load_plan(root)
+    names = {unit.id: _source_name(plan, unit) for unit in plan.units} if plan else {}
+    sums: dict[str, Counter[str]] = {}
+    for shard in manifest.shards:
+        receipt = load_receipt(root, shard.name, shard.unit, sizes)
+        if receipt is None:
+            continue
+        sums.setdefault(names.get(shard.unit, "converted"), Counter()).update(
+            documents=shard.documents,
+            tokens=receipt.account.tokens_encoded,
+            text_bytes=receipt.account.text_bytes,
+        )
+    return [
+        {
+            "path": path,
+            **counts,
+            "bytes_per_token": counts["text_bytes"] / counts["tokens"] if counts["tokens"] else 0.0,
+        }
+        for path, counts in sums.items()
+    ]
+
+
+def _source_name(plan: Plan, unit: Unit) -> str:
+    """The input's path; a unit of several small files is named by the first."""
+    paths = list(dict.fromkeys(plan.inputs[part.input].url for part in unit.parts))
+    if len(paths) == 1:
+        return paths[0]
+    return f"{len(paths)} small files from {paths[0]} on"
+
+
+def _packing(manifest: Manifest) -> dict[str, Any]:
+    tokens = manifest.account
+    stored = tokens.tokens_stored
+    return {
+        "mode": manifest.packing.mode,
+        "context_length": manifest.packing.context_length,
+        "overlap": manifest.packing.overlap,
+        "written": tokens.tokens_written,
+        "repeated": tokens.tokens_repeated,
+        "padding": tokens.tokens_padding,
+        "dropped": tokens.to_json()["tokens"]["dropped"],
+        "fill_percent": 100 * (stored - tokens.tokens_padding) / stored if stored else 100.0,
+    }
+
+
+def _run(history: History) -> dict[str, Any]:
+    last = history.starts[-1] if history.starts else {}
+    slow = history.stragglers()
+    return {
+        "runs": len(history.starts),
+        "restarts": history.restarts,
+        "command": last.get("command"),
+        "versions": last.get("versions", {}),
+        "machine": last.get("machine", {}),
+        "budget": last.get("budget", {}),
+        "seconds": sum(event.get("seconds", 0.0) for event in history.finishes),
+        "throughput": history.throughput(),
+        "units": [
+            {
+                "unit": unit["unit"],
+                "source": unit.get("source"),
+                "start": unit["seconds_in"] - unit["seconds"],
+                "seconds": unit["seconds"],
+                "tokens": unit["tokens"],
+                "straggler": unit["unit"] in slow,
+            }
+            for unit in history.units
+        ],
+        "samples": [
+            {
+                "seconds": s["seconds_in"],
+                "rss": s.get("rss"),
+                "cpu_percent": s.get("cpu_percent"),
+                "disk_bytes": s.get("disk_bytes"),
+            }
+            for s in history.samples
+        ],
+    }

@@ -1,0 +1,110 @@
+"""One pass over a dataset's tokens and document lengths, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.insight.scripts import script_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tokenmill.engine.tokenizer import Tokenizer
+
+CHUNK = 1 << 24  # tokens counted at a time
+TOP = 40
+
+
+@dataclass(frozen=True)
+class Census:
+    """How often each id occurs, and how many documents have each length class (powers of two)."""
+
+    counts: np.ndarray[Any, np.dtype[np.int64]]
+    length_classes: np.ndarray[Any, np.dtype[np.int64]]
+    longest: int
+    length_sum: int
+
+    def vocabulary(self, tokenizer: Tokenizer | None) -> dict[str, Any]:
+        """Used and unused ids, the most frequent tokens, and the rank-frequency curve at about 60 ranks."""
+        order = np.argsort(-self.counts, kind="stable")
+        used = int((self.counts > 0).sum())
+        ranks = sorted({int(rank) for rank in np.geomspace(1, max(used, 1), 60)}) if used else []
+        return {
+            "size": len(self.counts),
+            "used": used,
+            "unused": len(self.counts) - used,
+            "unused_sample": [_shown(tokenizer, int(i)) for i in np.flatnonzero(self.counts == 0)[:TOP]],
+            "top": [
+                {"id": int(i), "token": _shown(tokenizer, int(i)), "count": int(self.counts[i])}
+                for i in order[:TOP]
+                if self.counts[i]
+            ],
+            "rank_frequency": [{"rank": rank, "count": int(self.counts[order[rank - 1]])} for rank in ranks],
+        }
+
+    def scripts(self, tokenizer: Tokenizer) -> list[dict[str, Any]]:
+        """Tokens, bytes and bytes per token by script, the script with most bytes first."""
+        found: dict[str, list[int]] = {}
+        for token in np.flatnonzero(self.counts):
+            data, count = tokenizer.token_bytes(int(token)), int(self.counts[token])
+            entry = found.setdefault(script_of(data), [0, 0])
+            entry[0] += count
+            entry[1] += count * len(data)
+        rows = [
+            {"script": name, "tokens": tokens, "bytes": size, "bytes_per_token": size / tokens}
+            for name, (tokens, size) in found.items()
+        ]
+        return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
+
+    def lengths(self) -> dict[str, Any]:
+        """Documents by length class, cumulated, with the longest and the mean."""
+        total = int(self.length_classes.sum())
+        rows, seen = [], 0
+        for power, documents in enumerate(self.length_classes.tolist()):
+            seen += documents
+            if documents:
+                rows.append(
+                    {
+                        "from": 0 if power == 0 else 1 << (power - 1),
+                        "to": (1 << power) - 1,
+                        "documents": documents,
+                        "cumulated_percent": 100 * seen / total,
+                    }
+                )
+        return {
+            "classes": rows,
+            "documents": total,
+            "longest": self.longest,
+            "mean": self.length_sum / total if total else 0.0,
+        }
+
+
+def take_census(
+    parts: Iterable[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]], vocab_size: int
+) -> Census:
+    """Count ids and lengths, which come as pairs of arrays, some at a time."""
+    counts = np.zeros(vocab_size, dtype=np.int64)
+    classes = np.zeros(64, dtype=np.int64)
+    longest = length_sum = 0
+    for tokens, lengths in parts:
+        for start in range(0, len(tokens), CHUNK):
+            counts += np.bincount(tokens[start : start + CHUNK], minlength=vocab_size)[:vocab_size]
+        if len(lengths):
+            # The class of n is its bit length: 0, 1, 2-3, 4-7, … so that a class is a step of a log axis.
+            bits = np.frexp(lengths.astype(np.float64))[1]
+            classes += np.bincount(bits, minlength=64)[:64]
+            longest = max(longest, int(lengths.max()))
+            length_sum += int(lengths.sum(dtype=np.int64))
+    return Census(counts, classes, longest, length_sum)
+
+
+def _shown(tokenizer: Tokenizer | None, token: int) -> str:
+    if tokenizer is None:
+        return f"#{token}"
+    try:
+        return tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")
+    except (KeyError, ValueError, IndexError):
+        return f"#{token}"

@@ -1,0 +1,103 @@
+"""The report of a training: stages, counts and the vocabulary that came out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import DatasetError
+from tokenmill.insight.report.events import read_history
+from tokenmill.insight.report.page import cards, code, page, section, table
+from tokenmill.insight.report.svg import bars, number
+from tokenmill.insight.scripts import script_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenmill.engine.tokenizer import Tokenizer
+
+LONGEST_SHOWN = 40
+
+
+def training_report(root: Path) -> dict[str, Any]:
+    """`training_report(DIR)` -> what `report.json` holds for a trained tokenizer."""
+    from tokenmill.engine.tokenizer import Tokenizer
+
+    try:
+        figures = json.loads((root / "training.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{root / 'training.json'} cannot be read ({error}); train again") from error
+    start = read_history(root).starts[-1:] or [{}]
+    tokenizer = Tokenizer.load(root)
+    return {
+        "report_version": 1,
+        "kind": "train",
+        "name": root.name,
+        "figures": figures,
+        "vocabulary": _vocabulary(tokenizer),
+        "command": start[0].get("command"),
+        "versions": start[0].get("versions", {}),
+        "machine": start[0].get("machine", {}),
+    }
+
+
+def training_page(data: dict[str, Any]) -> str:
+    """The HTML of one training's report."""
+    figures, vocabulary = data["figures"], data["vocabulary"]
+    seconds = {name: value for name, value in figures.get("seconds", {}).items() if name != "total"}
+    longest = [(repr(token["token"]), token["id"]) for token in vocabulary["longest"]]
+    lengths = [(f"{length} bytes", count) for length, count in vocabulary["lengths"].items()]
+    parts = [
+        cards(
+            {
+                "vocabulary": f"{figures['vocab_size']:,}",
+                "documents": f"{figures['documents']:,}",
+                "read": f"{number(figures['bytes'])}B",
+                "pieces": f"{figures['pieces']:,}",
+                "different pieces": f"{figures['unique']:,}",
+                "seconds": f"{figures['seconds']['total']:,.2f}",
+            }
+        ),
+        section(
+            "Time by stage",
+            bars(list(seconds), list(seconds.values()), "seconds"),
+            table(("stage", "seconds"), list(seconds.items())),
+        ),
+        section(
+            "Tokens by length",
+            bars([name for name, _ in lengths], [count for _, count in lengths], "tokens"),
+            table(("length", "tokens"), lengths),
+        ),
+        section(
+            "Tokens by script",
+            bars(list(vocabulary["scripts"]), list(vocabulary["scripts"].values()), "tokens"),
+            table(("script", "tokens"), list(vocabulary["scripts"].items())),
+        ),
+        section("Longest tokens", table(("token", "id"), longest)),
+        section("Provenance", *_provenance(data)),
+    ]
+    return page(f"Training of {data['name']}", parts)
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
+    tokens = [(token, tokenizer.token_bytes(token)) for token in range(tokenizer.vocab_size)]
+    lengths = Counter(len(data) for _, data in tokens)
+    longest = sorted(tokens, key=lambda item: (-len(item[1]), item[0]))[:LONGEST_SHOWN]
+    return {
+        "size": len(tokens),
+        "lengths": {length: lengths[length] for length in sorted(lengths)},
+        "scripts": dict(Counter(script_of(data) for _, data in tokens).most_common()),
+        "longest": [
+            {"id": token, "token": data.decode("utf-8", "backslashreplace")} for token, data in longest
+        ],
+    }
+
+
+def _provenance(data: dict[str, Any]) -> list[str]:
+    rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in data["figures"].items()]
+    rows += [(f"version of {name}", version) for name, version in data["versions"].items()]
+    rows += [(name, str(value)) for name, value in data["machine"].items()]
+    command = [code(shlex.join(data["command"]))] if data["command"] else []
+    return [*command, table(("what", "value"), rows)]

@@ -1,0 +1,106 @@
+"""The one interface of all executors: tasks in, results out, in whatever order they end.
+
+An executor knows tasks by their names and hands results on. It never sees a document or a token, and nothing
+that it decides may change the bytes that come out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from tokenmill.base.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tokenmill.jobs.units.control import Control
+
+    # What is done to a task (`run_unit`, `hash_unit`, `count_part`…), given the job that all tasks share: a
+    # function of a module, so that it can be sent anywhere.
+    Work = Callable[[Any, Any, Control], Any]
+
+
+class Task(Protocol):
+    """Something to be done on its own."""
+
+    @property
+    def name(self) -> str:
+        """A name within the job."""
+
+    @property
+    def source(self) -> str:
+        """What it reads, for words to people."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who works for a run, now and over its `seconds`; `busy` has the seconds in units by node."""
+
+    at_work: int
+    cpus: int
+    seconds: float
+    busy: dict[str, float]
+
+    @property
+    def utilisation(self) -> float:
+        """The part of the CPUs' time that was spent in units which have ended."""
+        offered = self.cpus * self.seconds
+        return min(1.0, sum(self.busy.values()) / offered) if offered else 0.0
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The same as numbers."""
+        shown = {"at_work": self.at_work, "cpus": self.cpus, "nodes": len(self.busy)}
+        return shown | {"utilisation": round(self.utilisation, 3)}
+
+    @property
+    def words(self) -> str:
+        """`"2 of 2 CPUs at work on 2 nodes, 93 % of their time so far"`."""
+        nodes = f" on {len(self.busy)} node{'s' * (len(self.busy) != 1)}" if self.busy else ""
+        return (
+            f"{self.at_work} of {self.cpus} CPUs at work{nodes}, {self.utilisation:.0%} of their time so far"
+        )
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The caller's side of a run: `stop` asks for an end, the others hear of it as work goes on.
+
+    `trusted` returns when a result may count, or raises; only executors of this process ask it.
+    """
+
+    report: Callable[..., None]
+    stop: threading.Event = field(default_factory=threading.Event)
+    trusted: Callable[[], None] = lambda: None
+    workers: Callable[[Workers], None] = lambda _: None
+
+
+class Done(NamedTuple):
+    """A task that ended: its result, and the seconds that it took where it ran."""
+
+    task: Any
+    result: Any
+    seconds: float
+
+
+def timed(work: Work, job: Any, task: Task, control: Control) -> Done:
+    """Do the work and take its time; what every executor sends to wherever its work is done."""
+    started = time.monotonic()
+    return Done(task, work(job, task, control), time.monotonic() - started)
+
+
+class Executor(Protocol):
+    """Runs `work` on every task."""
+
+    def warm(self) -> None:
+        """Begin what a run will need (a connection, processes) while the caller still plans; never raises."""
+
+    def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, watch: Watch) -> Iterator[Done]:
+        """Each task as it ends; `count` is how many there are.
+
+        The first error ends the run: tasks under way are stopped and the error is raised. When `watch.stop`
+        is set, tasks end at their next block and `InterruptedJobError` is raised.
+        """

@@ -1,0 +1,112 @@
+"""Who this process is in its launch, and whether it leads: read from the launcher's variables."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.hardware import world
+from tokenmill.settings.origin import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenmill.settings.resolve import Resolved
+
+# What names one launch, so that the failure of an earlier one is not taken for a failure of this one.
+_LAUNCH = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("TORCHELASTIC_RUN_ID",))
+_WORLD_SIZE = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`rank` is None where no launcher says one; then whoever takes the lock leads."""
+
+    rank: int | None
+    decides: str
+    """The variable that says which rank leads, or `lock`."""
+    name: str
+    """One name for all ranks of this launch, or the empty string where the launcher gives none."""
+
+    @property
+    def leads(self) -> bool:
+        """True for the one that prepares as long as it lives."""
+        return self.rank == 0
+
+    @property
+    def label(self) -> str:
+        """`[Rank 1] `, in front of every line of a rank."""
+        return "" if self.rank is None else f"[Rank {self.rank}] "
+
+
+def this_launch(environ: Mapping[str, str] = os.environ, *, shared_filesystem: bool = True) -> Launch:
+    """The launch of this process. Without a shared file system, ranks are counted per host."""
+    names = world.RANK + world.LOCAL_RANK if shared_filesystem else world.LOCAL_RANK
+    for name in names:
+        value = environ.get(name, "")
+        if value.isdecimal():
+            return Launch(int(value), name, _launch_name(environ))
+    return Launch(None, "lock", _launch_name(environ))
+
+
+def alone(environ: Mapping[str, str] = os.environ) -> bool:
+    """True unless the launcher says that there are other ranks."""
+    sizes = [int(environ[name]) for name in _WORLD_SIZE if environ.get(name, "").isdecimal()]
+    rank = world.rank(environ)
+    return rank is None or (rank == 0 and (not sizes or sizes[0] == 1))
+
+
+def with_all_cores(resolved: Resolved) -> Resolved:
+    """Settings for a job that one rank of a host does while its other ranks wait: all of the host's cores.
+
+    Not where somebody set the threads, where every process does a share of its own, or on a cluster.
+    """
+    execution, cores = resolved.config.execution, resolved.machine.cores
+    shared = execution.unit_range is not None or execution.executor != "local"
+    if shared or cores.together <= cores.usable or resolved.by_user("execution.threads"):
+        return resolved
+    mine = execution.replaced(threads=cores.together)
+    origin = Origin("automatic", f"all {cores.together} cores: the other ranks of this host wait")
+    return replace(
+        resolved,
+        config=resolved.config.replaced(execution=mine),
+        origins=resolved.origins | {"execution.threads": origin},
+    )
+
+
+def _launch_name(environ: Mapping[str, str]) -> str:
+    for names in _LAUNCH:
+        values = [environ.get(name, "") for name in names]
+        # A static torchrun calls every run "none".
+        if all(values) and values != ["none"]:
+            return "/".join([*values, environ.get("TORCHELASTIC_RESTART_COUNT", "0")])
+    return ""
+
+
+@cache
+def this_host() -> str:
+    """The same for two processes only if they see the same processes and locks."""
+    boot = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
+    return f"{platform.node()}/{boot}"
+
+
+def host_clock() -> float:
+    """Seconds on a clock that all processes of this host share and nobody sets; 0 where there is none."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0.0
+
+
+def started_at() -> float:
+    """When this process was started, on the host's clock; never where the system does not tell."""
+    try:
+        # Field 22, in clock ticks; the command in field 2 may hold spaces, so count from its end.
+        ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return float("inf")
+    return int(ticks) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,56 @@
+"""The tokenizer of a job, if need be loaded while the rest of the process still starts."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import ConfigError
+from tokenmill.engine.loading import only_python
+from tokenmill.engine.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenmill.settings.schema import JobConfig
+
+
+def begin_loading(config: JobConfig) -> Future[Any] | None:
+    """A tokenizer on its way: the core reads its files beside this thread, which has modules to import.
+
+    None where more than files is to be asked, a hub or a Python class: that is done in its turn, for a thread
+    beside this one would import what this one does.
+    """
+    settings = config.tokenizer
+    path = Path(settings.tokenizer_name or "")
+    if settings.tokenizer_name is None or settings.strategy not in {"auto", "native"} or not path.exists():
+        return None
+    if only_python(path):
+        return None
+    pool = ThreadPoolExecutor(1, thread_name_prefix="tokenmill-load")
+    begun = pool.submit(_loaded, config)
+    pool.shutdown(wait=False)
+    return begun
+
+
+def _loaded(config: JobConfig) -> Any:
+    tokenizer = load_tokenizer(config)
+    _ = tokenizer.fingerprint  # which takes a while; the tokenizer keeps it
+    return tokenizer
+
+
+def load_tokenizer(config: JobConfig, tokenizer: Any = None) -> Any:
+    """The tokenizer of a config, or the object that was handed in, or what `begin_loading` has begun."""
+    settings = config.tokenizer
+    if isinstance(tokenizer, Future):
+        return tokenizer.result()
+    if tokenizer is not None and hasattr(tokenizer, "fingerprint"):
+        return tokenizer
+    source = tokenizer if tokenizer is not None else settings.tokenizer_name
+    if source is None:
+        raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
+    return Tokenizer.load(
+        source,
+        pattern=settings.pattern,
+        strategy=settings.strategy,
+        num_proc=config.execution.num_proc,
+    )

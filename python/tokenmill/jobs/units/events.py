@@ -1,0 +1,172 @@
+"""What a running job leaves for those who watch: `progress.json` and `events.jsonl`.
+
+Neither is content: no reader needs them, no hash covers them, and both may be deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+import tokenmill
+from tokenmill.base.hardware import world
+from tokenmill.base.hardware.memory import host_memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+PROGRESS = "progress.json"
+EVENTS = "events.jsonl"
+PERIOD = 0.5
+SAMPLE_PERIOD = 2.0
+
+
+def now() -> str:
+    """This moment, for people and machines: `2026-01-02T03:04:05.678+00:00`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Recorder:
+    """Keeps both files while a job runs. `count` may be called from any thread; a beat moves by itself."""
+
+    def __init__(self, root: Path, *, bytes_total: int | None, units_total: int, units_done: int) -> None:
+        """Prepare to record; nothing is written before `start`."""
+        self._root = root
+        self._run = os.urandom(6).hex()
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="tokenmill-progress", daemon=True)
+        self._process: Any = None
+        self.state: dict[str, Any] = {
+            "state": "running",
+            "phase": "planning",
+            "documents": 0,
+            "tokens": 0,
+            "bytes": 0,
+            "bytes_total": bytes_total,
+            "units_done": units_done,
+            "units_total": units_total,
+            "started_at": now(),
+            "updated_at": now(),
+            "counter": 0,
+            "pid": os.getpid(),
+            "host": platform.node(),
+            "rank": world.rank(),
+            "error": None,
+        }
+
+    def __enter__(self) -> Self:
+        self._write_progress()
+        self._thread.start()
+        return self
+
+    def start(self, *, resumed: bool, threads: int, memory: int) -> None:
+        """The first event of a run."""
+        machine = {
+            "cpus": os.cpu_count(),
+            "memory": host_memory()[1],
+            "host": platform.node(),
+        }
+        machine |= {"system": f"{platform.system()} {platform.release()}", "processor": platform.machine()}
+        self.event(
+            "start",
+            command=sys.argv,
+            resumed=resumed,
+            versions=_versions(),
+            machine=machine,
+            budget={"memory": memory, "threads": threads},
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        state = "done" if kind is None else "failed"
+        exit_code = getattr(error, "exit_code", None)
+        ended = "interrupted" if kind is KeyboardInterrupt or exit_code == 75 else state
+        with self._lock:
+            self.state |= {"state": state, "phase": ended, "error": str(error) if error is not None else None}
+        try:
+            self._write_progress()
+            self.event("finish", state=ended, seconds=round(time.monotonic() - self._started, 3))
+        except OSError:
+            # A full disk ends a job; it must not hide why the job ended.
+            return
+
+    def phase(self, name: str) -> None:
+        """Tell what the job is doing."""
+        with self._lock:
+            self.state["phase"] = name
+
+    def count(self, **amounts: int) -> None:
+        """Add to the counters: `count(documents=12, tokens=3400, bytes=65536)`."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self.state[name] += amount
+
+    def workers(self, figures: dict[str, float]) -> None:
+        """Tell who is at work, where the work is done by others than this process."""
+        with self._lock:
+            self.state["workers"] = figures
+
+    def event(self, kind: str, **fields: Any) -> None:
+        """Append one line with one write, so that lines of several processes never mix."""
+        line = json.dumps({"event": kind, "at": now(), "run": self._run, **fields}, ensure_ascii=False) + "\n"
+        handle = os.open(self._root / EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, line.encode())
+        finally:
+            os.close(handle)
+
+    def _beat(self) -> None:
+        sampled = 0.0
+        while not self._over.wait(PERIOD):
+            try:
+                self._write_progress()
+                if time.monotonic() - sampled >= SAMPLE_PERIOD:
+                    sampled = time.monotonic()
+                    self._sample()
+            except OSError:
+                # Watching must never end a job: a full disk is met, and told, by whoever writes tokens.
+                continue
+
+    def _sample(self) -> None:
+        # Here, since most small jobs end before their first sample.
+        import psutil
+
+        if self._process is None:
+            self._process = psutil.Process()
+        self.event(
+            "sample",
+            rss=self._process.memory_info().rss,
+            cpu_percent=self._process.cpu_percent(),
+            disk_bytes=psutil.disk_usage(str(self._root)).used,
+        )
+
+    def _write_progress(self) -> None:
+        with self._lock:
+            self.state |= {"counter": self.state["counter"] + 1, "updated_at": now()}
+            text = json.dumps(self.state)
+        temporary = self._root / f".{PROGRESS}.{os.getpid()}"
+        temporary.write_text(text)
+        temporary.replace(self._root / PROGRESS)
+
+
+def _versions() -> dict[str, str]:
+    """Of what this process has loaded: anything else has no part in the result."""
+    found = {"python": platform.python_version(), "tokenmill": tokenmill.__version__}
+    for name in ("numpy", "pyarrow", "tokenizers", "transformers"):
+        # A module that another thread is just importing has no version yet.
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found[name] = str(version)
+    return found

@@ -1,0 +1,117 @@
+"""Which documents are left out, and why: text filters before encoding, token filters after it.
+
+A document is counted under the first reason that applies, in the order blank, too few characters, too many,
+predicate, function, duplicate, too few tokens, too many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.later import np
+from tokenmill.datasets.packing.strings import blank, has_blank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from tokenmill.base.texts import Texts
+    from tokenmill.settings.schema import FilterConfig
+    from tokenmill.sources.model import Block
+    from tokenmill.sources.where import Predicate
+
+    Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TextFilters:
+    """Everything that can be decided from the text and the columns beside it."""
+
+    config: FilterConfig
+    predicate: Predicate | None = None
+    function: Callable[[str], bool] | None = None
+
+    @classmethod
+    def of(cls, config: FilterConfig, function: Callable[[str], bool] | None = None) -> TextFilters:
+        """The filters of a config, with the caller's own function as the last."""
+        if not config.where:
+            return cls(config, None, function)
+        from tokenmill.sources.where import Predicate
+
+        return cls(config, Predicate(config.where), function)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a source must give."""
+        return self.predicate.columns if self.predicate else ()
+
+    @property
+    def _only_blank(self) -> bool:
+        """Whether nothing is asked of a document but that it is not blank."""
+        limits = (self.config.min_chars, self.config.max_chars, self.predicate, self.function)
+        return all(limit is None for limit in limits)
+
+    def keep(self, block: Block) -> tuple[Mask | None, Counter[str]]:
+        """Which documents of a block stay (None for all), and how many go for which reason."""
+        config, texts = self.config, block.texts
+        some_blank = config.drop_blank and has_blank(texts.offsets, texts.data)
+        if not some_blank and self._only_blank:
+            return None, Counter()
+        sieve = _Sieve(len(texts))
+        if some_blank:
+            sieve.drop("blank", blank(texts.offsets, texts.data))
+        if config.min_chars is not None or config.max_chars is not None:
+            import pyarrow.compute as pc
+
+            characters = np.asarray(pc.utf8_length(texts.to_arrow()))
+            sieve.drop("min_chars", characters < (config.min_chars or 0))
+            if config.max_chars is not None:
+                sieve.drop("max_chars", characters > config.max_chars)
+        if self.predicate is not None and len(texts):
+            sieve.drop("where", ~self.predicate.mask(block.columns, len(texts)))
+        if self.function is not None:
+            sieve.drop("function", _refused(self.function, texts, sieve.kept))
+        return sieve.kept, sieve.reasons
+
+
+def token_filters(
+    config: FilterConfig, lengths: NDArray[np.int64]
+) -> tuple[Mask, Counter[str], Counter[str]]:
+    """Which documents stay by their number of tokens; documents and tokens that go, by reason."""
+    sieve = _Sieve(len(lengths))
+    tokens: Counter[str] = Counter()
+    for reason, out in (
+        ("min_tokens", lengths < (config.min_tokens or 0)),
+        ("max_tokens", lengths > config.max_tokens if config.max_tokens is not None else None),
+    ):
+        if out is not None:
+            fresh = sieve.drop(reason, out)
+            tokens[reason] += int(lengths[fresh].sum())
+    return sieve.kept, sieve.reasons, +tokens
+
+
+class _Sieve:
+    """Documents that are still in, and the first reason of each that is not."""
+
+    def __init__(self, count: int) -> None:
+        self.kept: Mask = np.ones(count, dtype=bool)
+        self.reasons: Counter[str] = Counter()
+
+    def drop(self, reason: str, out: Mask) -> Mask:
+        fresh = self.kept & out
+        count = int(fresh.sum())
+        if count:
+            self.reasons[reason] += count
+            self.kept &= ~out
+        return fresh
+
+
+def _refused(function: Callable[[str], bool], texts: Texts, kept: Mask) -> Mask:
+    """The caller's own function is Python, so it is the one thing here that runs per document."""
+    out = np.zeros(len(texts), dtype=bool)
+    for index in np.flatnonzero(kept):
+        out[index] = not function(texts[int(index)])
+    return out

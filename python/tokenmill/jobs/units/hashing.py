@@ -1,0 +1,29 @@
+"""The first pass of a job that drops duplicates: read, filter by text, hash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.datasets.ledger.duplicates import HashWriter
+from tokenmill.jobs.units.unit import read_task
+from tokenmill.sources import prefetch
+
+if TYPE_CHECKING:
+    from tokenmill.jobs.units.control import Control
+    from tokenmill.jobs.units.job import Job
+    from tokenmill.jobs.units.unit import Task
+
+
+def hash_unit(job: Job, task: Task, control: Control) -> int:
+    """Write the hashes of a unit's documents; gives how many there are."""
+    writer = HashWriter(job.root, task.unit.name)
+    try:
+        for _, block in prefetch(read_task(job, task, control), depth=1):
+            kept, _ = job.filters.keep(block)
+            texts = block.texts.filter(kept)
+            writer.write(texts.offsets, texts.data)
+            control.report(bytes=block.bytes_read)
+        writer.close()
+        return writer.count
+    finally:
+        writer.discard()

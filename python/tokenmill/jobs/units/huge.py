@@ -1,0 +1,92 @@
+"""One huge document in parts: its text goes as its ids come, so that the two are never there whole."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.later import np
+from tokenmill.jobs.units.ordered import ordered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from tokenmill.jobs.units.control import Control
+    from tokenmill.jobs.units.job import Job
+
+# From here on a document is encoded in parts of this size.
+HUGE = 64 << 20
+PART = 8 << 20
+
+
+class Framed:
+    """The ids of one document in an array that grows in place, with room for a token on each side."""
+
+    def __init__(self, dtype: str, room: int) -> None:
+        self._ids: NDArray[Any] = np.empty(room, dtype=dtype)
+        self.count = 0
+
+    def append(self, ids: NDArray[Any]) -> None:
+        """Add ids at the end."""
+        end = 1 + self.count + len(ids)
+        if end + 1 > len(self._ids):
+            # No view of it exists yet; large arrays are moved by their pages, not copied.
+            self._ids.resize(max(end + 1, len(self._ids) * 5 // 4), refcheck=False)
+        self._ids[1 + self.count : end] = ids
+        self.count += len(ids)
+
+    def framed(self, bos: int | None, eos: int | None) -> NDArray[Any]:
+        """All of them, between the tokens that are given."""
+        ids, end = self._ids, 1 + self.count
+        if bos is not None:
+            ids[0] = bos
+        if eos is not None:
+            ids[end] = eos
+        return ids[(1 if bos is None else 0) : end + (0 if eos is None else 1)]
+
+
+def encodes_in_parts(job: Job) -> bool:
+    """Whether the engine can cut a text and say that a part goes on."""
+    strategy = getattr(job.encoder, "strategy", None)
+    return strategy is not None and strategy.name == "native"
+
+
+def encode_huge(
+    job: Job, control: Control, data: memoryview, release: Callable[[int], None] | None
+) -> Framed:
+    """The ids of the text `data`; `release` is told how many of its bytes are needed no more."""
+    # Rather too little room than too much: what is not filled is not there, but a limit may count it.
+    found = Framed(job.encoded_dtype, len(data) // 4 + 2)
+    work = partial(_encode, job, control, data)
+    for end, ids in ordered(work, _parts(job, data), control.threads):
+        found.append(ids)
+        if release is not None:
+            release(end)
+    return found
+
+
+def _parts(job: Job, data: memoryview) -> Iterator[tuple[int, int]]:
+    encoder: Any = job.encoder
+    start, size = 0, PART
+    while start < len(data):
+        part = data[start : start + size]
+        if start + size >= len(data):
+            yield start, len(data)
+            return
+        cut = encoder.last_cut(part)
+        if not cut:
+            # No proven place here: look further.
+            size *= 2
+            continue
+        yield start, start + cut
+        start, size = start + cut, PART
+
+
+def _encode(job: Job, control: Control, data: memoryview, part: tuple[int, int]) -> tuple[int, NDArray[Any]]:
+    control.check()
+    start, end = part
+    encoder: Any = job.encoder
+    special = job.config.tokenizer.special
+    return end, encoder.encode_part(data[start:end], special=special, continued=start > 0)

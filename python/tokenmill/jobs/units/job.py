@@ -1,0 +1,203 @@
+"""A job: the settings that decide the bytes, settled once, so that every unit anywhere does the same."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tokenmill.base.dataclass import dataclass
+from tokenmill.base.errors import ConfigError
+from tokenmill.datasets.formats.registry import check_columns, choose_dtype
+from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
+from tokenmill.datasets.ledger.plan import Target
+from tokenmill.datasets.packing.strings import StringCounter
+from tokenmill.jobs.units.filters import TextFilters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tokenmill.datasets.store.remote import Remote
+    from tokenmill.settings.schema import JobConfig, PackingConfig
+
+
+class Encoder(Protocol):
+    """What a job needs of a tokenizer."""
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what decides ids."""
+
+    @property
+    def special_tokens(self) -> Mapping[str, int]:
+        """Special tokens and their ids."""
+
+    def encode_batch(self, docs: Any, *, special: Any, threads: int | None) -> Any:
+        """Flat `ids` and `offsets` of many texts."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Config, tokenizer and what was settled from both. It pickles, so any executor can carry it."""
+
+    config: JobConfig
+    root: Path
+    encoder: Encoder
+    tokenizer: TokenizerIdentity
+    packing: PackingIdentity
+    dtype: str
+    filters: TextFilters
+    values: dict[str, Any]
+    # Strings that would be special tokens and are read as plain text: they are counted, never dropped.
+    special_strings: StringCounter = field(default_factory=lambda: StringCounter(()))
+    remote: Remote | None = None
+
+    @property
+    def location(self) -> str:
+        """Where the dataset will be, as the user named it."""
+        return self.remote.address if self.remote is not None else str(self.root)
+
+    @property
+    def target(self) -> Target:
+        """What the dataset will be."""
+        return Target(self.config.output.format, self.dtype, self.tokenizer, self.packing)
+
+    @property
+    def encoded_dtype(self) -> str:
+        """The type that ids have between encoding and writing."""
+        return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"
+
+    @property
+    def frames_at_once(self) -> bool:
+        """Whether the engine writes documents between their markers itself, all of which are kept."""
+        encoder: Any = self.encoder
+        limits = self.config.filter
+        if limits.min_tokens is not None or limits.max_tokens is not None:
+            return False
+        return hasattr(encoder, "encode_framed") and bool(encoder.strategy.name == "native")
+
+
+def make_job(
+    config: JobConfig,
+    encoder: Encoder,
+    *,
+    root: Path | None = None,
+    keep: Callable[[str], bool] | None = None,
+    name: str | None = None,
+) -> Job:
+    """Settle ids, types and filters; every contradiction is found here, before anything is written."""
+    if root is None:
+        if config.output.path is None:
+            raise ConfigError("no output directory: give --output DIR (in Python output=...)")
+        root = Path(config.output.path)
+    packing = _packing(config.packing, encoder)
+    check_columns(config.output.format, packing.columns)
+    dtype = choose_dtype(config.output.format, config.output.dtype, encoder.vocab_size)
+    identity = TokenizerIdentity(
+        name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
+    )
+    values = config.fingerprinted() | {
+        "output.dtype": dtype,
+        "packing.bos": packing.bos_id,
+        "packing.eos": packing.eos_id,
+        "packing.pad_token": packing.pad_id,
+        "tokenizer.fingerprint": encoder.fingerprint,
+    }
+    if keep is not None:
+        values["filter.function"] = _name_of(keep)
+    filters = TextFilters.of(config.filter, keep)
+    plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
+    return Job(config, root, encoder, identity, packing, dtype, filters, values, StringCounter(plain))
+
+
+def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:
+    if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
+        raise ConfigError(
+            f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows"
+        )
+    if config.columns and config.mode == "stream":
+        raise ConfigError(
+            "columns belong to rows; a stream has none: set context_length, or ask for them when reading"
+        )
+    eos = marker_id(encoder, config.eos, "eos", automatic=True)
+    pad = (
+        special_id(encoder, config.pad_token, "pad")
+        if config.pad_token is not None
+        else named_id(encoder, "pad")
+    )
+    if pad is None and config.mode != "stream":
+        # Padding is told by the mask and the segments, never by its id, so any id serves; EOS is the usual
+        # one.
+        pad = eos if eos is not None else named_id(encoder, "eos") or 0
+    return PackingIdentity(
+        mode=config.mode,
+        context_length=config.context_length,
+        overlap=config.overlap,
+        tail=config.tail,
+        bos_id=marker_id(encoder, config.bos, "bos", automatic=False),
+        eos_id=eos,
+        pad_id=pad,
+        columns=tuple(config.columns),
+    )
+
+
+# What vocabularies call these tokens when no configuration beside them says so.
+_USUAL = {  # the wide bars are DeepSeek's own
+    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),  # noqa: RUF001
+    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),  # noqa: RUF001
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),  # noqa: RUF001
+}
+
+
+def named_id(encoder: Encoder, role: str) -> int | None:
+    """The id that the tokenizer itself gives a role, else that of a usual name; None if there is neither."""
+    own = encoder.special_id(role) if hasattr(encoder, "special_id") else None
+    if own is not None:
+        return int(own)
+    known = encoder.special_tokens
+    return next((known[name] for name in _USUAL[role] if name in known), None)
+
+
+def marker_id(encoder: Encoder, value: Any, role: str, *, automatic: bool) -> int | None:
+    """`None` -> an EOS but no BOS, `False` -> none, `True` -> the tokenizer's own, else that token."""
+    if value is False or (value is None and not automatic):
+        return None
+    if value is None or value is True:
+        found = named_id(encoder, role)
+        if found is None and value is True:
+            raise ConfigError(
+                f"{role}: this tokenizer names no {role.upper()} token; give its string or its id"
+            )
+        return found
+    return special_id(encoder, value, role)
+
+
+def special_id(encoder: Encoder, value: str | int, role: str) -> int:
+    """The id of a token given by its string or its id; raises `ConfigError` if the vocabulary lacks it."""
+    if isinstance(value, int):
+        if 0 <= value < encoder.vocab_size:
+            return value
+        raise ConfigError(f"{role}: id {value} is outside of the vocabulary, 0..{encoder.vocab_size - 1}")
+    known = encoder.special_tokens
+    if value in known:
+        return known[value]
+    if value.isdecimal() and int(value) < encoder.vocab_size:
+        return int(value)
+    shown = ", ".join(list(known)[:8]) or "none"
+    raise ConfigError(f"{role}: {value!r} is no special token of this tokenizer; it has {shown}")
+
+
+def _name_of(function: Callable[[str], bool]) -> str:
+    """A name that changes when the function's code does, so that a resumed job notices."""
+    code = getattr(function, "__code__", None)
+    name = (
+        f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+    )
+    if code is None:
+        return name
+    return f"{name}#{hashlib.sha256(code.co_code).hexdigest()[:12]}"

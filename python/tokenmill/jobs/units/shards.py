@@ -1,0 +1,123 @@
+"""The end of a unit: encoded documents, packed where rows are asked for, to the files of one shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.later import np
+from tokenmill.datasets.formats.registry import open_writer
+from tokenmill.datasets.formats.shard import ShardShape
+from tokenmill.datasets.ledger.account import Account
+from tokenmill.datasets.packing.packer import Packer, RowShape, make_packer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tokenmill.datasets.ledger.provenance import ProvenanceWriter
+    from tokenmill.datasets.ledger.receipt import FileEntry
+    from tokenmill.datasets.packing.packer import Packed
+    from tokenmill.jobs.units.control import Control
+    from tokenmill.jobs.units.encode import Encoded
+    from tokenmill.jobs.units.job import Job
+
+
+class ShardBuilder:
+    """Packs and writes; `account` has what was written, repeated, padded and dropped by it."""
+
+    def __init__(self, job: Job, name: str, control: Control) -> None:
+        """Open the writers of the shard."""
+        self.account = Account()
+        self.documents = 0
+        self.rows = 0
+        packing = job.packing
+        length = packing.context_length if packing.layout == "rows" else None
+        shape = ShardShape(job.root, name, job.dtype, length, packing.columns, control.keep_in_memory)
+        self._length = length
+        self._packer = _packer_of(job) if length is not None else None
+        self._held: list[Encoded] = []
+        self._held_documents = 0
+        self._flush_at = control.writer_batch_size or 1
+        self._writer = open_writer(job.config.output.format, shape)
+        # Documents that are written as they come need no NumPy.
+        self._takes_views = length is None and job.config.output.format == "tokenmill"
+        self._provenance = _provenance_of(shape) if job.config.output.provenance else None
+
+    def add(self, encoded: Encoded) -> None:
+        """Take documents; they are written when `writer_batch_size` of them are there."""
+        self._held.append(encoded)
+        self._held_documents += encoded.documents
+        if self._held_documents >= self._flush_at:
+            self._flush()
+
+    def _flush(self) -> None:
+        for encoded in self._held:
+            if self._provenance is not None:
+                self._provenance.write(encoded.origins, np.diff(encoded.offsets))
+        ids, offsets = _joined(self._held)
+        self._held, self._held_documents = [], 0
+        if len(offsets) == 1:
+            return
+        if not self._takes_views:
+            ids, offsets = np.asarray(ids), np.asarray(offsets)
+        self.documents += len(offsets) - 1
+        self.account.documents_written += len(offsets) - 1
+        if self._packer is None:
+            self.account.tokens_written += len(ids)
+            self._writer.write(ids, offsets, {}, None)
+        else:
+            self._write_rows(self._packer.push(ids, offsets))
+
+    def _write_rows(self, finished: Iterable[Packed]) -> None:
+        for packed in finished:
+            account, length = self.account, self._length or 1
+            account.tokens_written += packed.written
+            account.tokens_repeated += packed.repeated
+            account.tokens_padding += packed.padding
+            account.tokens_dropped["tail"] += packed.dropped_tokens
+            account.documents_dropped["tail"] += packed.dropped_documents
+            account.documents_written -= packed.dropped_documents
+            self.rows += packed.rows
+            if packed.rows:
+                offsets = np.arange(packed.rows + 1, dtype=np.int64) * length
+                self._writer.write(packed.ids, offsets, packed.columns, packed.segments.table())
+
+    def close(self) -> list[FileEntry]:
+        """Write what is left and publish every file of the shard."""
+        if self._held:
+            self._flush()
+        if self._packer is not None:
+            self._write_rows(self._packer.finish())
+        files = self._writer.close()
+        return files + (self._provenance.close() if self._provenance is not None else [])
+
+    def discard(self) -> None:
+        """Remove what was not published."""
+        self._writer.discard()
+        if self._provenance is not None:
+            self._provenance.discard()
+
+
+def _joined(held: list[Encoded]) -> tuple[Any, Any]:
+    if len(held) == 1:
+        return held[0].ids, held[0].offsets
+    lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.concatenate([encoded.ids for encoded in held]), offsets
+
+
+def _provenance_of(shape: ShardShape) -> ProvenanceWriter:
+    from tokenmill.datasets.ledger.provenance import ProvenanceWriter  # here, since it brings Arrow along
+
+    return ProvenanceWriter(shape)
+
+
+def _packer_of(job: Job) -> Packer:
+    packing = job.packing
+    shape = RowShape(
+        packing.context_length or 1,
+        packing.pad_id or 0,
+        packing.columns,
+        packing.overlap,
+        drop_tail=packing.tail == "drop",
+    )
+    return make_packer(packing.mode, shape)

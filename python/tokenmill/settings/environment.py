@@ -1,0 +1,101 @@
+"""Settings from environment variables: ours (`TOKENMILL_*`) and those that users already export.
+
+Several variables may speak of one setting; the first in `VARIABLES` that is set wins, and the resolver is
+told of the others so that it can warn when they disagree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.settings.kinds import FALSE, TRUE
+from tokenmill.settings.names import BARE, KEYS, full_name, nearest
+from tokenmill.settings.origin import Given, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "TOKENMILL_"
+# Variables of ours that are no settings of a job.
+OTHER = {"TOKENMILL_CONFIG", "TOKENMILL_CACHE", "TOKENMILL_CACHE_BYTES", "TOKENMILL_TORCH_PYTHON"}
+
+# In order of precedence for the setting they name.
+VARIABLES = {
+    "DATASET_NUM_PROC": "execution.num_proc",
+    "DATASET_BATCH_SIZE": "execution.batch_size",
+    "DATASET_WRITER_BATCH_SIZE": "execution.writer_batch_size",
+    "TOKENIZERS_PARALLELISM": "execution.threads",
+    "RAYON_NUM_THREADS": "execution.threads",
+    "RAYON_RS_NUM_THREADS": "execution.threads",
+    "OMP_NUM_THREADS": "execution.threads",
+}
+
+
+def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[str]]:
+    """Settings that the environment gives, one per name, and warnings about the rest."""
+    found, warnings = _ours(environ)
+    taken = {given.name: given for given in found}
+    for variable, name in VARIABLES.items():
+        text = environ.get(variable, "").strip()
+        value = _meaning(variable, text, environ)
+        if value is None:
+            continue
+        if name in taken:
+            warnings += _disagreement(taken[name], variable, value)
+            continue
+        taken[name] = Given(name, value, Origin("environment", f"{variable}={text}"))
+    return list(taken.values()), warnings
+
+
+def _ours(environ: Mapping[str, str]) -> tuple[list[Given], list[str]]:
+    """`TOKENMILL_NUM_PROC` and `TOKENMILL_OUTPUT_FORMAT` name `num_proc` and `output.format`."""
+    found: dict[str, Given] = {}
+    warnings = []
+    for variable in sorted(environ):
+        text = environ[variable].strip()
+        if not variable.startswith(PREFIX) or variable in OTHER or not text:
+            continue
+        name = variable_setting(variable)
+        if name is None:
+            known = [PREFIX + key.upper() for key in BARE]
+            warnings.append(f"{variable} names no setting, so it is ignored.{nearest(variable, known)}")
+            continue
+        found[name] = Given(name, _listed(name, text), Origin("environment", f"{variable}={text}"))
+    return list(found.values()), warnings
+
+
+def variable_setting(variable: str) -> str | None:
+    """`"TOKENMILL_OUTPUT_FORMAT"` -> `"output.format"`; None for a name that means nothing."""
+    key = variable.removeprefix(PREFIX).lower()
+    for full in KEYS:
+        if full.replace(".", "_") == key or full.replace(".", "__") == key:
+            return full
+    return full_name(key)
+
+
+def _listed(name: str, text: str) -> Any:
+    """Lists are separated by commas in a variable."""
+    return [part.strip() for part in text.split(",")] if name.endswith((".inputs", ".columns")) else text
+
+
+def _meaning(variable: str, text: str, environ: Mapping[str, str]) -> Any:
+    """The value a variable asks for, or None where it asks for nothing."""
+    if not text:
+        return None
+    if variable == "TOKENIZERS_PARALLELISM":
+        # `true` only asks for what is automatic anyway. Any other word is left for the resolver to refuse.
+        return 1 if text.lower() in FALSE else None if text.lower() in TRUE else text
+    if variable == "OMP_NUM_THREADS":
+        # torchrun exports 1 for every rank when the user has not: its guess about OpenMP is no wish about us.
+        by_torchrun = text == "1" and "TORCHELASTIC_RUN_ID" in environ
+        # OpenMP also takes a list of nesting levels, "4,2"; the first is the outer one.
+        return None if by_torchrun else text.partition(",")[0]
+    return text
+
+
+def _disagreement(winner: Given, variable: str, value: Any) -> list[str]:
+    if str(winner.value) == str(value):
+        return []
+    both = f"{winner.origin.place} and {variable} disagree about {winner.name}"
+    counts = winner.origin.place.partition("=")[0]
+    return [f"{both}; {counts} counts. Unset one of them: unset {variable}"]

@@ -1,0 +1,113 @@
+"""A YAML file of settings, with the line of every key, so that an error can point at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tokenmill.base.errors import ConfigError
+from tokenmill.settings.names import IN_TOKENIZER, KEYS, SECTIONS, unknown
+from tokenmill.settings.origin import Given, Origin
+
+
+def read_yaml(path: str | Path) -> list[Given]:
+    """Every setting of the file in its order; null means "leave it automatic" and is left out."""
+    loader = yaml.SafeLoader(_text(Path(path)))
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return []
+        return [given for pair in _pairs(root, "the file", path) for given in _section(loader, *pair, path)]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = mark.line + 1 if mark else 1
+        raise ConfigError(f"{path}:{line}: not valid YAML: {error.problem}. {_hint(error)}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from error
+    finally:
+        loader.dispose()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no settings file at {path}; write one with: tokenmill config init {path}"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: not UTF-8 at byte {error.start}; a settings file is UTF-8 text"
+        ) from error
+
+
+def _hint(error: yaml.MarkedYAMLError) -> str:
+    if "\\t" in (error.problem or ""):
+        return "Indent with spaces instead of tabs"
+    return "Check the indentation, and the space after each colon"
+
+
+def _pairs(node: yaml.Node, what: str, path: str | Path) -> list[tuple[yaml.Node, yaml.Node]]:
+    line = node.start_mark.line + 1
+    if not isinstance(node, yaml.MappingNode):
+        raise ConfigError(f"{path}:{line}: expected `key: value` lines in {what}, found {_found(node)}")
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        if key.value in seen:
+            here = key.start_mark.line + 1
+            raise ConfigError(
+                f"{path}:{here}: {key.value!r} is given twice (first on line {seen[key.value]}); keep one"
+            )
+        seen[str(key.value)] = key.start_mark.line + 1
+    return list(node.value)
+
+
+def _found(node: yaml.Node) -> str:
+    return "a list" if isinstance(node, yaml.SequenceNode) else repr(node.value)
+
+
+def _section(loader: yaml.SafeLoader, key: yaml.Node, value: yaml.Node, path: str | Path) -> list[Given]:
+    section = str(key.value)
+    if section not in SECTIONS:
+        raise _stray(section, key, path)
+    if isinstance(value, yaml.ScalarNode) and value.tag.endswith(":null"):
+        return []
+    if isinstance(value, yaml.MappingNode):
+        # Takes `<<: *defaults` apart, so that merged keys count as the section's own.
+        loader.flatten_mapping(value)
+    found = []
+    for name_node, value_node in _pairs(value, f"section {section}", path):
+        place = f"{path}:{name_node.start_mark.line + 1}"
+        item: Any = loader.construct_object(value_node, deep=True)
+        if item is not None:
+            found.append(Given(_known(section, str(name_node.value), place), item, Origin("file", place)))
+        else:
+            _known(section, str(name_node.value), place)
+    return found
+
+
+def _stray(name: str, key: yaml.Node, path: str | Path) -> ConfigError:
+    """A key at the left margin that is no section: say which section it belongs in."""
+    place = f"{path}:{key.start_mark.line + 1}"
+    homes = [full for full in KEYS if full.partition(".")[2] == name]
+    if homes:
+        section, _, bare = homes[0].partition(".")
+        return ConfigError(
+            f"{place}: {name!r} belongs in the section {section}: write `{section}:` and {bare} below it"
+        )
+    return unknown(name, place, list(SECTIONS))
+
+
+def _known(section: str, key: str, place: str) -> str:
+    fields = list(SECTIONS[section].settings)
+    if key in fields:
+        return f"{section}.{key}"
+    if section == "tokenizer":
+        fields += IN_TOKENIZER
+        if key in IN_TOKENIZER:
+            return IN_TOKENIZER[key]
+    raise unknown(key, place, fields)
