@@ -8,11 +8,10 @@ JSON form of a `tokenizer.json`, since that is the vocabulary of steps that ever
 from __future__ import annotations
 
 import json
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill._core import Merges, Tokens
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import TokenizerError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import os
 import platform
 import tempfile
 import time
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tokenmill
-from tokenmill.base.dataclass import dataclass
 from tokenmill.insight.report.svg import bars
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ all their documents and bytes are counted, and every k-th block is kept.
 from __future__ import annotations
 
 import random
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InputError
 from tokenmill.sources import ranges, read_blocks
 

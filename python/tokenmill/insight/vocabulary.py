@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.hardware.machine import measure
 from tokenmill.datasets.formats.registry import choose_dtype
 from tokenmill.insight.account.account import account

@@ -6,13 +6,12 @@ import logging
 import tempfile
 import time
 from contextlib import nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.console.progress import Progress
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.base.hardware.machine import measure
 from tokenmill.engine.tokenizer import Tokenizer

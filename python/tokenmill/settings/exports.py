@@ -6,9 +6,8 @@ tokenizers and datasets, NumPy, PyTorch) use this machine as it is, not as its h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tokenmill.base.hardware.machine import Machine

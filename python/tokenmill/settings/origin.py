@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from tokenmill.base.dataclass import dataclass
 
 Kind = Literal["flag", "environment", "file", "automatic", "default"]
 

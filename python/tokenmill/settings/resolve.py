@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.machine import Machine, measure
 from tokenmill.settings.automatic import decided_later, excess, measured

@@ -8,12 +8,11 @@ most jobs ask no column anything, and the import takes as long as a small job.)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
-
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

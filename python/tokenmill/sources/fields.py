@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import string
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError, InputError
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InputError
 from tokenmill.sources.model import MEMORY, InputFile
 from tokenmill.sources.records import Origin, Places, as_block, json_reader

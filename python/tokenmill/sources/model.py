@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.texts import Texts
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import mmap
 from array import array
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InputError
 from tokenmill.base.texts import Texts
 from tokenmill.sources.compression import open_stream

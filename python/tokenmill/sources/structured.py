@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InputError
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.faults import FileFaultError

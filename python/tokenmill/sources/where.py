@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import mmap
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.sources.faults import FileFaultError
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

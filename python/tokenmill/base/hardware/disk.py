@@ -9,9 +9,8 @@ import errno
 import fcntl
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
-
-from tokenmill.base.dataclass import dataclass
 
 PROBE_BYTES = 16 << 20
 CHUNK = 1 << 20

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.hardware import cgroup
 from tokenmill.base.hardware.cpu import Cores, cores
 from tokenmill.base.hardware.memory import MOST_IN_FLIGHT, Memory, memory, memory_budget

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.hardware import cgroup
 
 GB = 1000**3

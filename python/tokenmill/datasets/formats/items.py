@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.formats.index import map_offsets, map_segments
 from tokenmill.datasets.formats.megatron import DTYPE_CODES, MAGIC

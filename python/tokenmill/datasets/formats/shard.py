@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.durable import DurableFile
 from tokenmill.base.later import np
 from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import DatasetError
 
 

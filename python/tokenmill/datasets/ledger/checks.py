@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.formats.index import map_segments
 from tokenmill.datasets.formats.items import READABLE, read_items

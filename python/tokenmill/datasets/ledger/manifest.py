@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.durable import digest, publish_json
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account

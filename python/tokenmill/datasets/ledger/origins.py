@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.later import np
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ the old ones, so nothing is done twice and no shard changes its number.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.durable import digest, publish_json
 from tokenmill.base.errors import DatasetError, ResumeError
 from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity

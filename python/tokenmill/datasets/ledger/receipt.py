@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.durable import publish_json
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account

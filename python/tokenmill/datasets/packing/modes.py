@@ -5,10 +5,10 @@ Every function counts what it leaves out, so that read = written + dropped for a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.later import np
 from tokenmill.datasets.packing.segments import Segments, counting_within, split_at_rows
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.later import np
 from tokenmill.datasets.packing.modes import Layout, lay_bestfit, lay_concat, lay_pad, lay_window

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.later import np
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ order in which torch's `DataLoader` asks them, so the worker count never changes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.later import np
 

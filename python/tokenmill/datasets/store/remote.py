@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import ResumeError, StoreError
 from tokenmill.base.hardware.cache import cache_root

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.durable import publish_bytes, sync, temporary_name
 from tokenmill.base.errors import MissingExtraError, StoreError
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Merges, Spellings, read_hf
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.engine.files.alphabet import bytes_of_all
 from tokenmill.engine.files.hf_text import HfText

@@ -6,9 +6,7 @@ code); the core recognises their spellings and runs its hand-written scanner for
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from tokenmill.base.dataclass import dataclass
+from dataclasses import dataclass, field
 
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 CL100K = (

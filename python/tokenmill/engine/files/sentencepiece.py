@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe
 

@@ -7,10 +7,10 @@ stops a job: it falls back to Hugging Face, and says so loudly.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console import lines
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import MissingExtraError, TokenizerError
 from tokenmill.engine.parity.part import part_for
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.engine.training.texts import flat
 
 if TYPE_CHECKING:

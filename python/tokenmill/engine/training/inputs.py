@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError, InputNotFoundError
 from tokenmill.engine.training.texts import blocks_of
 from tokenmill.settings.schema import SourceConfig

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 
 TieBreak = Literal["huggingface", "lexicographic"]

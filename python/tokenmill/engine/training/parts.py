@@ -7,6 +7,7 @@ one. Sums do not depend on their order, so the merges are those of one process.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.base.dataclass import dataclass
 from tokenmill.engine.training.counting import Counting, count_all
 from tokenmill.engine.training.counts_file import add_saved, save_counts, save_some
 from tokenmill.engine.training.texts import flat

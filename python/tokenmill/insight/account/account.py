@@ -6,10 +6,9 @@ left out, as is usual. Training costs three forward passes: the backward pass mu
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 
 OWN_KEYS = {"vocab_size", "context_length", "num_layers", "d_model", "num_heads", "d_ff"}

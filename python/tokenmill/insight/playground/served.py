@@ -5,12 +5,11 @@ Every path that a request names is resolved (links followed) and must then lie u
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003 - dataclass fields are read at run time
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import TokenmillError
 
 if TYPE_CHECKING:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
-
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

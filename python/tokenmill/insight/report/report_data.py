@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.datasets.formats.items import read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan

@@ -6,10 +6,9 @@ Colours come from CSS classes of the page around them. Axes may be logarithmic; 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
-
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

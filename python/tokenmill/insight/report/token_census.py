@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.insight.scripts import script_of
 
 if TYPE_CHECKING:

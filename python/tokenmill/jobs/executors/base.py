@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,10 +9,8 @@ its worker died three times, and more often than that chance explains.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tokenmill.jobs.executors.base import Task

@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InterruptedJobError, RejectLimitError, StoreError, TokenmillError
 from tokenmill.jobs.executors.base import Workers
 from tokenmill.jobs.executors.budgets import Attempt, Budgets

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InterruptedJobError
 from tokenmill.jobs.executors.base import timed
 from tokenmill.jobs.units.control import DEFAULT_BLOCK_BYTES, Control

@@ -12,10 +12,9 @@ import socket
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.datasets.store.store import store_variables
 from tokenmill.jobs.executors.base import timed

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.hardware import world
 from tokenmill.settings.origin import Origin
 

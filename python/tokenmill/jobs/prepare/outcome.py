@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console import lines
-from tokenmill.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tokenmill.datasets.reader.dataset import Dataset

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console.progress import Progress
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.base.errors import RejectLimitError, ResumeError
 from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, hashes_path

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.remote import Remote

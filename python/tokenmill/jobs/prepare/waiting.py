@@ -10,10 +10,10 @@ import json
 import logging
 import os
 import time
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError, LeaderError
 from tokenmill.jobs.prepare.launch import Launch, started_at, this_host
 from tokenmill.jobs.prepare.lease import BEAT_SECONDS, read_failure, read_marker

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InterruptedJobError
 
 if TYPE_CHECKING:

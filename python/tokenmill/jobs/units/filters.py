@@ -7,9 +7,9 @@ predicate, function, duplicate, too few tokens, too many.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.later import np
 from tokenmill.datasets.packing.strings import blank, has_blank
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.formats.registry import check_columns, choose_dtype
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity

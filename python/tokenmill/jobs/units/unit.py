@@ -7,12 +7,11 @@ looks at a single document in Python, and at most a few blocks are in flight.
 from __future__ import annotations
 
 import errno
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.dataclass import dataclass
 from tokenmill.base.errors import InterruptedJobError
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import Receipt, RejectPlace, ShardEntry, save_receipt
