@@ -100,9 +100,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
     blocks = read_blocks(file, ranges(file, 1 << 30)[0], config, block_bytes=2000)
     next(blocks)
     os.truncate(path, 4000)
-    with pytest.raises(
-        InputError, match=r"a\.jsonl:4000: a file that ends too early: \d+ bytes when planned"
-    ):
+    with pytest.raises(InputError, match=r"a\.jsonl: the file changed after the job was planned"):
         list(blocks)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import read_blocks, windows
 from tokenmill.sources.model import InputFile, Range
-from tokenmill.sources.opening import local_identity
+from tokenmill.sources.raw import local_identity
 
 LARGE = 1 << 16
 GIANT = 'line one\n"quoted" back\\slash 한국어 😀 ' * 9000

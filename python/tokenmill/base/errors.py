@@ -45,6 +45,12 @@ class InputNotFoundError(InputError, FileNotFoundError):
     exit_code = EXIT_USAGE
 
 
+class InputUnavailableError(TokenmillError, OSError):
+    """The machine or a store failed while an input was read; its content may be perfectly good."""
+
+    exit_code = EXIT_RESUMABLE
+
+
 class RejectLimitError(TokenmillError):
     """The job finished, with more rejected records or units than the user allows."""
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tokenmill.base.errors import TokenmillError
 from tokenmill.sources.faults import FileFaultError
-from tokenmill.sources.opening import open_raw
+from tokenmill.sources.raw import RawFile
 from tokenmill.sources.tables import block_of, slices
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ _MAX_BATCH_ROWS = 65536
 @contextmanager
 def _reading(file: InputFile) -> Iterator[Any]:
     """The open file; what Arrow says about it becomes an error that names it."""
-    with closing(open_raw(file)) as raw:
+    with closing(RawFile(file)) as raw:
         try:
             yield pa.PythonFile(raw, mode="r")
+        except TokenmillError:
+            raise
         except (pa.ArrowException, OSError) as error:
-            if isinstance(error, FileFaultError):
-                raise
             raise FileFaultError(
                 "damaged", f"{file.url}:{raw.tell()}", f"{error} (read as {file.format})"
             ) from error

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from tokenmill.base.errors import TokenmillError
 from tokenmill.sources.faults import FileFaultError
-from tokenmill.sources.opening import first_line, remote_errors
+from tokenmill.sources.raw import RawFile
 
 if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile
@@ -27,7 +28,7 @@ class DecodedStream:
     block size, and nothing of it is lost.
     """
 
-    def __init__(self, raw: BinaryIO, file: InputFile, max_expansion: int) -> None:
+    def __init__(self, raw: RawFile, file: InputFile, max_expansion: int) -> None:
         self._raw = raw
         self._file = file
         self._limit = max_expansion
@@ -43,7 +44,7 @@ class DecodedStream:
         if self._file.compression == "xz":
             import lzma
 
-            return lzma.LZMAFile(self._raw)
+            return lzma.LZMAFile(cast("BinaryIO", self._raw))
         import pyarrow as pa  # here, since most inputs are not compressed
 
         self._faults = (*self._faults, pa.ArrowException)
@@ -53,6 +54,8 @@ class DecodedStream:
         """Fill the start of `buffer`; 0 means the end."""
         try:
             count = cast("int", self._stream.readinto(buffer[: self._step]))
+        except TokenmillError:
+            raise  # a fault of the machine, or another file: nothing is wrong with these bytes
         except self._faults as error:
             if self._step > 1:
                 self._start_over()
@@ -88,7 +91,7 @@ class DecodedStream:
 class PlainStream:
     """Reads the bytes `[start, size)` of a plain file and notices when it has become shorter."""
 
-    def __init__(self, raw: BinaryIO, file: InputFile, start: int) -> None:
+    def __init__(self, raw: RawFile, file: InputFile, start: int) -> None:
         self._raw = raw
         self._file = file
         self._at = start
@@ -96,10 +99,7 @@ class PlainStream:
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of `buffer`; 0 means the end of the file."""
-        try:
-            count = cast("int", self._raw.readinto(buffer))  # type: ignore[attr-defined]
-        except remote_errors() as error:
-            raise FileFaultError("unreadable", f"{self._file.url}:{self._at}", first_line(error)) from error
+        count = self._raw.readinto(buffer)
         self._at += count
         if count == 0 and self._at < self._file.size:
             detail = f"{self._file.size} bytes when planned, and no more than {self._at} now"
@@ -111,10 +111,9 @@ class PlainStream:
         self._raw.close()
 
 
-def open_stream(
-    raw: BinaryIO, file: InputFile, start: int, max_expansion: int
-) -> DecodedStream | PlainStream:
+def open_stream(file: InputFile, start: int, max_expansion: int) -> DecodedStream | PlainStream:
     """The decoded bytes of an input from `start` on (0 for a compressed one)."""
+    raw = RawFile(file)
     if file.compression is None:
         return PlainStream(raw, file, start)
     return DecodedStream(raw, file, max_expansion)

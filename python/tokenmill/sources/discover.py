@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import glob
+import logging
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError, InputNotFoundError
 from tokenmill.sources import hf_directory
 from tokenmill.sources.detect import FORMAT_OF_SUFFIX, by_name
+from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.identify import identify
-from tokenmill.sources.opening import (
-    filesystem,
-    first_line,
-    local_identity,
-    remote_errors,
-    remote_identity,
-)
+from tokenmill.sources.opening import filesystem, first_line, remote_errors
+from tokenmill.sources.raw import local_identity, remote_identity, retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile
 
+logger = logging.getLogger("tokenmill.sources")
 _MAGIC = frozenset("*?[")
 
 
@@ -61,7 +59,9 @@ def _local(name: str, config: SourceConfig) -> Iterator[InputFile]:
     elif os.path.exists(path):  # noqa: PTH110
         yield _file(path, config)
     elif _MAGIC & set(path):
-        matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+        root, *parts = Path(path).parts
+        # What a pattern ends with is looked for in every folder below, as the shell does.
+        matches = sorted(set(_expand(root, [*parts, "*"] if parts[-1] == "**" else parts, config)))
         if not matches:
             raise InputNotFoundError(f"{name}: the pattern matches nothing (from {Path.cwd()})")
         for match in matches:
@@ -74,21 +74,15 @@ def _local(name: str, config: SourceConfig) -> Iterator[InputFile]:
         raise InputNotFoundError(f"{name}: no such file or directory (from {Path.cwd()})")
 
 
-def _file(path: str, config: SourceConfig) -> InputFile:
-    try:
-        stat = os.stat(path)  # noqa: PTH116
-        return identify(path, stat.st_size, local_identity(stat), config)
-    except PermissionError as error:
-        raise InputError(
-            f"{path}: no permission to read it ({error.strerror}); run as another user or chmod"
-        ) from error
+def _file(path: str, config: SourceConfig, *, split: str | None = None, saved: bool = False) -> InputFile:
+    stat = retry(path, lambda: os.stat(path))  # noqa: PTH116
+    return identify(path, stat.st_size, local_identity(stat), config, split=split, saved=saved)
 
 
 def _directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
     if hf_directory.is_saved(path):
         for split, member in hf_directory.members(path):
-            stat = os.stat(member)  # noqa: PTH116
-            yield identify(member, stat.st_size, local_identity(stat), config, split=split, saved=True)
+            yield _file(member, config, split=split, saved=True)
         return
     names = sorted(_walk(path, config))
     if not names:
@@ -101,12 +95,48 @@ def _directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
 
 
 def _walk(path: str, config: SourceConfig) -> Iterator[str]:
-    for folder, folders, files in os.walk(path):
-        # In place, which keeps `os.walk` out of hidden folders.
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in files:
-            if not name.startswith((".", "_")) and _wanted(name, config):
-                yield os.path.join(folder, name)  # noqa: PTH118
+    for entry in _entries(path, config):
+        if entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith("."):
+                yield from _walk(entry.path, config)
+        elif not entry.name.startswith((".", "_")) and _wanted(entry.name, config) and not entry.is_dir():
+            yield entry.path
+
+
+def _expand(folder: str, parts: list[str], config: SourceConfig) -> Iterator[str]:
+    """The paths below `folder` that a pattern matches; `**` is any number of folders that are not hidden."""
+    if not parts:
+        yield folder
+        return
+    first, rest = parts[0], parts[1:]
+    if not _MAGIC & set(first):
+        path = os.path.join(folder, first)  # noqa: PTH118
+        if os.path.lexists(path):
+            yield from _expand(path, rest, config)
+        return
+    if first == "**":
+        yield from _expand(folder, rest, config)
+    for entry in _entries(folder, config):
+        hidden = entry.name.startswith(".") and not first.startswith(".")
+        if hidden or not fnmatchcase(entry.name, first) or (rest and not entry.is_dir()):
+            continue
+        yield from _expand(entry.path, parts if first == "**" else rest, config)
+
+
+def _entries(folder: str, config: SourceConfig) -> list[os.DirEntry[str]]:
+    """What is in a folder. One that cannot be listed would take its files out of the job without a word."""
+
+    def look() -> list[os.DirEntry[str]]:
+        with os.scandir(folder) as entries:
+            return list(entries)
+
+    try:
+        return retry(folder, look)
+    except FileFaultError as error:
+        if config.on_error == "fail":
+            raise
+        logger.warning("%s; its files are left out", error)
+        return []
 
 
 def _wanted(name: str, config: SourceConfig) -> bool:

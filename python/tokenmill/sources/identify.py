@@ -18,7 +18,7 @@ from tokenmill.sources.detect import (
 )
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.model import InputFile
-from tokenmill.sources.opening import open_raw
+from tokenmill.sources.raw import RawFile
 
 if TYPE_CHECKING:
     from tokenmill.settings.schema import SourceConfig
@@ -67,16 +67,13 @@ def _json_or_lines(file: InputFile, config: SourceConfig) -> InputFile:
 
 
 def _raw_head(file: InputFile) -> bytes:
-    raw = open_raw(file)
-    try:
+    with RawFile(file) as raw:
         return raw.read(64)
-    finally:
-        raw.close()
 
 
 def decoded_head(file: InputFile, max_expansion: int, size: int = HEAD_BYTES) -> bytes:
     """The first decoded bytes, fewer if the file is short or damaged (reading it will tell)."""
-    stream = open_stream(open_raw(file), file, 0, max_expansion)
+    stream = open_stream(file, 0, max_expansion)
     buffer, fill = bytearray(size), 0
     try:
         with memoryview(buffer) as view:

@@ -1,47 +1,21 @@
-"""Open an input for reading, local or remote, and notice that it is not the file it was."""
+"""The client of a URL, and what it may raise."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+import sys
+from typing import Any, cast
 
-from tokenmill.base.errors import InputError, InputNotFoundError, MissingExtraError
-from tokenmill.sources.faults import ChangedInputError, FileFaultError
-
-if TYPE_CHECKING:
-    from tokenmill.sources.model import InputFile
-
+from tokenmill.base.errors import InputError, MissingExtraError
 
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 _PACKAGES = {"s3": "obstore", "hf": "huggingface_hub"}
-_READ_AHEAD_BYTES = 8 << 20
-# What stores call the version of an object, the surest first.
-_VERSION_KEYS = (
-    "ETag",
-    "etag",
-    "e_tag",
-    "blob_id",
-    "md5Hash",
-    "crc32c",
-    "LastModified",
-    "last_modified",
-    "mtime",
-    "created",
+# What clients raise that is no OSError, by the module that has it; only what is loaded can be raised.
+_CLIENT_ERRORS = (
+    ("obstore.exceptions", "BaseError"),
+    ("aiohttp", "ClientError"),
+    ("httpx", "HTTPError"),
+    ("botocore.exceptions", "BotoCoreError"),
 )
-
-
-def local_identity(stat: os.stat_result) -> str:
-    """Size and mtime: `"120-1700000000000000000"`."""
-    return f"{stat.st_size}-{stat.st_mtime_ns}"
-
-
-def remote_identity(info: dict[str, Any]) -> str:
-    """Size and whatever the store has to tell versions apart: an etag, a checksum, a time."""
-    for key in _VERSION_KEYS:
-        if info.get(key):
-            return f"{info.get('size')}-{str(info[key]).strip(chr(34))}"
-    return str(info.get("size"))
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -75,60 +49,10 @@ def _object_store(scheme: str) -> Any:
 
 def remote_errors() -> tuple[type[Exception], ...]:
     """What a client may raise when a store does not answer as it should."""
-    try:
-        from obstore.exceptions import BaseError
-    except ImportError:
-        return (OSError,)
-    return (OSError, BaseError)
+    loaded = [(sys.modules.get(module), name) for module, name in _CLIENT_ERRORS]
+    return (OSError, *(getattr(module, name) for module, name in loaded if module is not None))
 
 
 def first_line(error: Exception) -> str:
     """An error in one line: clients print pages."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def open_raw(file: InputFile) -> BinaryIO:
-    """The bytes as they are stored, unbuffered, after a check that they are those that were planned."""
-    try:
-        return _open_local(file) if file.local else _open_remote(file)
-    except FileNotFoundError as error:
-        raise InputNotFoundError(
-            f"{file.url}: the file was there when the job was planned and is gone"
-        ) from error
-    except PermissionError as error:
-        raise FileFaultError("unreadable", file.url, f"no permission ({error})") from error
-    except remote_errors() as error:
-        raise FileFaultError("unreadable", file.url, first_line(error)) from error
-
-
-def _open_local(file: InputFile) -> BinaryIO:
-    raw = Path(file.url).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    try:
-        check_identity(file, local_identity(os.fstat(raw.fileno())))
-    except ChangedInputError:
-        raw.close()
-        raise
-    return cast("BinaryIO", raw)
-
-
-def _open_remote(file: InputFile) -> BinaryIO:
-    system, path = filesystem(file.url)
-    system.invalidate_cache()  # a listing that was kept would show the object as it was
-    check_identity(file, remote_identity(system.info(path)))
-    return cast("BinaryIO", system.open(path, "rb", **_buffering(system)))
-
-
-def _buffering(system: Any) -> dict[str, Any]:
-    """How to ask for large requests: each kind of client has its own word for it."""
-    if type(system).__module__.startswith("obstore"):
-        return {"buffer_size": _READ_AHEAD_BYTES}
-    return {"block_size": _READ_AHEAD_BYTES, "cache_type": "readahead"}
-
-
-def check_identity(file: InputFile, found: str) -> None:
-    """Raise if the file is not the one that was planned."""
-    if found != file.identity:
-        raise ChangedInputError(
-            f"{file.url}: the file changed after the job was planned (size and version were {file.identity}, "
-            f"are {found}). Plan again, or put the old file back"
-        )

@@ -9,6 +9,7 @@ from tokenmill.base.errors import InputError
 from tokenmill.sources.faults import FileFaultError, refused
 from tokenmill.sources.fields import Request, make_fields
 from tokenmill.sources.model import MEMORY, Block
+from tokenmill.sources.raw import unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +43,8 @@ def read_blocks(
 
     `columns` are delivered beside the text for a predicate. Under `fail` the first bad record or a
     fault of the file raises `InputError`; otherwise both are counted, and what was read before a
-    fault stays.
+    fault stays. A fault of the machine raises `InputUnavailableError` and an input that is not the one that
+    was planned, before or after it was read, `ChangedInputError`, whatever the policy.
     """
     if file.format not in _READERS:
         raise InputError(
@@ -52,11 +54,12 @@ def read_blocks(
     reader = getattr(import_module(f"tokenmill.sources.{module}"), name)
     blocks = reader(Request(file, part, config, make_fields(config, columns), block_bytes))
     try:
-        for block in blocks:
-            if block.rejects and config.on_error == "fail":
-                raise refused(block.rejects[0])
-            yield block
-            del block
+        with unchanged(file):
+            for block in blocks:
+                if block.rejects and config.on_error == "fail":
+                    raise refused(block.rejects[0])
+                yield block
+                del block
     except FileFaultError as fault:
         if config.on_error == "fail":
             raise

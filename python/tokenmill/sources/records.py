@@ -13,7 +13,7 @@ from tokenmill.base.errors import InputError
 from tokenmill.base.texts import Texts
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
-from tokenmill.sources.opening import open_raw
+from tokenmill.sources.raw import RawFile
 from tokenmill.sources.windows import Cut, first_byte, windows
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
         return as_block(request, reader.read(window.data), origin, "json")
 
     start = first_byte(part.start, delimiter)
-    with closing(open_stream(open_raw(file), file, start, config.max_expansion)) as stream:
+    with closing(open_stream(file, start, config.max_expansion)) as stream:
         for block in windows(stream, cut, read):
             rows += block.rows_read
             yield block
@@ -203,7 +203,7 @@ class Places:
 def _count_lines(file: InputFile, start: int) -> int:
     """Newlines before the first record of a range, the one that ends at or after `start` included."""
     count, at = 0, 0
-    with closing(open_raw(file)) as raw:
+    with closing(RawFile(file)) as raw:
         while at < start - 1 and (data := raw.read(min(_COUNT_STEP, start - 1 - at))):
             count += data.count(b"\n")
             at += len(data)

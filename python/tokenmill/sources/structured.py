@@ -12,7 +12,6 @@ from tokenmill.sources.compression import open_stream
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.heads import DELIMITERS, csv_header, is_single_record
 from tokenmill.sources.identify import decoded_head
-from tokenmill.sources.opening import open_raw
 from tokenmill.sources.records import Origin, Places, as_block, json_reader
 from tokenmill.sources.windows import BOM, Buffer
 
@@ -127,7 +126,7 @@ def _blocks(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
     """Feed the parser windows that hold at least one whole record each."""
     file, config, rows = request.file, request.config, 0
     places = Places(file)
-    with closing(open_stream(open_raw(file), file, 0, config.max_expansion)) as stream:
+    with closing(open_stream(file, 0, config.max_expansion)) as stream:
         buffer = Buffer(stream, 0, request.block_bytes)
         buffer.read(skip)
         buffer.drop(skip)

@@ -1,0 +1,221 @@
+"""The bytes of an input as they are stored, and whether it is still the file that was planned.
+
+A fault of the machine (a disk, a network, too many open files) says nothing about the content. It is tried
+again, and then ends the unit: no policy for bad records may count it as one.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+
+from tokenmill.base.errors import InputError, InputNotFoundError, InputUnavailableError
+from tokenmill.sources.faults import ChangedInputError, FileFaultError
+from tokenmill.sources.model import MEMORY
+from tokenmill.sources.opening import filesystem, first_line, remote_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from typing_extensions import Buffer
+
+    from tokenmill.sources.model import InputFile
+
+T = TypeVar("T")
+# Seconds between the attempts of one call.
+PAUSES = (0.1, 0.4, 1.6)
+_READ_AHEAD_BYTES = 8 << 20
+# What stores call the version of an object, the surest first.
+_VERSION_KEYS = (
+    "ETag",
+    "etag",
+    "e_tag",
+    "blob_id",
+    "md5Hash",
+    "crc32c",
+    "LastModified",
+    "last_modified",
+    "mtime",
+    "created",
+)
+
+
+def local_identity(stat: os.stat_result) -> str:
+    """Size and mtime: `"120-1700000000000000000"`."""
+    return f"{stat.st_size}-{stat.st_mtime_ns}"
+
+
+def remote_identity(info: dict[str, Any]) -> str:
+    """Size and whatever the store has to tell versions apart: an etag, a checksum, a time."""
+    for key in _VERSION_KEYS:
+        if info.get(key):
+            return f"{info.get('size')}-{str(info[key]).strip(chr(34))}"
+    return str(info.get("size"))
+
+
+def retry(url: str, work: Callable[[], T]) -> T:
+    """What `work` gives; a fault of the machine or of a store is tried again some times."""
+    pauses = iter(PAUSES)
+    while True:
+        try:
+            return work()
+        except FileNotFoundError as error:
+            raise InputNotFoundError(
+                f"{url}: the file was there when the job was planned and is gone"
+            ) from error
+        except remote_errors() as error:
+            if isinstance(error, PermissionError) and "://" not in url:
+                raise FileFaultError("unreadable", url, f"no permission ({error})") from error
+            pause = next(pauses, None)
+            if pause is None:
+                raise InputUnavailableError(
+                    f"{url}: cannot be read, tried {len(PAUSES) + 1} times: {first_line(error)}. This is a "
+                    "fault of the machine or the store, not of the content, so nothing was left out. Repair "
+                    "the cause and run the same command again"
+                ) from error
+            time.sleep(pause)
+
+
+class RawFile(io.RawIOBase):
+    """An open input that opens itself again, where it was, after a fault of the machine."""
+
+    def __init__(self, file: InputFile) -> None:
+        """Open `file` after a check that it is the one that was planned."""
+        super().__init__()
+        self._input = file
+        self._file: BinaryIO | None = None
+        self._at = 0
+        self._attempt(lambda _: None)
+
+    def _attempt(self, work: Callable[[Any], T]) -> T:
+        def once() -> T:
+            try:
+                if self._file is None:
+                    self._file = _open(self._input)
+                    self._file.seek(self._at)
+                return work(self._file)
+            except BaseException:
+                self._let_go()
+                raise
+
+        return retry(self._input.url, once)
+
+    def _let_go(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def readinto(self, buffer: Buffer) -> int:
+        """Fill the start of `buffer`; 0 means the end."""
+        count = self._attempt(lambda file: cast("int", file.readinto(buffer)))
+        self._at += count
+        return count
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes in one call, or all that are left."""
+        data = self._attempt(lambda file: cast("bytes", file.read(size)))
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, as any file does."""
+        self._at = self._attempt(lambda file: cast("int", file.seek(offset, whence)))
+        return self._at
+
+    def tell(self) -> int:
+        """Where the next byte is read."""
+        return self._at
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._let_go()
+        super().close()
+
+
+def _open(file: InputFile) -> BinaryIO:
+    """The file itself, unbuffered; raises unless it is the one that was planned."""
+    if not file.local:
+        system, path = _look_up(file)
+        return cast("BinaryIO", system.open(path, "rb", **_buffering(system)))
+    raw = Path(file.url).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
+    try:
+        _compare(file, local_identity(os.fstat(raw.fileno())))
+    except BaseException:
+        raw.close()
+        raise
+    return cast("BinaryIO", raw)
+
+
+def _look_up(file: InputFile) -> tuple[Any, str]:
+    system, path = filesystem(file.url)
+    system.invalidate_cache()  # a listing that was kept would show the object as it was
+    _compare(file, remote_identity(system.info(path)))
+    return system, path
+
+
+def _buffering(system: Any) -> dict[str, Any]:
+    """How to ask for large requests: each kind of client has its own word for it."""
+    if type(system).__module__.startswith("obstore"):
+        return {"buffer_size": _READ_AHEAD_BYTES}
+    return {"block_size": _READ_AHEAD_BYTES, "cache_type": "readahead"}
+
+
+def _compare(file: InputFile, found: str) -> None:
+    if found != file.identity:
+        raise ChangedInputError(
+            f"{file.url}: the file changed after the job was planned (size and version were {file.identity}, "
+            f"are {found}). Plan again, or put the old file back"
+        )
+
+
+def check_unchanged(file: InputFile) -> int | None:
+    """Raise `ChangedInputError` unless an input is still the one that was planned; give its inode."""
+    if file.format == MEMORY:
+        return None
+
+    def look() -> int | None:
+        if not file.local:
+            _look_up(file)
+            return None
+        stat = os.stat(file.url)  # noqa: PTH116 - a path object could not hold every name
+        _compare(file, local_identity(stat))
+        return stat.st_ino
+
+    return retry(file.url, look)
+
+
+@contextmanager
+def unchanged(file: InputFile) -> Iterator[None]:
+    """Whatever is read of an input inside counts only if the input is the same before and after.
+
+    A file that another one takes the place of may keep size and time, but not its inode.
+    """
+    before = check_unchanged(file) if file.local else None
+    try:
+        yield
+    except InputError:
+        # What looks like damage may be a file that somebody is writing.
+        _check_same(file, before)
+        raise
+    _check_same(file, before)
+
+
+def _check_same(file: InputFile, before: int | None) -> None:
+    after = check_unchanged(file)
+    if before is not None and after != before:
+        raise ChangedInputError(
+            f"{file.url}: another file took its place while it was read. Run the same command again when "
+            "nothing writes to the inputs"
+        )

@@ -1,0 +1,255 @@
+"""A fault of the machine is never a bad record, and an input that changes while it is read never counts."""
+
+import errno
+import gzip
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
+from reading import read_all
+from tokenmill.base.errors import InputError, InputUnavailableError
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources import discover, ranges, raw, read_blocks
+from tokenmill.sources.faults import ChangedInputError
+from tokenmill.sources.model import InputFile, Range
+from tokenmill.sources.raw import local_identity
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch):
+    monkeypatch.setattr(raw, "PAUSES", (0.0, 0.0))
+
+
+class FaultyFile(io.BytesIO):
+    def read(self, size=-1):
+        FaultySystem.meet()
+        return super().read(size)
+
+    def readinto(self, buffer):
+        FaultySystem.meet()
+        return super().readinto(buffer)
+
+
+class FaultySystem(MemoryFileSystem):
+    """A store whose reads fail from a certain one on, some times or for ever."""
+
+    protocol = "faulty"
+    store: ClassVar = {}
+    pseudo_dirs: ClassVar = [""]
+    left = 0
+    failures = 0
+    code = errno.EIO
+
+    @classmethod
+    def arm(cls, after, failures, code=errno.EIO):
+        cls.left, cls.failures, cls.code = after, failures, code
+
+    @classmethod
+    def meet(cls):
+        cls.left -= 1
+        if cls.left < 0 and cls.failures > 0:
+            cls.failures -= 1
+            raise OSError(cls.code, os.strerror(cls.code))
+
+    def info(self, path, **options):
+        return super().info(path, **options) | {"created": "then"}
+
+    def open(self, path, mode="rb", **options):
+        if mode == "rb":
+            return FaultyFile(self.cat_file(path))
+        return super().open(path, mode, **options)
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return MemoryFileSystem._strip_protocol(path.replace("faulty://", "memory://"))
+
+    def unstrip_protocol(self, name):
+        return f"faulty://{name}"
+
+
+fsspec.register_implementation("faulty", FaultySystem, clobber=True)
+
+
+def put(path):
+    FaultySystem.arm(0, 0)
+    with FaultySystem().open(f"faulty:///{path.name}", "wb") as file:
+        file.write(path.read_bytes())
+    return f"faulty:///{path.name}"
+
+
+def files(tmp_path):
+    for kind in ("jsonl", "json", "csv", "parquet", "arrow", "arrows"):
+        yield write_format(tmp_path, kind)
+    for suffix, compress in COMPRESS.items():
+        path = tmp_path / f"data.jsonl{suffix}"
+        path.write_bytes(compress(jsonl()))
+        yield path
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.ENOMEM, errno.ESTALE])
+def test_a_fault_is_tried_again_then_ends_the_reading_under_skip(tmp_path, code):
+    for path in files(tmp_path):
+        url = put(path)
+        config = SourceConfig(inputs=(url,), text_field="text", on_error="skip")
+        (file,) = discover(config)
+        (part,) = ranges(file, 1 << 30)
+        for after in (0, 1, 3):
+            FaultySystem.arm(after, failures=2, code=code)
+            found = [
+                text for block in read_blocks(file, part, config, block_bytes=4000) for text in block.texts
+            ]
+            assert found == TEXTS, (path, after)
+        FaultySystem.arm(0, failures=1000, code=code)
+        with pytest.raises(InputUnavailableError, match=r"fault of the machine"):
+            list(read_blocks(file, part, config))
+
+
+def test_a_fault_while_inputs_are_found_is_no_file_of_another_format(tmp_path):
+    url = put(write_format(tmp_path, "parquet"))
+    FaultySystem.arm(0, failures=1000)
+    with pytest.raises(InputUnavailableError):
+        discover(SourceConfig(inputs=(url,), on_error="skip"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file here fails to be read")
+def test_a_real_read_error(tmp_path):
+    """Reading address 0 of this process's memory is refused with EIO."""
+    path = "/proc/self/mem"
+    stat = Path(path).stat()
+    file = InputFile(path, stat.st_size, local_identity(stat), "txt", txt_mode="line")
+    config = SourceConfig(inputs=(path,), on_error="skip")
+    with pytest.raises(InputUnavailableError, match="Input/output error"):
+        list(read_blocks(file, Range("file", 0, 0, 0), config))
+
+
+TOO_MANY_FILES = """
+import os, resource, sys
+from tokenmill.base.errors import InputUnavailableError
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources import discover, ranges, raw, read_blocks
+raw.PAUSES = (0.01, 0.01)
+config = SourceConfig(inputs=(sys.argv[1],), on_error="skip", text_field="text")
+(file,) = discover(config)
+(part,) = ranges(file, 1 << 30)
+list(read_blocks(file, part, config))
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = []
+try:
+    while True:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+for work in (lambda: list(read_blocks(file, part, config)), lambda: discover(config)):
+    try:
+        print("read", work())
+    except InputUnavailableError as error:
+        print("Too many open files" in str(error))
+for number in held:
+    os.close(number)
+print(sum(len(block) for block in read_blocks(file, part, config)))
+"""
+
+
+def test_too_many_open_files(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write_format(folder, "jsonl")
+    for name in (folder / "data.jsonl", folder, folder / "*.jsonl"):
+        command = [sys.executable, "-c", TOO_MANY_FILES, str(name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["True", "True", str(len(TEXTS))]
+
+
+def test_a_truncated_file_is_still_bad_data(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(jsonl())[:-100])
+    assert read_all(path, on_error="skip").refused["truncated"] == 1
+
+
+def overwrite(path):
+    path.write_bytes(jsonl(RECORDS[::-1]))
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def append(path):
+    with path.open("ab") as file:
+        file.write(jsonl(RECORDS[:1]))
+
+
+def replace(path):
+    other = path.with_name("other")
+    other.write_bytes(jsonl(RECORDS[::-1]))
+    other.replace(path)
+
+
+def replace_with_the_same_size_and_time(path):
+    stat = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes()[::-1])
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    other.replace(path)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+@pytest.mark.parametrize(
+    "change", [overwrite, truncate, append, replace, replace_with_the_same_size_and_time, Path.unlink]
+)
+def test_an_input_that_changes_while_it_is_read(tmp_path, change, on_error):
+    path = write_format(tmp_path, "jsonl")
+    config = SourceConfig(inputs=(str(path),), text_field="text", on_error=on_error)
+    (file,) = discover(config)
+    blocks = read_blocks(file, ranges(file, 1 << 30)[0], config, block_bytes=2000)
+    next(blocks)
+    change(path)
+    with pytest.raises((ChangedInputError, FileNotFoundError)) as raised:
+        list(blocks)
+    assert isinstance(raised.value, InputError)
+
+
+def test_a_file_named_json_that_is_being_written_is_not_taken_for_damaged(tmp_path):
+    path = write_format(tmp_path, "json")
+    config = SourceConfig(inputs=(str(path),), text_field="text", on_error="skip")
+    (file,) = discover(config)
+    blocks = read_blocks(file, ranges(file, 1 << 30)[0], config, block_bytes=2000)
+    next(blocks)
+    truncate(path)
+    with pytest.raises(ChangedInputError):
+        list(blocks)
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path):
+    (tmp_path / "shut").mkdir()
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    (tmp_path / "shut").chmod(0)
+    code = (
+        "import logging, os, sys\n"
+        "from tokenmill.settings.schema import SourceConfig\n"
+        "from tokenmill.sources import discover\n"
+        "logging.basicConfig()\n"
+        "os.getuid() or (os.setgroups([]), os.setgid(65534), os.setuid(65534))\n"
+        "for policy in ('fail', 'skip'):\n"
+        "    try:\n"
+        "        print(len(discover(SourceConfig(inputs=(sys.argv[1],), on_error=policy))))\n"
+        "    except Exception as error:\n"
+        "        print(type(error).__name__, 'shut' in str(error))\n"
+    )
+    for place in tmp_path.parents:
+        if place.stat().st_uid == os.getuid() and not place.stat().st_mode & 0o001:
+            place.chmod(place.stat().st_mode | 0o011)
+    tmp_path.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[:2] == ["FileFaultError True", "1"]
+    assert "its files are left out" in done.stderr
