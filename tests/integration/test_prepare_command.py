@@ -253,17 +253,3 @@ def test_python_memory_does_not_grow_with_documents(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < size, (peak, size)
-
-
-def test_a_plain_job_starts_without_numpy(tmp_path, tokenizer):
-    """Importing it would take longer than a small job."""
-    lines = "".join(json.dumps({"text": f"line {number}"}) + "\n" for number in range(100))
-    (tmp_path / "a.jsonl").write_text(lines)
-    arguments = ["prepare", "a.jsonl", "--tokenizer", str(tokenizer), "--output", "out", "--no-report"]
-    code = f"import sys; from tokenmill.cli import main; main({arguments!r}); print('numpy' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "False"
-    assert len(tokenmill.open(tmp_path / "out")) == 100

@@ -11,7 +11,7 @@ from array import array
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.base.later import np
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tokenmill.base.errors import DatasetError
-from tokenmill.base.later import np
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from tokenmill.base.durable import DurableFile
-from tokenmill.base.later import np
 from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry
 
 if TYPE_CHECKING:

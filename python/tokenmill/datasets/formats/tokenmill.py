@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tokenmill import _core
-from tokenmill.base.later import np
 from tokenmill.datasets.formats.index import HEADER, OFFSETS_MAGIC, SEGMENTS_MAGIC, header
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile
 from tokenmill.base.errors import DatasetError
-from tokenmill.base.later import np
 from tokenmill.datasets.formats.index import HASHES_MAGIC, HEADER, header, map_hashes
 
 if TYPE_CHECKING:

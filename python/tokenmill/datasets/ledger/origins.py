@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenmill.base.later import np
+import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tokenmill import _core
-from tokenmill.base.later import np
 from tokenmill.datasets.packing.segments import Segments, counting_within, split_at_rows
 
 if TYPE_CHECKING:

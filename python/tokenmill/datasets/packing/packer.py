@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError
-from tokenmill.base.later import np
 from tokenmill.datasets.packing.modes import Layout, lay_bestfit, lay_concat, lay_pad, lay_window
 from tokenmill.datasets.packing.segments import Segments, fill_rows, make_columns
 

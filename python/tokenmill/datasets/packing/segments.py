@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tokenmill import _core
-from tokenmill.base.later import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

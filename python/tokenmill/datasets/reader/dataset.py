@@ -8,8 +8,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tokenmill.base.errors import ConfigError, DatasetError
-from tokenmill.base.later import np
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards

@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tokenmill.base.later import np
+import numpy as np
+
 from tokenmill.datasets.reader.shuffle import Permutation, derive
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from tokenmill.base.errors import ConfigError
-from tokenmill.base.later import np
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.share import Share

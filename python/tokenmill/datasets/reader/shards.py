@@ -12,8 +12,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from tokenmill.base.errors import DatasetError
-from tokenmill.base.later import np
 from tokenmill.datasets.formats.index import map_offsets, map_segments
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tokenmill.base.errors import ConfigError
-from tokenmill.base.later import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

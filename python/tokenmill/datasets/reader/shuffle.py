@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
-from tokenmill.base.later import np
+import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.later import np
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

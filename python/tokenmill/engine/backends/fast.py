@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tokenmill.base.errors import InputError, MissingExtraError, TokenizerError
-from tokenmill.base.later import np
 from tokenmill.engine import arrow
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.later import np
+import numpy as np
+
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins

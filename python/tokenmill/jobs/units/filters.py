@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenmill.base.later import np
+import numpy as np
+
 from tokenmill.datasets.packing.strings import blank, has_blank
 
 if TYPE_CHECKING:

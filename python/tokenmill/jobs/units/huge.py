@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.later import np
+import numpy as np
+
 from tokenmill.jobs.units.ordered import ordered
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.later import np
+import numpy as np
+
 from tokenmill.datasets.formats.registry import open_writer
 from tokenmill.datasets.formats.shard import ShardShape
 from tokenmill.datasets.ledger.account import Account

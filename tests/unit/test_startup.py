@@ -1,0 +1,31 @@
+"""What a start may import: counted in modules, since time depends on the machine."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"numpy", "pyarrow", "psutil", "yaml", "rich", "fsspec", "click", "asyncio", "multiprocessing"}
+
+
+def modules_after(code: str) -> set[str]:
+    listing = "\nimport sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code + listing], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_import_brings_next_to_nothing():
+    fresh = modules_after("import tokenmill") - modules_after("")
+    assert {name for name in fresh if name.startswith("tokenmill")} == {"tokenmill"}
+    assert len(fresh) < 40, sorted(fresh)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [(["--help"], {"click"}), (["config", "show"], {"click"}), (["encode", "--help"], {"click"})],
+)
+def test_short_commands_import_nothing_heavy(arguments, allowed):
+    loaded = modules_after(f"from tokenmill.cli import main\nmain({arguments!r})")
+    assert not loaded & HEAVY - allowed
