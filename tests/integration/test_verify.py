@@ -10,8 +10,8 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.base.errors import ConfigError, DatasetError, ResumeError
 from tokenmill.cli.datasets import is_dataset
-from tokenmill.datasets.formats.items import read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.shards.format import read_items
 from tokenmill.insight.documents import describe_dataset, describe_document
 from tokenmill.jobs.convert import convert_dataset
 from tokenmill.jobs.verify import verify_dataset

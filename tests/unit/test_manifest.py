@@ -12,7 +12,6 @@ import pytest
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile, publish_json, sweep_leftovers
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.formats.index import OFFSETS_MAGIC, header, map_offsets
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import (
     InputEntry,
@@ -30,6 +29,7 @@ from tokenmill.datasets.ledger.receipt import (
     load_receipt,
     save_receipt,
 )
+from tokenmill.datasets.shards.index import OFFSETS_MAGIC, header, map_offsets
 
 
 def shard(name="00000-aa", size=4):

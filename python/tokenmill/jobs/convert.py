@@ -5,26 +5,24 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import digest
 from tokenmill.base.errors import ConfigError
-from tokenmill.datasets.formats.items import read_items
-from tokenmill.datasets.formats.registry import check_columns, choose_dtype, finish_dataset, open_writer
-from tokenmill.datasets.formats.shard import ShardShape
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
+from tokenmill.datasets.shards.format import find_format
+from tokenmill.datasets.shards.items import ShardShape
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.shards.format import Format
 
 
 def convert_dataset(
     source: str | Path, target: str | Path, output_format: str, *, dtype: str = "auto", lossy: bool = False
 ) -> Manifest:
-    """`convert_dataset("out", "out-megatron", "megatron")` -> the manifest of the new dataset.
+    """The same tokens in another format; gives the manifest of the new dataset.
 
     What the new format has no place for is named in a `ConfigError`, unless `lossy` says that it may go.
     """
@@ -32,15 +30,14 @@ def convert_dataset(
     manifest = load_manifest(root)
     if (place / MANIFEST).exists() or (place / PLAN).exists():
         raise ConfigError(f"{place} holds a dataset already; name another directory")
-    lost = _lost(manifest, output_format)
+    written_as = find_format(output_format)
+    lost = _list_lost(manifest, find_format(manifest.format), written_as)
     if lost and not lossy:
         raise ConfigError(
             f"{output_format} has no place for {', '.join(lost)}; allow that with --lossy, or keep the format"
         )
-    columns = () if lost and "columns" in lost[-1] else manifest.packing.columns
-    packing = replace(manifest.packing, columns=columns)
-    check_columns(output_format, packing.columns)
-    chosen = choose_dtype(output_format, dtype, manifest.tokenizer.vocab_size)
+    packing = replace(manifest.packing, columns=manifest.packing.columns if written_as.holds_columns else ())
+    chosen = written_as.choose_dtype(dtype, manifest.tokenizer.vocab_size)
     values = manifest.config | {
         "output.format": output_format,
         "output.dtype": chosen,
@@ -49,29 +46,31 @@ def convert_dataset(
     made = replace(manifest, format=output_format, dtype=chosen, packing=packing, config=values, shards=())
     shards = tuple(_convert_shard(root, manifest, shard, place, made) for shard in manifest.shards)
     made = replace(made, shards=shards)
-    finish_dataset(place, made)
+    if written_as.finish is not None:
+        written_as.finish(place, made)
     save_manifest(place, made)
     return made
 
 
-def _lost(manifest: Manifest, output_format: str) -> list[str]:
+def _list_lost(manifest: Manifest, read_as: Format, written_as: Format) -> list[str]:
     """What the new format cannot hold."""
     lost = []
-    rows = manifest.layout == "rows"
+    columns = manifest.packing.columns
+    if manifest.layout == "rows" and written_as.mapped and not read_as.mapped:
+        raise ConfigError(
+            f"the rows of a {read_as.name} dataset do not say where their documents are, and "
+            f"{written_as.name} rows must; prepare again from the sources, or convert the documents of a "
+            "stream dataset"
+        )
     if (
-        rows
-        and manifest.format == "tokenmill"
-        and output_format != "tokenmill"
-        and "document_ids" not in manifest.packing.columns
+        manifest.layout == "rows"
+        and read_as.mapped
+        and not written_as.mapped
+        and "document_ids" not in columns
     ):
         lost.append("the documents' places in the rows (the segments)")
-    if rows and manifest.format != "tokenmill" and output_format == "tokenmill":
-        raise ConfigError(
-            f"the rows of a {manifest.format} dataset do not say where their documents are, and tokenmill "
-            "rows must; prepare again from the sources, or convert the documents of a stream dataset"
-        )
-    if manifest.packing.columns and output_format in {"megatron", "litdata"}:
-        lost.append(f"the columns {', '.join(manifest.packing.columns)}")
+    if columns and not written_as.holds_columns:
+        lost.append(f"the columns {', '.join(columns)}")
     return lost
 
 
@@ -79,21 +78,22 @@ def _convert_shard(
     root: Path, manifest: Manifest, shard: ShardEntry, place: Path, made: Manifest
 ) -> ShardEntry:
     length = made.packing.context_length if made.layout == "rows" else None
+    items = find_format(manifest.format).read_items(root, manifest, shard)
     shape = ShardShape(place, shard.name, made.dtype, length, made.packing.columns)
-    writer = open_writer(made.format, shape)
+    writer = find_format(made.format).writer(shape)
     try:
-        for items in read_items(root, manifest, shard):
-            columns: dict[str, Any] = {name: np.asarray(items.columns[name]) for name in made.packing.columns}
-            writer.write(np.asarray(items.ids), items.offsets, columns, items.segments)
+        for some in items:
+            kept = {name: some.columns[name] for name in made.packing.columns}
+            writer.write(replace(some, columns=kept))
         files = writer.close()
     finally:
         writer.discard()
-    files += [_copied(root, place, entry) for entry in shard.files if entry.role == "provenance"]
+    files += [_copy(root, place, entry) for entry in shard.files if entry.role == "provenance"]
     unit = digest({"unit": shard.unit, "format": made.format, "dtype": made.dtype})
     return replace(shard, unit=unit, files=tuple(files))
 
 
-def _copied(root: Path, place: Path, entry: FileEntry) -> FileEntry:
+def _copy(root: Path, place: Path, entry: FileEntry) -> FileEntry:
     (place / entry.path).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(root / entry.path, place / entry.path)
     return entry

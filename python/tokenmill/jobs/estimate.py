@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tokenmill.base.hardware.machine import measure
-from tokenmill.datasets.formats.registry import choose_dtype
+from tokenmill.datasets.shards.format import every_format
+from tokenmill.datasets.shards.items import Items, ShardShape
 from tokenmill.insight.account.account import account
 from tokenmill.insight.account.model_shape import load_shape
 from tokenmill.insight.sampling import SAMPLE_BYTES, take_sample
@@ -27,10 +28,9 @@ from tokenmill.sources import discover, settle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tokenmill.datasets.shards.format import Format
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight.sampling import Sample
-
-FORMATS = ("tokenmill", "megatron", "npy", "arrow", "parquet")
 
 
 @dataclass(frozen=True)
@@ -165,17 +165,26 @@ def _prepare_sample(tok: Tokenizer, path: Path, output: str) -> None:
 
 
 def _disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
-    """Bytes in each format: exact arithmetic for flat files, a written sample for the compressed one."""
+    """Bytes in each format: exact arithmetic for flat files, a written sample for a compressed one."""
     found = {}
-    for name in FORMATS:
-        width = np.dtype(choose_dtype(name, "auto", tok.vocab_size)).itemsize
-        per_document = {"tokenmill": 8, "npy": 8, "megatron": 20, "arrow": 4}.get(name, 0)
-        found[name] = round(scale.tokens * width + scale.documents * per_document)
-    batch = tok.encode_batch(sample.blocks[0], special="text")
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"input_ids": batch.to_arrow()}), sink, compression="zstd")
-    found["parquet"] = round(sink.getvalue().size / max(len(batch.ids), 1) * scale.tokens)
+    for known in every_format():
+        dtype = known.choose_dtype("auto", tok.vocab_size)
+        if known.bytes_per_document is None:
+            found[known.name] = round(scale.tokens * _written_bytes(tok, sample, known, dtype))
+        else:
+            tokens = scale.tokens * np.dtype(dtype).itemsize
+            found[known.name] = round(tokens + scale.documents * known.bytes_per_document)
     return found
+
+
+def _written_bytes(tok: Tokenizer, sample: Sample, known: Format, dtype: str) -> float:
+    """Bytes per token of the first block of the sample, written as that format."""
+    batch = tok.encode_batch(sample.blocks[0], special="text")
+    with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
+        writer = known.writer(ShardShape(Path(folder), "sample", dtype, keep_in_memory=True))
+        writer.write(Items(batch.ids, batch.offsets))
+        written = sum(entry.bytes for entry in writer.close())
+    return written / max(len(batch.ids), 1)
 
 
 def _training(model: str | None, tok: Tokenizer, scale: Scale, budget: int | None) -> dict[str, Any]:

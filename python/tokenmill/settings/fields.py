@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from tokenmill.base.folders import list_modules
 from tokenmill.base.sizes import bytes_of
 from tokenmill.settings.kinds import Above, AtLeast, MismatchError, Read
 
@@ -41,6 +42,9 @@ Marker = Annotated[str | int | bool | None, Read(_switch)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Read(_upper)]
 OnError = Literal["fail", "skip", "replace"]
 Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
-OutputFormat = Literal["tokenmill", "megatron", "arrow", "parquet", "npy", "mds", "litdata"]
+if TYPE_CHECKING:
+    OutputFormat = str
+else:
+    OutputFormat = Literal[list_modules("datasets/formats")]
 PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
 Column = Literal["attention_mask", "labels", "position_ids", "document_ids"]

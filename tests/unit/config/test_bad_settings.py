@@ -17,7 +17,7 @@ CASES = {
     "number as text": ("tokenizer:\n  tokenizer_name: 7\n", 2, "expected text"),
     "out of range": ("tokenizer:\n  batch_size: 0\n", 2, "above 0"),
     "negative overlap": ("tokenizer:\n  overlap: -1\n", 2, "at least 0"),
-    "no such choice": ("\noutput:\n  format: jpeg\n", 3, "one of 'tokenmill'"),
+    "no such choice": ("\noutput:\n  format: jpeg\n", 3, "or 'tokenmill'"),
     "no such size": ("execution:\n  memory_budget: lots\n", 2, "512MiB"),
     "bad item": ("source:\n  inputs: [a, 3]\n", 2, "expected text as item 2"),
     "overlap too large": ("tokenizer:\n  context_length: 8\n  overlap: 8\n", 3, "not below context_length 8"),

@@ -1,1 +1,1 @@
-"""The output formats, one module each."""
+"""The output formats: a module each, with one `FORMAT`. The folder is the list of them (shards/format.py)."""

@@ -2,77 +2,85 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.formats.index import HEADER, OFFSETS_MAGIC, SEGMENTS_MAGIC, header
+from tokenmill.datasets.packing.segments import COLUMN_TYPES
+from tokenmill.datasets.shards.flat import cut_items, map_file, row_offsets
+from tokenmill.datasets.shards.format import Format
+from tokenmill.datasets.shards.index import (
+    HEADER,
+    OFFSETS_MAGIC,
+    SEGMENTS_MAGIC,
+    header,
+    map_offsets,
+    map_segments,
+)
+from tokenmill.datasets.shards.writer import ShardWriter
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
+    from pathlib import Path
 
-    from tokenmill.datasets.formats.shard import Columns, ShardShape
-    from tokenmill.datasets.ledger.receipt import FileEntry
-
-# What a memoryview calls the types of ids.
-_FORMATS = {"uint16": "H", "uint32": "I"}
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.shards.items import Items, ShardShape
 
 
-class NativeWriter:
+class NativeWriter(ShardWriter):
     """Writes `.bin`, `.idx` or `.seg`, and one `.bin` per column."""
 
     def __init__(self, shape: ShardShape) -> None:
-        """Open the files of the shard under temporary names."""
-        self._shape = shape
+        super().__init__(shape)
         self._rows = shape.context_length is not None
-        self._tokens = shape.open(".bin")
-        self._index = shape.open(".seg" if self._rows else ".idx")
-        self._columns = {name: shape.open(f".{name}.bin") for name in shape.columns}
-        self._index.write(b"\0" * HEADER.size)
+        self._tokens = self.open("tokens", ".bin")
+        self._index = self.open("segments", ".seg") if self._rows else self.open("offsets", ".idx")
+        for name in shape.columns:
+            self.open(name, f".{name}.bin")
+        # The header counts what follows it; the first offset is 0.
+        self._index.write(bytes(HEADER.size if self._rows else HEADER.size + 8))
         self._count = 0
         self._position = 0
-        if not self._rows:
-            self._index.write(bytes(8))
 
-    def write(
-        self,
-        ids: memoryview | NDArray[Any],
-        offsets: memoryview | NDArray[np.int64],
-        columns: Columns,
-        segments: NDArray[np.uint64] | None,
-    ) -> None:
-        """Append documents, or rows with the segments that fill them; documents may come as bare views."""
-        tokens = ids[offsets[0] : offsets[-1]]
-        self._tokens.write(tokens if self._as_stored(tokens) else self._shape.stored(tokens))
-        if segments is not None:
-            placed = segments + np.array([0, 0, self._position, 0], dtype="<u8")
-            self._index.write(placed)
-            self._count += len(placed)
+    def write(self, items: Items) -> None:
+        """Append documents, or rows with the segments that fill them."""
+        offsets = items.offsets
+        self._tokens.write(self.shape.store(items.ids[offsets[0] : offsets[-1]]))
+        if items.segments is not None:
+            self._index.write(items.segments + np.array([0, 0, self._position, 0], dtype="<u8"))
+            self._count += len(items.segments)
         elif not self._rows:
             self._index.write(_core.stored_ends(offsets, self._position))
             self._count += len(offsets) - 1
-        for name, file in self._columns.items():
-            file.write(np.ascontiguousarray(columns[name]))
+        for name in self.shape.columns:
+            self.files[name].write(np.ascontiguousarray(items.columns[name]))
         self._position += int(offsets[-1]) - int(offsets[0])
 
-    def _as_stored(self, ids: Any) -> bool:
-        """Whether a view has the bytes of the file already."""
-        same = isinstance(ids, memoryview) and ids.format == _FORMATS[self._shape.dtype]
-        return same and sys.byteorder == "little"
-
     def close(self) -> list[FileEntry]:
-        """Publish tokens, index and columns."""
+        """Write the index's header and publish."""
         self._index.write_head(header(SEGMENTS_MAGIC if self._rows else OFFSETS_MAGIC, self._count))
-        shape = self._shape
-        entries = [
-            shape.publish("tokens", self._tokens),
-            shape.publish("segments" if self._rows else "offsets", self._index),
-        ]
-        return entries + [shape.publish(name, file) for name, file in self._columns.items()]
+        return super().close()
 
-    def discard(self) -> None:
-        """Remove what was not published."""
-        for file in (self._tokens, self._index, *self._columns.values()):
-            file.discard()
+
+def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
+    tokens = map_file(root, shard.file("tokens"), manifest.dtype)
+    if manifest.layout == "documents":
+        return cut_items(shard, tokens, map_offsets(root / shard.file("offsets").path).astype(np.int64))
+    columns = {
+        name: map_file(root, shard.file(name), COLUMN_TYPES[name]) for name in manifest.packing.columns
+    }
+    segments = map_segments(root / shard.file("segments").path)
+    return cut_items(shard, tokens, row_offsets(tokens, manifest), columns, segments)
+
+
+FORMAT = Format(
+    name="tokenmill",
+    writer=NativeWriter,
+    reader=_read,
+    read_by="tokenmill.open",
+    mapped=True,
+    dtypes=("uint16", "uint32"),
+    bytes_per_document=8,
+)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.formats.index import map_segments
-from tokenmill.datasets.formats.items import READABLE, read_items
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.datasets.ledger.receipt import load_receipt, receipt_path
+from tokenmill.datasets.shards.format import find_format, read_items
+from tokenmill.datasets.shards.index import map_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def check_dataset(root: Path, manifest: Manifest) -> Iterator[Check]:
         yield check
     if not whole:
         yield Check("contents", "skipped", "some files are damaged, so their contents were not looked at")
-    elif manifest.format not in READABLE:
+    elif find_format(manifest.format).reader is None:
         yield Check("contents", "skipped", f"the format {manifest.format} is read by its own library only")
     else:
         for shard in manifest.shards:
@@ -124,19 +124,20 @@ def _check_contents(root: Path, manifest: Manifest, shard: ShardEntry) -> str:
     limit = manifest.tokenizer.vocab_size
     items = tokens = 0
     for chunk in read_items(root, manifest, shard):
-        if len(chunk.ids) and int(chunk.ids.max()) >= limit:
-            place = tokens + int(np.argmax(chunk.ids >= limit))
+        ids, offsets = chunk.ids, chunk.offsets
+        if len(ids) and int(ids.max()) >= limit:
+            place = tokens + int(np.argmax(ids >= limit))
             raise DatasetError(
-                f"token {place} of {shard.name} is {int(chunk.ids.max())}, the vocabulary has {limit}"
+                f"token {place} of {shard.name} is {int(ids.max())}, the vocabulary has {limit}"
             )
-        items += len(chunk.offsets) - 1
-        tokens += len(chunk.ids)
+        items += len(offsets) - 1
+        tokens += len(ids)
     expected = shard.rows if manifest.layout == "rows" else shard.documents
     if (items, tokens) != (expected, shard.tokens):
         raise DatasetError(
             f"{shard.name} has {items} items of {tokens} tokens, not {expected} of {shard.tokens}"
         )
-    if manifest.layout == "rows" and manifest.format == "tokenmill":
+    if manifest.layout == "rows" and find_format(manifest.format).mapped:
         _check_segments(root, manifest, shard)
     return f"{items:,} items, {tokens:,} tokens, every id below {limit}"
 

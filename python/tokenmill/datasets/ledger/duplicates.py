@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.formats.index import HASHES_MAGIC, HEADER, header, map_hashes
+from tokenmill.datasets.shards.index import HASHES_MAGIC, HEADER, header, map_hashes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.arrays import arrow_of
-from tokenmill.datasets.formats.tables import Appender
+from tokenmill.datasets.shards.table import Appender
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.formats.shard import ShardShape
     from tokenmill.datasets.ledger.origins import Origins
     from tokenmill.datasets.ledger.receipt import FileEntry
+    from tokenmill.datasets.shards.items import ShardShape
 
 SCHEMA = pa.schema(
     [("part", pa.int32()), ("row", pa.int64()), ("id", pa.large_string()), ("tokens", pa.int64())]

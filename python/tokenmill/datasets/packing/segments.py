@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 IGNORED_LABEL = -100
-COLUMN_TYPES = {"attention_mask": "<i1", "labels": "<i4", "position_ids": "<i4", "document_ids": "<i4"}
+COLUMN_TYPES = {"attention_mask": "int8", "labels": "int32", "position_ids": "int32", "document_ids": "int32"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards
+from tokenmill.datasets.shards.format import every_format, find_format
 from tokenmill.datasets.store.store import is_remote
 
 if TYPE_CHECKING:
@@ -23,17 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.shards.format import Format
     from tokenmill.datasets.store.cache import ShardCache
-
-# What reads the formats whose files are not ours.
-_OTHER_READERS = {
-    "megatron": "Megatron's IndexedDataset",
-    "arrow": "datasets.load_from_disk",
-    "parquet": "pyarrow.parquet",
-    "npy": "numpy.load",
-    "mds": "streaming.StreamingDataset",
-    "litdata": "litdata.StreamingDataset",
-}
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
@@ -183,13 +175,19 @@ class Dataset:
             )
 
     def _require_mappable(self) -> None:
-        name = self.manifest.format
-        if name in _OTHER_READERS:
+        found = find_format(self.manifest.format)
+        if not found.mapped:
             raise DatasetError(
-                f"{self.path} is in the format {name!r}, which {_OTHER_READERS[name]} reads. "
-                "For random access here: "
-                f"tokenmill convert-dataset {self.path} --format tokenmill --output NEW_DIR"
+                f"{self.path} is in the format {found.name}, which {found.read_by} reads. "
+                f"For random access here: {self._remedy(found)}"
             )
+
+    def _remedy(self, found: Format) -> str:
+        """What makes a mapped dataset out of this one; rows in another format have lost their documents."""
+        mapped = next(other.name for other in every_format() if other.mapped)
+        if found.reader is None or self.manifest.layout == "rows":
+            return f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
+        return f"tokenmill convert-dataset {self.path} NEW_DIR --format {mapped}"
 
     def to_hf(self) -> Any:
         """A Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` gives one of rows."""

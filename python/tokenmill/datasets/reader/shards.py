@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.formats.index import map_offsets, map_segments
+from tokenmill.datasets.shards.index import map_offsets, map_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,16 +19,15 @@ from tokenmill.base.errors import ResumeError, StoreError
 from tokenmill.base.hardware.cache import cache_root
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, Receipt, receipt_path
+from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import ShardEntry
     from tokenmill.datasets.store.store import Store
-
-# Small files that the readers of other formats want beside the shards.
-_BESIDE = ("state.json", "dataset_info.json", "index.json")
 
 
 def cache_directory(address: str, purpose: str) -> Path:
@@ -122,12 +121,10 @@ class Remote:
             )
         self.store.replace(PLAN, mine)
 
-    def publish_manifest(self, root: Path) -> None:
-        """The files that other readers want, then the manifest: the dataset exists from that moment on."""
-        for name in _BESIDE:
-            if (root / name).exists():
-                self.store.replace(name, (root / name).read_bytes())
-        self.store.replace(MANIFEST, (root / MANIFEST).read_bytes())
+    def publish_manifest(self, root: Path, manifest: Manifest) -> None:
+        """What the format's readers want, then the manifest: the dataset exists from that moment on."""
+        for name in (*find_format(manifest.format).beside, MANIFEST):
+            self.store.replace(name, (root / name).read_bytes())
 
     def clear(self, names: Iterable[str]) -> None:
         """Remove what an earlier job left, the manifest first."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.formats.items import read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.shards.format import find_format, read_items
 from tokenmill.insight.report.events import read_history
 from tokenmill.insight.report.token_census import take_census
 
@@ -105,7 +105,7 @@ def _arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator
                 np.maximum.at(lengths, owners, ends)
                 stretches += np.bincount(owners, minlength=shard.documents)
             yield items.ids, np.diff(items.offsets) if manifest.layout == "documents" else none
-        if manifest.layout == "rows" and manifest.format == "tokenmill":
+        if manifest.layout == "rows" and find_format(manifest.format).mapped:
             splits.append(int((stretches > 1).sum()))
             yield none, lengths
 

@@ -13,6 +13,7 @@ from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, hashes_
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
+from tokenmill.datasets.shards.format import every_format
 from tokenmill.jobs.executors.base import Watch
 from tokenmill.jobs.prepare.signals import stopping
 from tokenmill.jobs.units.commit import commit, find_receipts, pending
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from tokenmill.jobs.units.job import Job
     from tokenmill.sources import InputFile
 
-# Everything that a job writes; --fresh removes these and nothing else, the manifest first.
-OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, "state.json", "dataset_info.json", "index.json")
+# What a job writes in any format; --fresh removes these and what the formats put beside them, the manifest
+# first, and nothing else.
+OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES)
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,15 @@ class Preparation:
         """Remove what an earlier job left in the output directory."""
         import shutil  # here, since it brings every kind of compression along
 
-        for name in OURS:
+        ours = [*OURS, *{name for known in every_format() for name in known.beside}]
+        for name in ours:
             path = self.job.root / name
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
         if self.job.remote is not None:
-            self.job.remote.clear(OURS)
+            self.job.remote.clear(ours)
 
     def lead(self) -> Manifest:
         """Do every unit that has no receipt, then publish the manifest."""

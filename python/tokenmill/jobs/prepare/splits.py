@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.store import is_remote, open_store
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def below(address: str, name: str) -> str:
 
 
 def note_splits(resolved: Resolved, names: Sequence[str]) -> None:
-    """`dataset_dict.json`, by which `datasets.load_from_disk` knows that the directory holds several."""
+    """The file by which the format's readers know that the directory holds several datasets."""
     config = resolved.config
-    if config.output.format == "arrow" and config.output.path is not None and len(names) > 1:
-        data = json.dumps({"splits": list(names)}, indent=1) + "\n"
-        open_store(config.output.path).replace("dataset_dict.json", data.encode())
+    list_splits = find_format(config.output.format).list_splits
+    if list_splits is not None and config.output.path is not None and len(names) > 1:
+        open_store(config.output.path).replace(*list_splits(names))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.formats.registry import finish_dataset
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, Manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.shards.format import find_format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +65,9 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
 def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remote | None = None) -> Manifest:
     """Publish the manifest, after what the format's own readers need."""
     manifest = build_manifest(plan, receipts)
-    finish_dataset(root, manifest)
+    if (finish := find_format(manifest.format).finish) is not None:
+        finish(root, manifest)
     save_manifest(root, manifest)
     if remote is not None:
-        remote.publish_manifest(root)
+        remote.publish_manifest(root, manifest)
     return manifest

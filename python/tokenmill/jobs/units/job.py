@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tokenmill.base.errors import ConfigError
-from tokenmill.datasets.formats.registry import check_columns, choose_dtype
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.packing.strings import StringCounter
+from tokenmill.datasets.shards.format import find_format
 from tokenmill.jobs.units.filters import TextFilters
 
 if TYPE_CHECKING:
@@ -95,8 +95,9 @@ def make_job(
             raise ConfigError("no output directory: give --output DIR (in Python output=...)")
         root = Path(config.output.path)
     packing = _packing(config.packing, encoder)
-    check_columns(config.output.format, packing.columns)
-    dtype = choose_dtype(config.output.format, config.output.dtype, encoder.vocab_size)
+    written_as = find_format(config.output.format)
+    written_as.check_columns(packing.columns)
+    dtype = written_as.choose_dtype(config.output.dtype, encoder.vocab_size)
     identity = TokenizerIdentity(
         name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.formats.registry import open_writer
-from tokenmill.datasets.formats.shard import ShardShape
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.packing.packer import Packer, RowShape, make_packer
+from tokenmill.datasets.shards.format import find_format
+from tokenmill.datasets.shards.items import Items, ShardShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,9 +38,7 @@ class ShardBuilder:
         self._held: list[Encoded] = []
         self._held_documents = 0
         self._flush_at = control.writer_batch_size or 1
-        self._writer = open_writer(job.config.output.format, shape)
-        # Documents that are written as they come need no NumPy.
-        self._takes_views = length is None and job.config.output.format == "tokenmill"
+        self._writer = find_format(job.config.output.format).writer(shape)
         self._provenance = _provenance_of(shape) if job.config.output.provenance else None
 
     def add(self, encoded: Encoded) -> None:
@@ -58,15 +56,13 @@ class ShardBuilder:
         self._held, self._held_documents = [], 0
         if len(offsets) == 1:
             return
-        if not self._takes_views:
-            ids, offsets = np.asarray(ids), np.asarray(offsets)
         self.documents += len(offsets) - 1
         self.account.documents_written += len(offsets) - 1
         if self._packer is None:
             self.account.tokens_written += len(ids)
-            self._writer.write(ids, offsets, {}, None)
+            self._writer.write(Items(np.asarray(ids), np.asarray(offsets)))
         else:
-            self._write_rows(self._packer.push(ids, offsets))
+            self._write_rows(self._packer.push(np.asarray(ids), np.asarray(offsets)))
 
     def _write_rows(self, finished: Iterable[Packed]) -> None:
         for packed in finished:
@@ -80,7 +76,7 @@ class ShardBuilder:
             self.rows += packed.rows
             if packed.rows:
                 offsets = np.arange(packed.rows + 1, dtype=np.int64) * length
-                self._writer.write(packed.ids, offsets, packed.columns, packed.segments.table())
+                self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.table()))
 
     def close(self) -> list[FileEntry]:
         """Write what is left and publish every file of the shard."""

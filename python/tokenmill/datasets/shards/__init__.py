@@ -1,0 +1,1 @@
+"""What the formats share: a shard's shape, its items, the base of every writer, index files, tables."""

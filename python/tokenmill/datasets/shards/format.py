@@ -1,0 +1,109 @@
+"""An output format as one object, and the way to it by its name. No other module spells a format's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.base.folders import list_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import ShardEntry
+    from tokenmill.datasets.shards.items import Items, ShardShape
+    from tokenmill.datasets.shards.writer import ShardWriter
+
+DTYPES = ("uint16", "uint32", "int32", "int64")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """What there is to know of an output format: who writes and reads it, and what it can hold."""
+
+    name: str
+    writer: Callable[[ShardShape], ShardWriter]
+    """The writer of one shard."""
+    reader: Callable[[Path, Manifest, ShardEntry], Iterator[Items]] | None = None
+    """A shard's items, some at a time; None for a format that is written and not read back here."""
+    read_by: str
+    """What reads it elsewhere."""
+    mapped: bool = False
+    """Whether `tokenmill.open` maps it: bare tokens, and an index that knows the documents, in rows too."""
+    dtypes: tuple[str, ...] = DTYPES
+    u16_vocabulary: int = 1 << 16
+    """The largest vocabulary that its readers take as u16."""
+    holds_columns: bool = True
+    bytes_per_document: int | None = None
+    """What a document takes beside its tokens; None if only a written sample can tell."""
+    beside: tuple[str, ...] = ()
+    """Files in the dataset's own directory that its readers want."""
+    finish: Callable[[Path, Manifest], None] | None = None
+    """Writes the files of `beside`; called before the manifest is published."""
+    list_splits: Callable[[Sequence[str]], tuple[str, bytes]] | None = None
+    """The file that tells its readers of the datasets in a directory of splits: its name and content."""
+
+    def choose_dtype(self, dtype: str, vocab_size: int) -> str:
+        """`auto` -> the narrowest type that holds every id and that the format's readers take."""
+        if dtype == "auto":
+            if vocab_size <= self.u16_vocabulary:
+                return "uint16"
+            return "uint32" if "uint32" in self.dtypes else "int32"
+        if dtype not in self.dtypes:
+            raise ConfigError(
+                f"dtype {dtype} is not one of {', '.join(self.dtypes)}, which the format {self.name} has"
+            )
+        if dtype == "uint16" and vocab_size > 1 << 16:
+            raise ConfigError(
+                f"dtype uint16 holds ids up to 65535; this vocabulary has {vocab_size}: use uint32 or auto"
+            )
+        return dtype
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Raise `ConfigError` if there are columns and no place for them."""
+        if columns and not self.holds_columns:
+            others = ", ".join(other.name for other in every_format() if other.holds_columns)
+            raise ConfigError(
+                f"the format {self.name} holds token ids only, not {', '.join(columns)}: "
+                f"leave columns out, or write one of {others}"
+            )
+
+    def read_items(self, root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
+        """A shard's items; raises `DatasetError` for a damaged shard, or a format that is not read here."""
+        if self.reader is None:
+            raise DatasetError(
+                f"the format {self.name} is written here and not read back; {self.read_by} reads it. To have "
+                f"the tokens in another format, prepare them again: tokenmill prepare INPUTS --format "
+                f"{' or '.join(other.name for other in every_format() if other.reader is not None)}"
+            )
+        return self.reader(root, manifest, shard)
+
+
+def format_names() -> tuple[str, ...]:
+    """Every output format, by name."""
+    return list_modules("datasets/formats")
+
+
+def find_format(name: str) -> Format:
+    """The format of that name, whose module is imported now, so that nobody pays for the others."""
+    if name not in format_names():
+        raise DatasetError(
+            f"{name!r} is not an output format; known are {', '.join(format_names())}. "
+            "A newer tokenmill may know it: pip install --upgrade tokenmill"
+        )
+    found: Format = import_module(f"tokenmill.datasets.formats.{name}").FORMAT
+    return found
+
+
+def every_format() -> tuple[Format, ...]:
+    """All of them, with what they import."""
+    return tuple(find_format(name) for name in format_names())
+
+
+def read_items(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
+    """A shard's items as its dataset's format has them."""
+    return find_format(manifest.format).read_items(root, manifest, shard)

@@ -1,0 +1,117 @@
+"""Each output format is one object in one file: what it says of itself holds, and so do the remedies."""
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.cli import cli
+from tokenmill.datasets.shards.format import every_format, find_format, format_names
+from tokenmill.datasets.shards.items import Items, ShardShape
+from tokenmill.jobs.convert import convert_dataset
+
+TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(40)]
+
+
+def prepare(output, **options):
+    return tokenmill.prepare(
+        dataset=TEXTS,
+        tokenizer=ByteTokenizer(),
+        output=str(output),
+        verbose_level="ERROR",
+        report=False,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A dataset in every format, by its name."""
+    root = tmp_path_factory.mktemp("formats")
+    for name in format_names():
+        prepare(root / name, format=name)
+    return root
+
+
+@pytest.mark.parametrize("name", format_names())
+def test_a_format_is_found_by_the_name_of_its_file(name):
+    assert find_format(name).name == name
+
+
+def test_an_unknown_format_is_an_error_that_lists_the_known():
+    with pytest.raises(DatasetError, match=r"'jpeg' is not an output format; known are arrow, .*tokenmill"):
+        find_format("jpeg")
+
+
+def test_one_format_is_mapped():
+    assert [known.name for known in every_format() if known.mapped] == ["tokenmill"]
+
+
+@pytest.mark.parametrize("known", every_format(), ids=lambda known: known.name)
+def test_a_dataset_has_the_files_beside_that_its_format_names(known, made):
+    found = {path.name for path in (made / known.name).iterdir() if path.is_file()}
+    ours = {"manifest.json", "plan.json", "progress.json", "events.jsonl"}
+    assert {name for name in found - ours if not name.startswith(".")} == set(known.beside)
+
+
+@pytest.mark.parametrize(
+    "known", [each for each in every_format() if each.bytes_per_document is not None], ids=lambda k: k.name
+)
+def test_bytes_per_document_are_what_a_writer_writes(known, tmp_path):
+    lengths = np.full(2000, 500)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    ids = np.ones(int(offsets[-1]), dtype=np.uint16)
+    writer = known.writer(ShardShape(tmp_path, "x", "uint16"))
+    writer.write(Items(ids, offsets))
+    beside = sum(entry.bytes for entry in writer.close()) - 2 * len(ids)
+    assert beside / len(lengths) == pytest.approx(known.bytes_per_document, abs=1)
+
+
+def parse(command):
+    """The arguments of a command in a message, as click would take them, or its error."""
+    name, *arguments = shlex.split(command)[1:]
+    return cli.get_command(None, name).make_context(name, arguments, resilient_parsing=False)
+
+
+def remedy(message):
+    return re.search(r"tokenmill [a-z].*", message)[0]
+
+
+@pytest.mark.parametrize("known", [each for each in every_format() if not each.mapped], ids=lambda k: k.name)
+def test_the_remedy_for_a_dataset_that_is_not_mapped_works(known, made, tmp_path):
+    with pytest.raises(DatasetError, match=known.read_by) as refused:
+        tokenmill.open(made / known.name)[0]
+    command = remedy(str(refused.value)).replace("NEW_DIR", str(tmp_path / "new"))
+    context = parse(command.replace("INPUTS", str(tmp_path)))
+    if known.reader is None:
+        assert context.info_name == "prepare"
+    else:
+        context.command.invoke(context)
+        assert [ids.tolist() for ids in tokenmill.open(tmp_path / "new")] == [
+            [*text.encode(), 256] for text in TEXTS
+        ]
+
+
+def test_rows_in_another_format_are_sent_back_to_prepare(tmp_path):
+    prepare(tmp_path / "out", format="npy", context_length=16)
+    with pytest.raises(DatasetError, match="prepare it again: tokenmill prepare INPUTS"):
+        tokenmill.open(tmp_path / "out").rows()
+
+
+@pytest.mark.parametrize(
+    "known", [each for each in every_format() if each.reader is None], ids=lambda k: k.name
+)
+def test_what_is_not_read_back_says_who_reads_it_and_what_to_do(known, made, tmp_path):
+    with pytest.raises(DatasetError, match=known.read_by) as refused:
+        convert_dataset(made / known.name, tmp_path / "new", "tokenmill")
+    named = re.search(r"--format (.*)$", str(refused.value))[1].split(" or ")
+    assert named == [each.name for each in every_format() if each.reader is not None]
+
+
+def test_columns_where_there_is_no_place_for_them(tmp_path):
+    with pytest.raises(ConfigError, match="write one of arrow, mds, npy, parquet, tokenmill"):
+        prepare(tmp_path / "out", format="litdata", context_length=8, columns=("labels",))
