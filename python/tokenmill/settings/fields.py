@@ -44,7 +44,8 @@ OnError = Literal["fail", "skip", "replace"]
 Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
 if TYPE_CHECKING:
     OutputFormat = str
+    Column = str
 else:
     OutputFormat = Literal[list_modules("datasets/formats")]
+    Column = Literal[list_modules("datasets/columns")]
 PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
-Column = Literal["attention_mask", "labels", "position_ids", "document_ids"]

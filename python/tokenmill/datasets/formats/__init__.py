@@ -1,1 +1,1 @@
-"""The output formats: a module each, with one `FORMAT`. The folder is the list of them (shards/format.py)."""
+"""The output formats: a module each, with one `FORMAT`; the folder is their list (shards/format.py)."""

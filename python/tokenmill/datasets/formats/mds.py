@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.durable import publish_json
-from tokenmill.datasets.packing.segments import COLUMN_TYPES
+from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ChunkWriter
 
@@ -30,7 +30,7 @@ _INDEX = "index.json"
 
 def _describe(dtype: str, context_length: int | None, columns: tuple[str, ...]) -> dict[str, Any]:
     """What every file says of itself: names, encodings and sizes of the columns, sorted by name."""
-    types = {MdsWriter.tokens_as: dtype} | {name: COLUMN_TYPES[name] for name in columns}
+    types = {MdsWriter.tokens_as: dtype} | {name: find_column(name).stored for name in columns}
     names = sorted(types)
     shape = "" if context_length is None else f":{context_length}"
     sizes = [
@@ -55,7 +55,7 @@ class MdsWriter(ChunkWriter):
     suffix = ".mds"
 
     def __init__(self, shape: ShardShape) -> None:
-        widths = (np.dtype(COLUMN_TYPES[name]).itemsize for name in shape.columns)
+        widths = (np.dtype(find_column(name).stored).itemsize for name in shape.columns)
         super().__init__(shape, np.dtype(shape.dtype).itemsize + sum(widths))
         self._config = _describe(shape.dtype, shape.context_length, shape.columns)
 

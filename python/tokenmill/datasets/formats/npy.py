@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.packing.segments import COLUMN_TYPES
+from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.flat import cut_items, row_offsets
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter
@@ -37,7 +37,7 @@ class NpyWriter(ShardWriter):
     def __init__(self, shape: ShardShape) -> None:
         super().__init__(shape)
         self._dtypes = {"tokens": np.dtype(shape.dtype).newbyteorder("<"), "offsets": np.dtype("<i8")}
-        self._dtypes |= {name: np.dtype(COLUMN_TYPES[name]) for name in shape.columns}
+        self._dtypes |= {name: np.dtype(find_column(name).stored) for name in shape.columns}
         self.open("tokens", ".npy")
         if shape.context_length is None:
             self.open("offsets", ".offsets.npy")

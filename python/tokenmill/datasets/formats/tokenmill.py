@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.packing.segments import COLUMN_TYPES
+from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.flat import cut_items, map_file, row_offsets
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.index import (
@@ -69,7 +69,7 @@ def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     if manifest.layout == "documents":
         return cut_items(shard, tokens, map_offsets(root / shard.file("offsets").path).astype(np.int64))
     columns = {
-        name: map_file(root, shard.file(name), COLUMN_TYPES[name]) for name in manifest.packing.columns
+        name: map_file(root, shard.file(name), find_column(name).stored) for name in manifest.packing.columns
     }
     segments = map_segments(root / shard.file("segments").path)
     return cut_items(shard, tokens, row_offsets(tokens, manifest), columns, segments)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.packing.segments import Segments, counting_within, split_at_rows
+from tokenmill.datasets.packing.segments import Segments, count_within, split_at_rows
 
 if TYPE_CHECKING:
     from tokenmill.datasets.packing.segments import Int64s
@@ -47,7 +47,7 @@ def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail:
     stride = context_length - overlap
     windows = np.where(lengths > context_length, -(-(lengths - context_length) // stride) + 1, lengths > 0)
     document = np.repeat(np.arange(len(lengths)), windows)
-    nth = counting_within(windows.astype(np.int64))
+    nth = count_within(windows.astype(np.int64))
     start = nth * stride
     length = np.minimum(lengths[document] - start, context_length)
     fresh = length - np.where(nth > 0, overlap, 0)

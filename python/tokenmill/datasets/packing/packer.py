@@ -9,8 +9,9 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError
+from tokenmill.datasets.packing.column import store_columns
 from tokenmill.datasets.packing.modes import Layout, lay_bestfit, lay_concat, lay_pad, lay_window
-from tokenmill.datasets.packing.segments import Segments, fill_rows, make_columns
+from tokenmill.datasets.packing.segments import Segments, fill_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +98,7 @@ def _packed(ids: Ids, offsets: Int64s, layout: Layout, shape: RowShape, first_do
     covered = int(layout.segments.length.sum())
     return Packed(
         ids=rows,
-        columns=make_columns(shape.columns, rows, segments),
+        columns=store_columns(shape.columns, segments.cover(rows)),
         segments=segments,
         rows=layout.rows,
         written=covered - layout.repeated,
@@ -174,7 +175,7 @@ class ConcatPacker:
         yield self._rows(row, segments, padding=len(row) - len(rest))
 
     def _rows(self, flat: Ids, segments: Segments, padding: int) -> Packed:
-        columns = make_columns(self.shape.columns, flat, segments)
+        columns = store_columns(self.shape.columns, segments.cover(flat))
         rows = len(flat) // self.shape.context_length
         return Packed(flat, columns, segments, rows, len(flat) - padding, 0, padding)
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.datasets.packing.column import Cover
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ids = NDArray[Any]
     Int64s = NDArray[np.int64]
-
-IGNORED_LABEL = -100
-COLUMN_TYPES = {"attention_mask": "int8", "labels": "int32", "position_ids": "int32", "document_ids": "int32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,10 @@ class Segments:
         """Rows of (document, start, position, length) as they are stored in a `.seg` file."""
         return np.column_stack([self.document, self.start, self.position, self.length]).astype("<u8")
 
+    def cover(self, rows: Ids) -> Cover:
+        """What columns are made from: the ids of rows, and these segments in them."""
+        return Cover(rows, self.document, self.position, self.length)
+
     @classmethod
     def empty(cls) -> Segments:
         """No segments."""
@@ -62,7 +64,7 @@ def split_at_rows(segments: Segments, context_length: int) -> Segments:
     first_row = kept.position // context_length
     pieces = (kept.position + kept.length - 1) // context_length - first_row + 1
     owner = np.repeat(np.arange(len(kept)), pieces)
-    nth = counting_within(pieces)
+    nth = count_within(pieces)
     row_start = (first_row[owner] + nth) * context_length
     position = np.maximum(kept.position[owner], row_start)
     end = np.minimum((kept.position + kept.length)[owner], row_start + context_length)
@@ -70,7 +72,7 @@ def split_at_rows(segments: Segments, context_length: int) -> Segments:
     return Segments(kept.document[owner], start, position, end - position)
 
 
-def counting_within(counts: Int64s) -> Int64s:
+def count_within(counts: Int64s) -> Int64s:
     """`[2, 3]` -> `[0, 1, 0, 1, 2]`."""
     starts = np.cumsum(counts) - counts
     return np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
@@ -81,35 +83,4 @@ def fill_rows(ids: Ids, offsets: Int64s, segments: Segments, size: int, pad_id: 
     out = np.full(size, pad_id, dtype=ids.dtype)
     source = offsets[segments.document] + segments.start
     _core.copy_segments(ids, source, segments.position, segments.length, out)
-    return out
-
-
-def make_columns(names: tuple[str, ...], rows: Ids, segments: Segments) -> dict[str, Ids]:
-    """The columns asked for, flat and as long as `rows`; what no segment covers is padding."""
-    columns: dict[str, Ids] = {}
-    covered = _covered(segments, len(rows))
-    for name in names:
-        if name == "attention_mask":
-            columns[name] = covered.astype("<i1")
-        elif name == "labels":
-            columns[name] = np.where(covered, rows.astype("<i4"), np.int32(IGNORED_LABEL))
-        elif name == "position_ids":
-            columns[name] = _scatter(covered, counting_within(segments.length), 0)
-        elif name == "document_ids":
-            columns[name] = _scatter(covered, np.repeat(segments.document, segments.length), -1)
-    return columns
-
-
-def _covered(segments: Segments, size: int) -> NDArray[np.bool_]:
-    """Segments never overlap, so +1 at each start and -1 at each end give the cover by a running sum."""
-    steps = np.zeros(size + 1, dtype=np.int8)
-    np.add.at(steps, segments.position, 1)
-    np.add.at(steps, segments.position + segments.length, -1)
-    return np.cumsum(steps[:-1], dtype=np.int8).astype(bool)
-
-
-def _scatter(covered: NDArray[np.bool_], values: Int64s, elsewhere: int) -> Ids:
-    """`values` in order on the covered places: segments are sorted by position."""
-    out = np.full(len(covered), elsewhere, dtype="<i4")
-    out[covered] = values
     return out

@@ -21,6 +21,7 @@ from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.share import Share
 from tokenmill.datasets.reader.shuffle import derive
+from tokenmill.datasets.reader.spans import CU_SEQLENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -220,5 +221,5 @@ def _check(sources: Sequence[Rows], weights: Sequence[float | Fraction], stop: s
     if len(lengths) > 1:
         raise ConfigError(f"the sources have rows of {lengths} tokens; cut them to one context_length")
     columns = {rows.columns for rows in sources}
-    if len(columns) > 1 or "cu_seqlens" in next(iter(columns)):
+    if len(columns) > 1 or CU_SEQLENS in next(iter(columns)):
         raise ConfigError("the sources must have the same columns, without cu_seqlens: use document_ids")

@@ -12,9 +12,10 @@ import numpy as np
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.manifest import content_hash
+from tokenmill.datasets.packing.column import column_names
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.share import Share
-from tokenmill.datasets.reader.spans import COLUMNS, SpanFinder, boundaries, cu_seqlens, fill
+from tokenmill.datasets.reader.spans import CU_SEQLENS, SpanFinder, make_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
     from tokenmill.datasets.reader.dataset import Dataset
 
 Tail = Literal["drop", "pad"]
-_COLUMN_TYPES = {
-    "attention_mask": "int8",
-    "labels": "int64",
-    "position_ids": "int64",
-    "document_ids": "int64",
-}
 
 
 class Rows:
@@ -56,7 +51,7 @@ class Rows:
         self.overlap = overlap
         self.tail = tail
         self.pad_id = pad_id
-        self.columns = _checked_columns(columns)
+        self.columns = _check_columns(columns)
         self.dtype = dataset.dtype if dtype is None else np.dtype(dtype)
         self._shards = dataset.shards
         self._finder = SpanFinder(dataset.shards)
@@ -118,23 +113,8 @@ class Rows:
             ids[place] = self[row]
         batch: dict[str, Any] = {"input_ids": ids}
         if self.columns:
-            self._add_columns(batch, numbers)
+            batch |= make_columns(self.columns, ids, [self.spans(row) for row in numbers])
         return batch
-
-    def _add_columns(self, batch: dict[str, Any], rows: list[int]) -> None:
-        ids = batch["input_ids"]
-        for column in self.columns:
-            if column != "cu_seqlens":
-                batch[column] = np.empty(ids.shape, dtype=_COLUMN_TYPES[column])
-        marks = []
-        for place, row in enumerate(rows):
-            spans = self.spans(row)
-            fill(batch, place, ids[place], spans)
-            if "cu_seqlens" in self.columns:
-                marks.append(boundaries(spans, self.context_length))
-        if marks:
-            batch["cu_seqlens"] = cu_seqlens(marks, self.context_length)
-            batch["max_seqlen"] = int(np.diff(batch["cu_seqlens"]).max())
 
     def spans(self, index: int) -> NDArray[np.int64]:
         """(document, place, length) of each document's stretch in a row; the rest is padding."""
@@ -191,8 +171,9 @@ class Rows:
         return content_hash(shards[:count]) == identity.get("dataset")
 
 
-def _checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    unknown = [column for column in columns if column not in COLUMNS]
+def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    known = (*column_names(), CU_SEQLENS)
+    unknown = [column for column in columns if column not in known]
     if unknown:
-        raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(COLUMNS)}")
+        raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(known)}")
     return tuple(columns)

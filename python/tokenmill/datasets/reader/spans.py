@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.datasets.packing.column import Cover, find_column
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
     Spans = np.ndarray[Any, np.dtype[np.int64]]
 
-COLUMNS = ("attention_mask", "labels", "position_ids", "document_ids", "cu_seqlens")
-IGNORED_LABEL = -100
+# Not a value for each token but one list for a batch, so it is made when rows are read and never stored.
+CU_SEQLENS = "cu_seqlens"
 
 
 class SpanFinder:
@@ -76,41 +78,27 @@ def _segment_spans(segments: NDArray[np.uint64], start: int, end: int) -> Spans:
     return spans[spans[:, 2] > 0]
 
 
-def fill(out: dict[str, Any], row: int, ids: NDArray[Any], spans: Spans) -> None:
-    """Write the columns of one row into the batch's arrays."""
-    covered = _covered(spans, len(ids))
-    if "attention_mask" in out:
-        out["attention_mask"][row] = covered
-    if "labels" in out:
-        out["labels"][row] = np.where(covered, ids.astype(np.int64), IGNORED_LABEL)
-    if "position_ids" in out:
-        out["position_ids"][row] = 0
-        out["position_ids"][row][covered] = _count_up(spans[:, 2])
-    if "document_ids" in out:
-        out["document_ids"][row] = -1
-        out["document_ids"][row][covered] = np.repeat(spans[:, 0], spans[:, 2])
+def make_columns(names: Sequence[str], ids: NDArray[Any], per_row: list[Spans]) -> dict[str, Any]:
+    """The columns of some rows `[rows, context_length]`, from the spans of each."""
+    count, length = ids.shape
+    places = np.repeat(np.arange(count) * length, [len(spans) for spans in per_row])
+    spans = np.concatenate([np.empty((0, 3), dtype=np.int64), *per_row])
+    cover = Cover(ids.reshape(-1), spans[:, 0], spans[:, 1] + places, spans[:, 2])
+    made: dict[str, Any] = {}
+    for column in (find_column(name) for name in names if name != CU_SEQLENS):
+        made[column.name] = column.make(cover, column.read).reshape(ids.shape)
+    if CU_SEQLENS in names:
+        made[CU_SEQLENS] = find_boundaries(cover, length)
+        made["max_seqlen"] = int(np.diff(made[CU_SEQLENS]).max(initial=0))
+    return made
 
 
-def _covered(spans: Spans, length: int) -> NDArray[np.bool_]:
-    steps = np.zeros(length + 1, dtype=np.int8)
-    np.add.at(steps, spans[:, 1], 1)
-    np.add.at(steps, spans[:, 1] + spans[:, 2], -1)
-    return np.cumsum(steps[:-1]).astype(np.bool_)
+def find_boundaries(cover: Cover, length: int) -> NDArray[np.int32]:
+    """Where attention restarts in flattened rows: at each row, each span and each stretch of padding.
 
-
-def _count_up(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`[2, 3]` -> `[0, 1, 0, 1, 2]`."""
-    starts = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
-
-
-def boundaries(spans: Spans, length: int) -> NDArray[np.int64]:
-    """Where attention restarts in a row: each span's beginning, and that of the padding between them."""
-    marks = np.concatenate([[0, length], spans[:, 1], spans[:, 1] + spans[:, 2]])
-    return np.unique(marks)
-
-
-def cu_seqlens(per_row: list[NDArray[np.int64]], length: int) -> NDArray[np.int32]:
-    """One list for a flattened batch: `[0, 3, 8]` and `[0, 8]` with rows of 8 -> `[0, 3, 8, 16]`."""
-    joined = [marks[1:] + row * length for row, marks in enumerate(per_row)]
-    return np.concatenate([[0], *joined]).astype(np.int32)
+    Two rows of 8, the first with documents of 3 and 5 tokens -> `[0, 3, 8, 16]`.
+    """
+    rows = np.arange(0, len(cover.ids) + 1, length)
+    return np.unique(np.concatenate([rows, cover.positions, cover.positions + cover.lengths])).astype(
+        np.int32
+    )

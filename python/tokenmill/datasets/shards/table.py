@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.arrays import arrow_of
-from tokenmill.datasets.packing.segments import COLUMN_TYPES
+from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.items import Items
 from tokenmill.datasets.shards.writer import BatchWriter
 
@@ -30,7 +30,7 @@ ROLE = "table"
 def table_schema(dtype: str, context_length: int | None, columns: tuple[str, ...]) -> pa.Schema:
     """`input_ids` and the columns, as lists of fixed size for rows and of any size for documents."""
     size = -1 if context_length is None else context_length
-    types = {INPUT_IDS: dtype} | {name: COLUMN_TYPES[name] for name in columns}
+    types = {INPUT_IDS: dtype} | {name: find_column(name).stored for name in columns}
     return pa.schema([(name, pa.list_(pa.type_for_alias(kind), size)) for name, kind in types.items()])
 
 

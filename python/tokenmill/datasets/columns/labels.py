@@ -1,0 +1,23 @@
+"""`labels`: the token id; -100, which loss functions leave out, on padding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.datasets.packing.column import Column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tokenmill.datasets.packing.column import Cover
+
+_IGNORED = -100
+
+
+def _make(cover: Cover, dtype: str) -> NDArray[Any]:
+    labels = cover.ids.astype(dtype)
+    labels[~cover.covered] = _IGNORED
+    return labels
+
+
+COLUMN = Column("labels", stored="int32", read="int64", make=_make)

@@ -1,0 +1,71 @@
+"""A column of rows as one object: its types, and how it is made, both when rows are written and when read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.errors import DatasetError
+from tokenmill.base.folders import list_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The ids of some rows, flat, and the stretches of documents in them, in order; the rest is padding."""
+
+    ids: NDArray[Any]
+    documents: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @cached_property
+    def covered(self) -> NDArray[np.bool_]:
+        """Where there is a token. Stretches never overlap: +1 at each start and -1 at each end, summed up."""
+        steps = np.zeros(len(self.ids) + 1, dtype=np.int8)
+        np.add.at(steps, self.positions, 1)
+        np.add.at(steps, self.positions + self.lengths, -1)
+        return np.cumsum(steps[:-1], dtype=np.int8).astype(bool)
+
+    def spread(self, values: NDArray[np.int64], elsewhere: int, dtype: str) -> NDArray[Any]:
+        """`values`, one for each token, in their places."""
+        out = np.full(len(self.ids), elsewhere, dtype=dtype)
+        out[self.covered] = values
+        return out
+
+
+@dataclass(frozen=True)
+class Column:
+    """One value for each token of a row, as `stored` in files and as `read` into batches."""
+
+    name: str
+    stored: str
+    read: str
+    make: Callable[[Cover, str], NDArray[Any]]
+
+
+def column_names() -> tuple[str, ...]:
+    """Every column, by name."""
+    return list_modules("datasets/columns")
+
+
+def find_column(name: str) -> Column:
+    """The column of that name."""
+    if name not in column_names():
+        raise DatasetError(f"{name!r} is not a column; known are {', '.join(column_names())}")
+    found: Column = import_module(f"tokenmill.datasets.columns.{name}").COLUMN
+    return found
+
+
+def store_columns(names: Sequence[str], cover: Cover) -> dict[str, NDArray[Any]]:
+    """The columns asked for, flat, in the types of files."""
+    columns = (find_column(name) for name in names)
+    return {column.name: column.make(cover, column.stored) for column in columns}

@@ -1,0 +1,97 @@
+"""A column means the same wherever it is read: stored by any format, or made when rows are read."""
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.datasets.packing.column import Cover, column_names, find_column
+from tokenmill.datasets.shards.format import every_format, read_items
+
+TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(120)]
+LENGTH = 16
+ALL = column_names()
+HOLDERS = [known.name for known in every_format() if known.holds_columns and known.reader is not None]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The same rows, with every column, in every format that holds columns."""
+    root = tmp_path_factory.mktemp("columns")
+    (root / "a.txt").write_text("\n".join(TEXTS))
+    for name in HOLDERS:
+        tokenmill.prepare(
+            inputs=str(root / "a.txt"),
+            txt_mode="line",
+            tokenizer=ByteTokenizer(),
+            output=str(root / name),
+            format=name,
+            context_length=LENGTH,
+            columns=ALL,
+            unit_bytes=1000,
+            verbose_level="ERROR",
+            report=False,
+        )
+    return root
+
+
+def test_a_column_is_found_by_the_name_of_its_file():
+    assert [find_column(name).name for name in ALL] == list(ALL)
+
+
+def test_each_column_of_one_row():
+    cover = Cover(
+        np.array([7, 8, 9, 7, 0], dtype=np.uint16), np.array([4, 6]), np.array([0, 3]), np.array([3, 1])
+    )
+    made = {name: find_column(name).make(cover, "int32").tolist() for name in ALL}
+    assert made == {
+        "attention_mask": [1, 1, 1, 1, 0],
+        "labels": [7, 8, 9, 7, -100],
+        "position_ids": [0, 1, 2, 0, 0],
+        "document_ids": [4, 4, 4, 6, -1],
+    }
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_what_is_stored_is_what_is_made_when_rows_are_read(made, name):
+    rows = tokenmill.open(made / "tokenmill").rows(columns=ALL)
+    expected = rows.gather(np.arange(len(rows)))
+    manifest = tokenmill.open(made / name).manifest
+    assert len(manifest.shards) > 2
+    firsts = [0, *accumulate(shard.documents for shard in manifest.shards)]
+    found = {column: [] for column in ALL}
+    for first, shard in zip(firsts, manifest.shards, strict=False):
+        for items in read_items(made / name, manifest, shard):
+            for column, values in items.columns.items():
+                assert values.dtype == find_column(column).stored
+                # Files number documents from their shard's first: docs/format.md.
+                shift = (values >= 0) * first if column == "document_ids" else 0
+                found[column].append(values + shift)
+    for column in ALL:
+        assert expected[column].dtype == find_column(column).read
+        assert np.array_equal(np.concatenate(found[column]), expected[column].reshape(-1)), column
+
+
+def test_document_ids_are_the_numbers_by_which_documents_are_read(made):
+    data = tokenmill.open(made / "tokenmill")
+    rows = data.rows(columns=("document_ids",))
+    seen = {number: [] for number in range(len(data))}
+    for row in range(len(rows)):
+        example = rows.example(row)
+        for ids, number in zip(example["input_ids"], example["document_ids"], strict=True):
+            if number >= 0:
+                seen[number].append(int(ids))
+    assert [seen[number] for number in range(len(data))] == [ids.tolist() for ids in data]
+
+
+def test_boundaries_of_a_batch():
+    """Where attention restarts: rows, documents, padding."""
+    from tokenmill.datasets.reader.spans import make_columns
+
+    ids = np.zeros((2, 8), dtype=np.uint16)
+    spans = [np.array([[0, 0, 3], [1, 3, 5]]), np.array([[2, 0, 6]])]
+    made = make_columns(("cu_seqlens",), ids, spans)
+    assert made["cu_seqlens"].tolist() == [0, 3, 8, 14, 16]
+    assert made["max_seqlen"] == 6
