@@ -31,10 +31,15 @@ quickstart: $(VENV)/.core  ## Train, prepare, open and report on the bundled sam
 
 test: $(VENV)/.test  ## Run the tests of both languages.
 	@cargo test --quiet --release -p tokenmill-core
-	@$(BIN)/python -m pytest -m "not slow" $(TEST_ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not deep" $(TEST_ARGS)
 
 test-slow: $(VENV)/.test  ## Run the minutes-long tests too.
-	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest $(TEST_ARGS)
+	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -m "not deep" $(TEST_ARGS)
+
+test-deep: miri asan fuzz aarch64 campaign  ## All of the five below: hours.
+
+campaign: $(VENV)/.test  ## Kills, faults, rot, hostile files, ranks and load; one table at the end.
+	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest tests/deep -m deep $(TEST_ARGS)
 
 lint: $(VENV)/.test  ## Check style, types and stubs; change nothing.
 	@cargo fmt --all --check

@@ -9,11 +9,13 @@ import hashlib
 import json
 import os
 import platform
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -23,6 +25,17 @@ _TEMPORARY = ".tmp-"
 # So much of a file is sent to the disk at a time, while more of it is still being made.
 _EARLY_BYTES = 1 << 20
 _PAGE_BYTES = 4096
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """The calls that know only a file's number fail without its name; whoever reads the message needs it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def canonical_json(value: Any) -> bytes:
@@ -124,7 +137,14 @@ class DurableFile:
         if self._kept is not None:
             self._kept[0] = data + self._kept[0][len(data) :]
         else:
-            os.pwrite(self._handle, data, 0)
+            self._patch(memoryview(data))
+
+    def _patch(self, view: memoryview) -> None:
+        """Overwrite the start of the file, however many calls the kernel makes of it."""
+        at = 0
+        with _naming(self.path):
+            while at < len(view):
+                at += os.pwrite(self._handle, view[at:], at)
 
     def sha256(self) -> str:
         """The hash of the whole content."""
@@ -142,12 +162,13 @@ class DurableFile:
         for data in self._kept or ():
             self._write_through(memoryview(data))
         self._kept = None
-        os.fsync(self._handle)
-        os.close(self._handle)
-        self._handle = -1
-        self._temporary.replace(self.path)
-        self._temporary = None
-        sync(self.path.parent)
+        with _naming(self.path):
+            os.fsync(self._handle)
+            os.close(self._handle)
+            self._handle = -1
+            self._temporary.replace(self.path)
+            self._temporary = None
+            sync(self.path.parent)
 
     def discard(self) -> None:
         """Close and delete the temporary file unless it was published."""
@@ -160,8 +181,9 @@ class DurableFile:
 
     def _write_through(self, view: memoryview) -> None:
         self._written += len(view)
-        while view:
-            view = view[os.write(self._handle, view) :]
+        with _naming(self.path):
+            while view:
+                view = view[os.write(self._handle, view) :]
         if self._written - self._sent >= _EARLY_BYTES:
             self._send()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.base.errors import EXIT_RESUMABLE, TokenmillError
+from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,10 +87,21 @@ def _run(argv: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("tokenmill: interrupted; the same command goes on where it stopped", err=True)
         return EXIT_RESUMABLE
-    except TokenmillError as error:
-        click.echo(f"tokenmill: {error}", err=True)
-        return error.exit_code
+    except (TokenmillError, OSError, MemoryError) as error:
+        click.echo(f"tokenmill: {_explain(error)}", err=True)
+        return error.exit_code if isinstance(error, TokenmillError) else EXIT_FAILED
     return 0
+
+
+def _explain(error: Exception) -> str:
+    """`OSError(5, "Input/output error", "out/plan.json")` -> a sentence that says what to do; ours is one."""
+    if isinstance(error, TokenmillError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"out of memory ({error}). Free some or set --memory-budget, and run the same command again"
+    where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+    words = error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"
+    return f"{where}{words}. The system refused this; mend its cause and run the same command again"
 
 
 def _start_lean() -> None:

@@ -102,10 +102,11 @@ def host_clock() -> float:
 
 
 def started_at() -> float:
-    """When this process was started, on the host's clock; never where the system does not tell."""
+    """When this process was there for certain, on the host's clock; never where the system does not tell."""
     try:
         # Field 22, in clock ticks; the command in field 2 may hold spaces, so count from its end.
         ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return float("inf")
-    return int(ticks) / os.sysconf("SC_CLK_TCK")
+    # The tick has begun before: what failed earlier in it failed before us.
+    return (int(ticks) + 1) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,188 @@
+"""Every kind of job that the campaign hurts. Small enough to take a tenth of a second, with several units each."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from harness import KILL_BEFORE, Campaign, Fault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORDS = ["alpha", "beta", "감마", "델타", "epsilon", "<|endoftext|>", "  ", "\n", "zeta", "1234", "the"]
+
+
+def records(documents: int, seed: int) -> list[dict[str, object]]:
+    chosen = random.Random(seed)
+    made = []
+    for number in range(documents):
+        text = " ".join(chosen.choices(WORDS, k=chosen.randrange(60)))
+        made.append({"id": f"d{number}", "text": text, "lang": chosen.choice(["en", "ko"])})
+    return made
+
+
+def json_lines(documents: int, seed: int) -> bytes:
+    return "".join(
+        json.dumps(record, ensure_ascii=False) + "\n" for record in records(documents, seed)
+    ).encode()
+
+
+def write_corpus(directory: Path, kind: str = "jsonl") -> None:
+    """Two files of one kind; the second repeats some documents of the first."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, documents, seed in (("a", 160, 1), ("b", 60, 1)):
+        if kind == "jsonl":
+            (directory / f"{name}.jsonl").write_bytes(json_lines(documents, seed))
+        elif kind == "jsonl.gz":
+            (directory / f"{name}.jsonl.gz").write_bytes(gzip.compress(json_lines(documents, seed), mtime=0))
+        elif kind == "jsonl.zst":
+            compressed = pa.compress(json_lines(documents, seed), codec="zstd", asbytes=True)
+            (directory / f"{name}.jsonl.zst").write_bytes(compressed)
+        elif kind == "csv":
+            rows = [f'{r["id"]},"{r["text"]}",{r["lang"]}\n' for r in records(documents, seed)]
+            (directory / f"{name}.csv").write_text("id,text,lang\n" + "".join(rows))
+        elif kind == "txt":
+            texts = [str(r["text"]).replace("\n", " ") + "\n" for r in records(documents, seed)]
+            (directory / f"{name}.txt").write_text("".join(texts))
+        else:
+            table = pa.Table.from_pylist(records(documents, seed))
+            pq.write_table(table, directory / f"{name}.parquet", row_group_size=40)
+
+
+def write_tokenizer(campaign: Campaign, inputs: Path) -> Path:
+    """A small real tokenizer, trained once for all jobs."""
+    shared = campaign.root / "tokenizer"
+    if not shared.exists():
+        corpus = inputs / "for-the-tokenizer"
+        write_corpus(corpus)
+        options = ["--vocab-size", 400, "--special", "<|endoftext|>", "--quiet"]
+        run = campaign.run(["train", corpus / "a.jsonl", "--output", shared, *options], timeout=120)
+        assert run.code == 0, run.err
+        shutil.rmtree(corpus)
+    return shared
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """`tokenmill prepare`; `resumed` starts from what a killed run left."""
+
+    name: str
+    options: tuple[object, ...] = ()
+    corpus: str = "jsonl"
+    resumed: bool = False
+
+    def make(self, campaign: Campaign, inputs: Path) -> Path | None:
+        write_tokenizer(campaign, inputs)
+        write_corpus(inputs / "corpus", self.corpus)
+        if not self.resumed:
+            return None
+        out = inputs / "before"
+        campaign.run(self.argv(inputs, out), fault=Fault("rename", 8, KILL_BEFORE))
+        assert (out / "plan.json").exists()
+        assert not (out / "manifest.json").exists()
+        return out
+
+    def argv(self, inputs: Path, out: Path) -> list[object]:
+        tokenizer = inputs.parent.parent / "tokenizer"
+        return [
+            "prepare", inputs / "corpus", "--tokenizer", tokenizer, "--output", out, "--unit-bytes", 8000,
+            "--no-show-progress", "--threads", 2, *self.options,
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Train:
+    """`tokenmill train`; `resumed` starts from a checkpoint of a killed one."""
+
+    name: str
+    options: tuple[object, ...] = ()
+    corpus: str = "jsonl"
+
+    def make(self, campaign: Campaign, inputs: Path) -> Path | None:
+        write_corpus(inputs / "corpus", self.corpus)
+        return None
+
+    def argv(self, inputs: Path, out: Path) -> list[object]:
+        return [
+            "train", inputs / "corpus", "--output", out, "--vocab-size", 500, "--special", "<|endoftext|>",
+            "--quiet", "--threads", 2, *(str(option).replace("OUT", str(out)) for option in self.options),
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Convert:
+    """`tokenmill convert-dataset` of a finished dataset."""
+
+    name: str
+    format: str
+
+    def make(self, campaign: Campaign, inputs: Path) -> Path | None:
+        job = Prepare("source", ("--provenance",))
+        job.make(campaign, inputs)
+        assert campaign.run(job.argv(inputs, inputs / "dataset")).code == 0
+        return None
+
+    def argv(self, inputs: Path, out: Path) -> list[object]:
+        return ["convert-dataset", inputs / "dataset", out, "--format", self.format]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """`tokenmill commit` of a job whose units are all done."""
+
+    name: str
+    format: str = "tokenmill"
+
+    def make(self, campaign: Campaign, inputs: Path) -> Path | None:
+        job = Prepare("source", ("--format", self.format))
+        job.make(campaign, inputs)
+        out = inputs / "before"
+        assert campaign.run(job.argv(inputs, out)).code == 0
+        (out / "manifest.json").unlink()
+        return out
+
+    def argv(self, inputs: Path, out: Path) -> list[object]:
+        return ["commit", out]
+
+
+FORMATS = ("tokenmill", "megatron", "arrow", "parquet", "npy", "mds", "litdata")
+FILTERS = (
+    "--deduplicate",
+    "--provenance",
+    "--id-field",
+    "id",
+    "--min-chars",
+    10,
+    "--max-tokens",
+    300,
+    "--where",
+    "lang == 'ko'",
+)
+COLUMNS = ("--columns", "labels", "--columns", "attention_mask", "--columns", "document_ids")
+ALL = [
+    *(Prepare(f"prepare-{name}", ("--format", name)) for name in FORMATS),
+    Prepare("prepare-filters", FILTERS),
+    Prepare("prepare-skip", ("--on-error", "skip")),
+    Prepare("prepare-bestfit", ("--packing", "bestfit", "--context-length", 64, *COLUMNS)),
+    Prepare("prepare-window", ("--packing", "window", "--context-length", 64, "--overlap", 8, "--format", "arrow")),
+    Prepare("prepare-in-memory", ("--keep-in-memory", "--num-shards", 3)),
+    *(Prepare(f"prepare-from-{kind}", ("--on-error", "skip"), kind) for kind in ("parquet", "csv", "txt", "jsonl.gz", "jsonl.zst")),
+    Prepare("prepare-fast", ("--strategy", "fast")),
+    Prepare("resume", FILTERS, resumed=True),
+    Prepare("resume-arrow", ("--format", "arrow"), resumed=True),
+    Train("train", ("--save-as", "all")),
+    Train("train-counts", ("--save-counts", "OUT/counts.parquet", "--memory-budget", "100KB", "--held-out", "0.1")),
+    Train("train-resume", ("--resume", "--checkpoint-every", "40")),
+    Convert("convert-megatron", "megatron"),
+    Convert("convert-arrow", "arrow"),
+    Commit("commit"),
+    Commit("commit-mds", "mds"),
+]  # fmt: skip
+JOBS = {job.name: job for job in ALL}
