@@ -22,7 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tokenmill.engine.files.alphabet import chars_of
 from tokenmill.engine.training import inputs
-from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.direct import train_merges
 from tokenmill.engine.training.options import TrainOptions
 from tokenmill.jobs.train import TrainRequest, run
 from tokenmill.settings.schema import SourceConfig
@@ -116,7 +116,7 @@ def by_reference(path, documents, vocab_size):
     texts = [text[:2000] for text in islice(texts_of([path]), documents)]
     pieces = reference.pieces_of(texts)
     for tie in ("huggingface", "lexicographic"):
-        merged = merges_of(iter(texts), TrainOptions(vocab_size, tie_break=tie))
+        merged = train_merges(iter(texts), TrainOptions(vocab_size, tie_break=tie))
         mine = [(merged.tokens[left], merged.tokens[right]) for left, right in merged.merges]
         compare(f"{path.name}, reference, {tie}", mine, reference.train(pieces, vocab_size, tie))
 

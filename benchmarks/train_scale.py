@@ -16,9 +16,9 @@ from pathlib import Path
 from tokenmill import _core
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting, count_all
+from tokenmill.engine.training.inputs import open_corpus
 from tokenmill.engine.training.merging import merge
 from tokenmill.engine.training.options import TrainOptions
-from tokenmill.engine.training.texts import blocks_of
 from train_parity import texts_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,7 +85,9 @@ def main():
     print("|---|---|---|---|---|---|---|")
     rows = []
     for label, step in (("1x", 4), ("2x", 2), ("4x", 1)):
-        rows.append(measure(list(blocks_of(texts[::step])), options))
+        with open_corpus(iter(texts[::step]), {}) as corpus:
+            blocks = list(corpus.blocks())
+        rows.append(measure(blocks, options))
         line(label, rows[-1])
     print("\n| corpus | counting | merging | distinct pieces | memory of merging | growth exponent |")
     print("|---|---|---|---|---|---|")

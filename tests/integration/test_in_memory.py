@@ -46,6 +46,15 @@ def test_hf_dataset_is_resumed_by_its_fingerprint(tmp_path):
     assert run(tmp_path, data, unit_bytes=8).content_hash == first.content_hash
 
 
+def test_a_dataset_that_is_streamed(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    data = datasets.Dataset.from_dict({"text": TEXTS, "n": [1, 2, 3]})
+    assert texts_of(run(tmp_path, data.to_iterable_dataset())) == TEXTS
+    splits = datasets.IterableDatasetDict(train=data.to_iterable_dataset(), test=data.to_iterable_dataset())
+    made = run(tmp_path / "splits", splits)
+    assert {name: texts_of(dataset) for name, dataset in made.items()} == {"train": TEXTS, "test": TEXTS}
+
+
 def test_splits_are_kept(tmp_path):
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     data = datasets.DatasetDict(

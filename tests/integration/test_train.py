@@ -23,6 +23,9 @@ from tokenmill.base.errors import (
     ResumeError,
 )
 from tokenmill.cli import main
+from tokenmill.engine.training.options import TrainOptions
+from tokenmill.engine.training.summary import lines
+from tokenmill.jobs.train import TrainRequest, run
 
 WORDS = "the lowest newer wider lower 한국어 문장 中文文本 don't 42 x_1 -- \n"
 TEXTS = [WORDS * (3 + i % 5) + f"tail {i % 7}" for i in range(60)]
@@ -71,6 +74,57 @@ def test_every_kind_of_input_gives_the_same_merges(tmp_path, jsonl, kind):
             path.write_bytes(gzip.compress(jsonl.read_bytes()) if kind.endswith("gz") else jsonl.read_bytes())
         tokenizer = tokenmill.train([path], 300)
     assert merges(tokenizer) == expected(TEXTS, 300)
+
+
+def test_splits_of_a_dataset_are_documents_and_not_names():
+    datasets = pytest.importorskip("datasets")
+    splits = datasets.DatasetDict(
+        train=datasets.Dataset.from_dict({"text": TEXTS[:40]}),
+        test=datasets.Dataset.from_dict({"text": TEXTS[40:]}),
+    )
+    assert merges(tokenmill.train(splits, 300)) == expected(TEXTS, 300)
+    assert merges(tokenmill.train(splits, 300, split="train")) == expected(TEXTS[:40], 300)
+    with pytest.raises(InputNotFoundError, match="they have test, train"):
+        tokenmill.train(splits, 300, split="dev")
+
+
+@pytest.mark.parametrize("columns", [["text"], ["body", "n"]])
+def test_a_dataset_that_is_streamed(columns):
+    datasets = pytest.importorskip("datasets")
+    rows = {columns[0]: TEXTS, **{name: list(range(len(TEXTS))) for name in columns[1:]}}
+    streamed = datasets.Dataset.from_dict(rows).to_iterable_dataset()
+    assert merges(tokenmill.train(streamed, 300)) == expected(TEXTS, 300)
+    unknown = datasets.IterableDataset.from_generator(lambda: ({columns[0]: text, "n": 1} for text in TEXTS))
+    assert merges(tokenmill.train(unknown, 300)) == expected(TEXTS, 300)
+
+
+def test_columns_in_memory_are_documents():
+    assert merges(tokenmill.train({"text": TEXTS, "n": list(range(60))}, 300)) == expected(TEXTS, 300)
+    records = ({"title": "x", "text": text} for text in TEXTS)
+    assert merges(tokenmill.train(records, 300)) == expected(TEXTS, 300)
+
+
+@pytest.mark.parametrize("make", [pa.array, iter, lambda texts: ({"text": text} for text in texts)])
+def test_missing_values_are_left_out_and_counted(make):
+    options = {
+        "inputs": make([TEXTS[0], None, *TEXTS[1:], None]),
+        "options": TrainOptions(300),
+        "progress": False,
+    }
+    trained = run(TrainRequest(**options))
+    assert merges(trained.tokenizer) == expected(TEXTS, 300)
+    assert trained.summary["refused"] == {"missing_field": 2}
+    assert trained.summary["documents"] == len(TEXTS)
+    assert any("missing_field 2" in line for line in lines(trained.summary))
+
+
+def test_refused_records_are_counted_wherever_they_are_read(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "some words"}\n{broken\n' * 20, encoding="utf-8")
+    counts = tmp_path / "counts.parquet"
+    tokenmill.train(source, 260, on_error="skip", save_counts=counts)
+    trained = run(TrainRequest(None, TrainOptions(260), counts=(counts,), progress=False))
+    assert trained.summary["refused"] == {"broken_json": 20}
 
 
 def test_counts_are_an_artefact(tmp_path, jsonl):
@@ -138,7 +192,11 @@ def test_bad_inputs_are_refused(tmp_path):
         tokenmill.train([], 300, output=output)
     with pytest.raises(InputNotFoundError, match="iter"):
         tokenmill.train([tmp_path / "absent.txt"], 300, output=output)
-    with pytest.raises(InputError, match="text 1 is int"):
+    for inputs in ([TEXTS[0] * 50], TEXTS[0] * 50, [TEXTS[0], TEXTS[1]]):
+        with pytest.raises(InputNotFoundError, match=r"looks like a text.*iter\(texts\)") as caught:
+            tokenmill.train(inputs, 300)
+        assert len(str(caught.value)) < 500
+    with pytest.raises(InputError, match=r":2:0: a record that is not an object: '3'"):
         tokenmill.train(iter(["a", 3]), 300)
     with pytest.raises(InputError, match="lone surrogate"):
         tokenmill.train(iter(["a\ud800"]), 300)
@@ -190,6 +248,20 @@ def test_an_interrupted_training_goes_on(tmp_path, jsonl):
     assert merges(tokenizer) == expected(TEXTS, 300)
     assert not (output / ".training").exists()
     assert seen[0][0] == "counting"
+
+
+def test_an_interrupted_training_on_objects_goes_on_with_the_same_ones_only(tmp_path):
+    def stop_midway(stage, done, total):
+        if stage == "merging" and done >= 16:
+            raise KeyboardInterrupt
+
+    options = {"output": tmp_path / "out", "checkpoint_every": 8}
+    with pytest.raises(KeyboardInterrupt):
+        tokenmill.train(iter(TEXTS), 300, progress=stop_midway, **options)
+    with pytest.raises(ResumeError, match="other documents"):
+        tokenmill.train(iter(TEXTS[1:]), 300, resume=True, **options)
+    tokenizer = tokenmill.train(iter(TEXTS), 300, resume=True, **options)
+    assert merges(tokenizer) == expected(TEXTS, 300)
 
 
 def test_ctrl_c_ends_a_command_with_75_and_it_resumes(tmp_path):

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 import reference
 from tokenmill import _core
+from tokenmill.base.texts import Texts
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting
-from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.direct import train_merges
 from tokenmill.engine.training.merging import merge
 from tokenmill.engine.training.options import TrainOptions
 
@@ -27,9 +28,13 @@ def pairs(merged):
 @given(texts=TEXTS, extra=st.integers(0, 40), least=st.integers(0, 3), longest=st.none() | st.integers(1, 6))
 def test_merges_equal_a_recount_at_every_step(tie_break, texts, extra, least, longest):
     options = TrainOptions(256 + extra, min_frequency=least, max_token_length=longest, tie_break=tie_break)
-    merged = merges_of(iter(texts), options)
+    merged = train_merges(iter(texts), options)
     expected = reference.train(reference.pieces_of(texts), 256 + extra, tie_break, least, longest)
     assert pairs(merged) == expected
+
+
+def flat(texts):
+    return Texts.from_arrow(pa.array(texts, pa.large_string()))
 
 
 @given(
@@ -43,7 +48,7 @@ def test_threads_blocks_and_budget_change_nothing(tmp_path_factory, texts, threa
     options = TrainOptions(300, special_tokens=("<|end|>", "c'"))
     counting = Counting(options, threads=threads, memory_budget=budget, spill_dir=str(folder))
     for start in range(0, len(texts), block):
-        counting.add_texts(pa.array(texts[start : start + block], pa.large_string()))
+        counting.count(flat(texts[start : start + block]))
     counted = counting.finish()
     assert not list(folder.iterdir()) or counted.spilled_bytes
     merged = merge(counted, options, checkpoint=Checkpoint(None))
@@ -58,7 +63,7 @@ def test_a_resumed_run_ends_alike(texts, cut):
 
     def merger():
         counting = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
-        counting.add_texts(pa.array(texts, pa.large_string()))
+        counting.count(flat(texts))
         return _core.PairMerger(
             counting.finish().counts, 290, 0, 1, 2**32 - 1, lexicographic=False, unify=True
         )
@@ -74,7 +79,7 @@ def test_a_resumed_run_ends_alike(texts, cut):
 
 @given(texts=TEXTS, least=st.integers(2, 4))
 def test_rare_pieces_are_left_out_before_merging(texts, least):
-    merged = merges_of(iter(texts), TrainOptions(280, min_piece_frequency=least))
+    merged = train_merges(iter(texts), TrainOptions(280, min_piece_frequency=least))
     kept = {piece: count for piece, count in reference.pieces_of(texts).items() if count >= least}
     assert pairs(merged) == reference.train(kept, 280)
 
@@ -83,5 +88,5 @@ def test_merges_of_real_prose_equal_the_reference():
     text = (reference.__doc__ + reference.train.__doc__ + "def train(pieces):\n    return pieces\n") * 3
     texts = [text, "하나 둘 셋 하나 둘", "一二三一二 三", "-" * 37, " " * 61 + "x"]
     for tie_break in TIES:
-        merged = merges_of(iter(texts), TrainOptions(420, tie_break=tie_break), threads=2)
+        merged = train_merges(iter(texts), TrainOptions(420, tie_break=tie_break), threads=2)
         assert pairs(merged) == reference.train(reference.pieces_of(texts), 420, tie_break)

@@ -13,8 +13,7 @@ from tokenmill.base.errors import InputError
 from tokenmill.engine.files.alphabet import bytes_of
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
 from tokenmill.engine.tokenizer import Tokenizer as Engine
-from tokenmill.engine.training.direct import merges_of
-from tokenmill.engine.training.inputs import corpus_of
+from tokenmill.engine.training.direct import train_merges
 from tokenmill.engine.training.options import TrainOptions
 from tokenmill.engine.training.pattern import pre_tokenizer_of
 
@@ -40,9 +39,8 @@ def train_bpe(
     from tokenmill.base.hardware.machine import measure
 
     options = TrainOptions(vocab_size, special_tokens=tuple(special_tokens), tie_break="lexicographic")
-    corpus = corpus_of(input_path, {"format": "txt", "txt_mode": "file"})
-    texts = (text.as_py() for block in corpus.blocks() for text in block)
-    merged = merges_of(texts, options, threads=threads or measure().cores.usable)
+    threads = threads or measure().cores.usable
+    merged = train_merges(input_path, options, threads=threads, format="txt", txt_mode="file")
     first = len(options.special_tokens)
     vocab = {i: token.encode() for i, token in enumerate(options.special_tokens)}
     vocab |= {first + i: token for i, token in enumerate(merged.tokens)}

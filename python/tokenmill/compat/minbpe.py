@@ -15,7 +15,7 @@ from tokenmill.engine.files.minbpe import load_file
 from tokenmill.engine.files.saving import save
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
 from tokenmill.engine.tokenizer import Tokenizer as Engine
-from tokenmill.engine.training.direct import merges_of
+from tokenmill.engine.training.direct import train_merges
 from tokenmill.engine.training.options import TrainOptions
 from tokenmill.engine.training.outputs import vocabulary_lines
 from tokenmill.engine.training.pattern import byte_level, split_of
@@ -54,7 +54,7 @@ class RegexTokenizer:
         options = TrainOptions(vocab_size, self._scan_pattern(), unify=False, **self._filters())
         texts = [text] if isinstance(text, str) else text
         tell = _tell if verbose else None
-        merged = merges_of(iter(texts), options, threads=self._threads(), tell=tell)
+        merged = train_merges(iter(texts), options, threads=self._threads(), tell=tell)
         self._take(merged)
         if verbose:
             for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):

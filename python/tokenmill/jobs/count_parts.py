@@ -63,5 +63,5 @@ def _sample(counting: Counting, corpus: Corpus) -> None:
         return
     first = corpus.files[0]
     for block in read_blocks(first, ranges(first, PART_BYTES)[0], corpus.source):
-        counting.offer(block.texts.to_arrow())
+        counting.offer(block.texts)
         break

@@ -18,7 +18,7 @@ from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counted, Counting, count_all
 from tokenmill.engine.training.counts_file import add_saved, save_counts
-from tokenmill.engine.training.inputs import Corpus, corpus_of
+from tokenmill.engine.training.inputs import Corpus, open_corpus
 from tokenmill.engine.training.merging import Merged, MergeState, merge
 from tokenmill.engine.training.options import TieBreak, TrainOptions
 from tokenmill.engine.training.outputs import SaveFormat, save_all
@@ -142,9 +142,18 @@ def run(request: TrainRequest) -> Trained:
     """Count, merge, save; raises before anything is written when the request makes no sense."""
     started = time.perf_counter()
     _check(request)
-    corpus = corpus_of(request.inputs, request.source)
-    if corpus.texts is None and not corpus.files and not request.counts:
-        raise InputError("nothing to train on; name input files, texts or counts")
+    with open_corpus(request.inputs, request.source) as corpus:
+        if not corpus.files and not request.counts:
+            raise InputError("nothing to train on; name input files, texts or counts")
+        trained = _run(request, corpus, started)
+    if request.output is not None and "hf" in request.save_as:
+        from tokenmill.insight.report.report import report_if_possible
+
+        report_if_possible(request.output)
+    return trained
+
+
+def _run(request: TrainRequest, corpus: Corpus, started: float) -> Trained:
     job = {
         "options": request.options.identity(),
         "inputs": corpus.identity(),
@@ -157,15 +166,11 @@ def run(request: TrainRequest) -> Trained:
         merged = _merge(request, counted, checkpoint, watch, steps)
         tokenizer = Tokenizer(recipe_of(merged, request.options, str(request.output or "trained")))
         seconds = time.perf_counter() - started
-        summary = summarise(request.options, corpus, counted, merged, tokenizer, seconds)
+        summary = summarise(request.options, counted, merged, tokenizer, seconds)
         if request.output is not None:
             minbpe = partial(minbpe_recipe_of, merged, request.options, str(request.output))
             save_all(tokenizer, request.output, request.save_as, {**summary, "job": job}, minbpe)
             checkpoint.remove()
-    if request.output is not None and "hf" in request.save_as:
-        from tokenmill.insight.report.report import report_if_possible
-
-        report_if_possible(request.output)
     return Trained(tokenizer, summary)
 
 
@@ -210,7 +215,7 @@ def _count(
         add_saved(counting, options, [saved])
         return counting.finish()
     add_saved(counting, options, request.counts)
-    counting.inputs.extend(corpus.identity() if corpus.texts is not None or corpus.files else [])
+    counting.inputs.extend(corpus.identity())
     for note in corpus.notes:
         logger.info("%s", note)
     with _telling(request, "Counting", corpus.total_bytes, "bytes") as tell:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tokenmill.sources")
 _MAGIC = frozenset("*?[")
+_LONGEST_SHOWN = 120
 
 
 def discover(config: SourceConfig) -> list[InputFile]:
@@ -39,12 +40,13 @@ def discover(config: SourceConfig) -> list[InputFile]:
         for file in _remote(name, config) if "://" in name else _local(name, config):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
-    if config.split is not None:
-        files = _of_split(files, config.split)
-    return files
+    return only_split(files, config.split)
 
 
-def _of_split(files: list[InputFile], split: str) -> list[InputFile]:
+def only_split(files: list[InputFile], split: str | None) -> list[InputFile]:
+    """The files of a split, and those that belong to none; all if no split is asked for."""
+    if split is None:
+        return files
     kept = [file for file in files if file.split in {split, None}]
     if not kept:
         known = sorted({file.split for file in files if file.split})
@@ -63,7 +65,7 @@ def _local(name: str, config: SourceConfig) -> Iterator[InputFile]:
         # What a pattern ends with is looked for in every folder below, as the shell does.
         matches = sorted(set(_expand(root, [*parts, "*"] if parts[-1] == "**" else parts, config)))
         if not matches:
-            raise InputNotFoundError(f"{name}: the pattern matches nothing (from {Path.cwd()})")
+            raise _not_found(name, "the pattern matches nothing")
         for match in matches:
             if os.path.isdir(match):  # noqa: PTH112
                 if hf_directory.is_saved(match):
@@ -71,7 +73,17 @@ def _local(name: str, config: SourceConfig) -> Iterator[InputFile]:
             else:
                 yield _file(match, config)
     else:
-        raise InputNotFoundError(f"{name}: no such file or directory (from {Path.cwd()})")
+        raise _not_found(name, "no such file or directory")
+
+
+def _not_found(name: str, problem: str) -> InputNotFoundError:
+    """A document that was given in the place of a path is not printed whole, and is called what it is."""
+    shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
+    text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
+    hint = (
+        "; this looks like a text, not a path: pass texts as dataset=[...] to prepare, iter(texts) to train"
+    )
+    return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else ''}")
 
 
 def _file(path: str, config: SourceConfig, *, split: str | None = None, saved: bool = False) -> InputFile:

@@ -9,7 +9,7 @@ WORDS = {
     "invalid_utf8": "bytes that are not UTF-8",
     "lone_surrogate": "a lone surrogate escape, which is no character",
     "broken_json": "broken JSON",
-    "not_an_object": "JSON that is not an object",
+    "not_an_object": "a record that is not an object",
     "missing_field": "a record without the text field",
     "not_a_string": "a text field that is not a string",
     "too_deep": "JSON nested more than 990 deep",
@@ -43,6 +43,6 @@ def refused(reject: Reject) -> InputError:
     """The error for a bad record when the policy is `fail`."""
     words = WORDS.get(reject.reason, reject.reason)
     return InputError(
-        f"{reject.place}: {words}: {reject.sample!r}. Mend the record, or set on_error to 'skip' "
+        f"{reject.place}: {words}: {reject.sample!r}. Fix the record, or set on_error to 'skip' "
         "(leave such records out, counted) or 'replace' (put U+FFFD where text is not Unicode)"
     )

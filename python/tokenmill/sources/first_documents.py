@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenmillError
@@ -41,12 +40,7 @@ class Sample:
         """Take up to `most` documents of a block."""
         texts = block.texts.slice(0, most)
         self.bytes += texts.nbytes
-        self.texts += [_beginning(texts.data[start:end]) for start, end in pairwise(texts.offsets)]
-
-
-def _beginning(data: memoryview) -> str:
-    """The first characters of a text; four bytes hold any one of them."""
-    return data[: 4 * LONGEST].tobytes().decode("utf-8", "ignore")[:LONGEST]
+        self.texts += [texts.beginning(place, LONGEST) for place in range(len(texts))]
 
 
 def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> Sample:

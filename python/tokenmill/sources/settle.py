@@ -35,7 +35,8 @@ def settle(config: SourceConfig, files: Sequence[InputFile]) -> tuple[SourceConf
             if config.on_error == "fail":
                 raise
             continue
-        return _chosen(config, chosen, choose(strings, everything, first.url), first.url)
+        if everything or first.format != MEMORY:  # an iterable may turn out to be empty
+            return _chosen(config, chosen, choose(strings, everything, first.url), first.url)
     return config, chosen
 
 

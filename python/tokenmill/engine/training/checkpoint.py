@@ -29,6 +29,7 @@ class Checkpoint:
     def __init__(self, output: Path | None, job: dict[str, Any] | None = None) -> None:
         self.folder = None if output is None else output / FOLDER
         self._job = job or {}
+        self._counts: dict[str, int] | None = None
 
     @property
     def counts(self) -> Path | None:
@@ -42,7 +43,9 @@ class Checkpoint:
         if not resume or not (self.folder / _JOB).is_file():
             self.remove()
             return None
-        self._refuse_other(json.loads((self.folder / _JOB).read_text(encoding="utf-8"))["job"])
+        found = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
+        self._refuse_other(found["job"])
+        self._counts = found.get("counts")
         path = self.folder / _STEPS
         return np.load(path, allow_pickle=False) if path.is_file() else np.empty(0, np.uint32)
 
@@ -55,11 +58,20 @@ class Checkpoint:
                 "--resume to start anew, or name another output"
             )
 
+    def compare_counts(self, figures: dict[str, int]) -> None:
+        """Raise if the steps so far are of other counts: objects in memory can change without a trace."""
+        if self._counts not in (None, figures):
+            raise ResumeError(
+                f"{self.folder} belongs to a training on other documents: it had counted {self._counts}, and "
+                f"now there are {figures}; run without --resume to start anew"
+            )
+        self._counts = figures
+
     def open(self) -> None:
         """Write down which training this is."""
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            publish_json(self.folder / _JOB, {"version": 1, "job": self._job})
+            publish_json(self.folder / _JOB, {"version": 1, "job": self._job, "counts": self._counts})
 
     def save(self, steps: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
         """Put the steps so far on disk."""

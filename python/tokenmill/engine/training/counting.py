@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from tokenmill import _core
-from tokenmill.engine.training.texts import flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tokenmill.base.texts import Texts
     from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.sources import Block
 
 SAMPLE_BYTES = 512 << 10
 _HASHES = 2.0**64
@@ -35,11 +36,11 @@ class Counted:
     seconds: float
     sample: list[str] = field(default_factory=list)
     inputs: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)
 
     def figures(self) -> dict[str, int]:
-        """The numbers of a summary."""
-        names = ("documents", "bytes", "pieces", "unique", "spilled_bytes")
-        return {name: getattr(self, name) for name in names}
+        """What was counted, in numbers."""
+        return {name: getattr(self, name) for name in ("documents", "bytes", "pieces", "unique")}
 
 
 class Counting:
@@ -51,39 +52,39 @@ class Counting:
         self._held_out = options.held_out
         self._sample = Sample()
         self._started = time.perf_counter()
-        self._earlier = np.zeros(3, np.uint64)
+        self._documents = self._bytes = 0  # of counts that were made earlier
         self.inputs: list[dict[str, Any]] = []
+        self._refused: Counter[str] = Counter()
 
-    def add_texts(self, texts: pa.LargeStringArray) -> None:
-        """Count the pieces of a block; documents that are held out only go to the sample."""
-        self.count(self.admit(texts))
-
-    def admit(self, texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    def admit(self, block: Block) -> Texts:
         """What of a block is to be counted; the sample takes its share, so blocks come here in order."""
+        self._refused.update(block.refused)
+        texts = block.texts
         if not self._held_out:
-            self._sample.offer(texts)
+            self.offer(texts)
             return texts
-        hashes = _core.hash_texts(*flat(texts))[::2]
+        hashes = _core.hash_texts(texts.data, texts.offsets)[::2]
         out = hashes < np.uint64(self._held_out * _HASHES)
-        self._sample.offer(texts.filter(pa.array(out)))
-        return texts.filter(pa.array(~out))
+        self.offer(texts.filter(out))
+        return texts.filter(~out)
 
-    def count(self, texts: pa.LargeStringArray) -> None:
+    def count(self, texts: Texts) -> None:
         """Count the pieces of what `admit` gave; any number of threads may."""
-        self._counter.count(*flat(texts))
+        self._counter.count(texts.data, texts.offsets)
 
-    def offer(self, texts: pa.LargeStringArray) -> None:
+    def offer(self, texts: Texts) -> None:
         """Texts for the sample alone."""
         self._sample.offer(texts)
 
-    def add_counts(self, pieces: pa.LargeBinaryArray, counts: np.ndarray[Any, Any]) -> None:
+    def add_counts(self, pieces: Texts, counts: np.ndarray[Any, Any]) -> None:
         """Add counts that were made earlier."""
-        data, offsets = flat(pieces)
-        self._counter.add(data, offsets, counts)
+        self._counter.add(pieces.data, pieces.offsets, counts)
 
-    def add_totals(self, documents: int, size: int) -> None:
+    def add_totals(self, documents: int, size: int, refused: dict[str, int]) -> None:
         """Remember what earlier counts were made from."""
-        self._earlier += np.array([documents, size, 0], np.uint64)
+        self._documents += documents
+        self._bytes += size
+        self._refused.update(refused)
 
     def totals(self) -> tuple[int, int, int, int]:
         """(documents, bytes, pieces, bytes of memory held) so far."""
@@ -95,20 +96,21 @@ class Counting:
         counts = self._counter.finish()
         return Counted(
             counts,
-            documents + int(self._earlier[0]),
-            size + int(self._earlier[1]),
+            documents + self._documents,
+            size + self._bytes,
             pieces,
             counts.unique(),
             counts.spilled_bytes(),
             time.perf_counter() - self._started,
             self._sample.texts(),
             self.inputs,
+            dict(self._refused),
         )
 
 
 def count_all(
     counting: Counting,
-    blocks: Iterable[pa.LargeStringArray],
+    blocks: Iterable[Block],
     advance: Callable[..., None] | None = None,
     *,
     readers: int = 1,
@@ -138,7 +140,7 @@ def count_all(
 class _Feed:
     """Blocks on their way into a count, taken by one thread at a time."""
 
-    def __init__(self, counting: Counting, blocks: Iterator[pa.LargeStringArray]) -> None:
+    def __init__(self, counting: Counting, blocks: Iterator[Block]) -> None:
         self._counting = counting
         self._blocks = blocks
         self._taking = threading.Lock()
@@ -191,15 +193,14 @@ class Sample:
         self._every = 1
         self._seen = 0
 
-    def offer(self, texts: pa.LargeStringArray) -> None:
-        """Keep the first text of every so many blocks; the step doubles whenever the room is full."""
+    def offer(self, texts: Texts) -> None:
+        """Keep the first texts of every so many blocks; the step doubles whenever the room is full."""
         self._seen += 1
         if self._seen % self._every or not len(texts):
             return
-        share = max(1, self._limit // 8)
-        room = share
-        for text in texts.slice(0, 64):
-            kept = text.as_py()[:room]
+        room = max(1, self._limit // 8)
+        for place in range(min(len(texts), 64)):
+            kept = texts.beginning(place, room)
             self._kept.append(kept)
             self._size += len(kept)
             room -= len(kept)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tokenmill import _core
 from tokenmill.base.durable import sync, temporary_name
 from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.base.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,17 +35,18 @@ GROUP_BYTES = 32 << 20
 
 def save_counts(counted: Counted, options: TrainOptions, path: str | Path) -> None:
     """Write the counts in bounded batches; the same bytes whatever the thread count or spill."""
-    save_some(counted, options, path, (counted.documents, counted.bytes))
+    save_some(counted, options, path)
 
 
 def save_some(
     counted: Counted,
     options: TrainOptions,
     path: str | Path,
-    totals: tuple[int, int],
-    chosen: Callable[[pa.LargeBinaryArray], np.ndarray[Any, Any]] | None = None,
+    chosen: Callable[[Texts], np.ndarray[Any, Any]] | None = None,
+    *,
+    told: bool = True,
 ) -> None:
-    """Write the counts of the pieces for which `chosen` is true, as those of `totals` documents and bytes."""
+    """Write the counts of the pieces for which `chosen` is true; documents and bytes only if `told`."""
     # Ten megabytes that most trainings can do without.
     import pyarrow.parquet as pq
 
@@ -55,8 +57,9 @@ def save_some(
         "steps": _core.pattern_steps(options.pattern),
         "special_tokens": list(options.special_tokens),
         "held_out": options.held_out,
-        "documents": totals[0],
-        "bytes": totals[1],
+        "documents": counted.documents if told else 0,
+        "bytes": counted.bytes if told else 0,
+        "refused": counted.refused if told else {},
         "pieces": counted.pieces,
         "inputs": counted.inputs,
     }
@@ -67,7 +70,7 @@ def save_some(
         with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
             for batch in _groups(counted.counts):
                 if chosen is not None:
-                    batch = batch.filter(pa.array(chosen(batch.column(0))))  # noqa: PLW2901
+                    batch = batch.filter(pa.array(chosen(Texts.from_arrow(batch.column(0)))))  # noqa: PLW2901
                 writer.write_batch(batch.replace_schema_metadata(schema.metadata))
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
@@ -123,8 +126,8 @@ def add_saved(counting: Counting, options: TrainOptions, specs: Iterable[Any]) -
             about = describe(file, path)
             _check(about, options, path)
             for batch in file.iter_batches(batch_size=1 << 18):
-                counting.add_counts(batch.column(0), weighted(batch.column(1), weight))
-        counting.add_totals(int(about["documents"]), int(about["bytes"]))
+                counting.add_counts(Texts.from_arrow(batch.column(0)), weighted(batch.column(1), weight))
+        counting.add_totals(int(about["documents"]), int(about["bytes"]), about.get("refused", {}))
         counting.inputs.append({"counts": str(path), "weight": weight, "inputs": about["inputs"]})
 
 

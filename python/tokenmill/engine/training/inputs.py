@@ -1,86 +1,110 @@
-"""What to train on: paths and globs through the sources, anything else as texts in memory."""
+"""What a vocabulary is trained on: files, or data in memory, both as blocks of the sources."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError, InputNotFoundError
-from tokenmill.engine.training.texts import blocks_of
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources.discover import only_split
+from tokenmill.sources.faults import refused
+from tokenmill.sources.model import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from tokenmill.sources import Block, InputFile
 
 RANGE_BYTES = 256 << 20
 # Small enough to be still in the cache when it is counted.
 BLOCK_BYTES = 1 << 20
+# The caller's objects are touched by one thread, so several count each block together.
+MEMORY_BLOCK_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
 class Corpus:
-    """Texts in blocks, with what is known of their size before they are read."""
+    """Documents in blocks, with what is known of them before they are read."""
 
-    texts: Any = None
     files: list[InputFile] = field(default_factory=list)
     source: SourceConfig = field(default_factory=SourceConfig)
-    refused: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the documents are objects of the caller's."""
+        return any(file.format == MEMORY for file in self.files)
+
+    @property
     def total_bytes(self) -> int | None:
-        """Bytes to read, if every file is plain; a compressed one does not tell."""
-        if self.texts is not None or any(file.compression for file in self.files):
+        """Bytes to read, if every file is plain; a compressed one does not tell, nor do objects."""
+        if self.in_memory or any(file.compression for file in self.files):
             return None
         return sum(file.size for file in self.files)
 
     def readers(self, threads: int) -> int:
-        """How many threads may take blocks; an iterable of the caller's is only touched by the caller's."""
-        return 1 if self.texts is not None else threads
+        """How many threads may take blocks; objects of the caller's are touched by the caller's alone."""
+        return 1 if self.in_memory else threads
 
     def identity(self) -> list[dict[str, Any]]:
         """Which inputs these are, for provenance and for resuming."""
-        if self.texts is not None:
-            return [{"texts": type(self.texts).__name__}]
+        if self.in_memory:
+            return [{"memory": file.split or "data", "identity": file.identity} for file in self.files]
         return [{"url": file.url, "size": file.size, "identity": file.identity} for file in self.files]
 
-    def blocks(self) -> Iterator[pa.LargeStringArray]:
-        """All texts, in order."""
-        if self.texts is not None:
-            yield from blocks_of(self.texts)
+    def blocks(self) -> Iterator[Block]:
+        """All documents, in order, with what was refused."""
+        if self.in_memory:
+            yield from self._from_memory()
             return
-        for block in self._read():
-            for reason, count in block.refused.items():
-                self.refused[reason] = self.refused.get(reason, 0) + count
-            yield block.texts.to_arrow()
-
-    def _read(self) -> Iterator[Block]:
         for file in self.files:
             for part in ranges(file, RANGE_BYTES):
                 yield from read_blocks(file, part, self.source, block_bytes=BLOCK_BYTES)
 
+    def _from_memory(self) -> Iterator[Block]:
+        """As `blocks`; a missing value is no damage here, but left out and counted whatever the policy."""
+        lenient = self.source.replaced(on_error="skip") if self.source.on_error == "fail" else self.source
+        for file in self.files:
+            for part in ranges(file, RANGE_BYTES):
+                for block in read_blocks(file, part, lenient, block_bytes=MEMORY_BLOCK_BYTES):
+                    bad = [reject for reject in block.rejects if reject.reason != "missing_field"]
+                    if bad and self.source.on_error == "fail":
+                        raise refused(bad[0])
+                    yield block
 
-def corpus_of(inputs: Any, source: dict[str, Any]) -> Corpus:
-    """A path or a list of paths names files; any other iterable, Arrow array or dataset gives texts."""
+
+@contextmanager
+def open_corpus(inputs: Any, options: dict[str, Any]) -> Iterator[Corpus]:
+    """A path or a list of paths names files; any other iterable, Arrow data or data set is the documents.
+
+    `options` are settings of the source, such as `text_field`.
+    """
     paths = _paths(inputs)
+    config = SourceConfig(inputs=tuple(paths or ()), **options)
     if paths is None:
-        return Corpus(texts=inputs)
-    if not paths:
-        return Corpus()
-    config = SourceConfig(inputs=tuple(paths), **source)
-    try:
-        files = discover(config)
-    except InputNotFoundError as error:
-        hint = "; to train on texts in memory, pass an iterator: iter(texts)"
-        raise InputNotFoundError(f"{error}{hint if isinstance(inputs, list | tuple) else ''}") from error
+        from tokenmill.sources.memory import attached  # which brings Arrow along
+
+        with attached(inputs, hashed=False) as files:
+            yield _settled(config, only_split(files, config.split))
+    elif not paths:
+        yield Corpus()
+    else:
+        try:
+            found = discover(config)
+        except InputNotFoundError as error:
+            if isinstance(inputs, list | tuple) and "iter(texts)" not in str(error):
+                raise InputNotFoundError(f"{error}; a list names files: pass texts as iter(texts)") from None
+            raise
+        yield _settled(config, found)
+
+
+def _settled(config: SourceConfig, files: list[InputFile]) -> Corpus:
     config, notes = settle(config, files)
-    return Corpus(files=files, source=config, notes=notes)
+    return Corpus(files, config, notes)
 
 
 def _paths(inputs: Any) -> list[str] | None:

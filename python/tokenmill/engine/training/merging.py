@@ -58,6 +58,7 @@ def merge(
 ) -> Merged:
     """Merge until the vocabulary is full; `steps` of an earlier run are done again first."""
     started = time.perf_counter()
+    checkpoint.compare_counts(counted.figures())
     merger = _core.PairMerger(
         counted.counts,
         options.model_tokens,

@@ -17,17 +17,15 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.engine.training.counting import Counting, count_all
 from tokenmill.engine.training.counts_file import add_saved, save_counts, save_some
-from tokenmill.engine.training.texts import flat
 from tokenmill.sources import read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
+    from tokenmill.base.texts import Texts
     from tokenmill.engine.training.options import TrainOptions
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources import InputFile, Range
+    from tokenmill.sources import Block, InputFile, Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +88,10 @@ def count_part(job: CountJob, task: CountTask, control: Any) -> str:
         count_all(counting, _checked(blocks, control))
         counted = counting.finish()
         for partition in range(job.partitions):
-            # Documents and bytes are of the range, not of a partition: they are told once.
-            totals = (counted.documents, counted.bytes) if partition == 0 else (0, 0)
             path = part_path(job, task.name, partition)
             chosen = partial(_in_partition, partition=partition, partitions=job.partitions)
-            save_some(counted, job.options, path, totals, chosen)
+            # Documents and bytes are of the range, not of a partition: they are told once.
+            save_some(counted, job.options, path, chosen, told=partition == 0)
         control.report(bytes=counted.bytes, documents=counted.documents)
     return task.name
 
@@ -112,13 +109,12 @@ def reduce_part(job: CountJob, task: ReduceTask, control: Any) -> str:
     return str(path)
 
 
-def _checked(blocks: Iterator[Any], control: Any) -> Iterator[pa.LargeStringArray]:
+def _checked(blocks: Iterator[Block], control: Any) -> Iterator[Block]:
     for block in blocks:
         control.check()
-        yield block.texts.to_arrow()
+        yield block
 
 
-def _in_partition(pieces: pa.LargeBinaryArray, partition: int, partitions: int) -> np.ndarray[Any, Any]:
-    data, offsets = flat(pieces)
-    hashes = _core.hash_texts(data, offsets)[::2]
+def _in_partition(pieces: Texts, partition: int, partitions: int) -> np.ndarray[Any, Any]:
+    hashes = _core.hash_texts(pieces.data, pieces.offsets)[::2]
     return np.asarray(hashes % np.uint64(partitions) == np.uint64(partition))

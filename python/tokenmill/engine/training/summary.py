@@ -10,14 +10,12 @@ from tokenmill.base.console import words
 if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.engine.training.counting import Counted
-    from tokenmill.engine.training.inputs import Corpus
     from tokenmill.engine.training.merging import Merged
     from tokenmill.engine.training.options import TrainOptions
 
 
 def summarise(
     options: TrainOptions,
-    corpus: Corpus,
     counted: Counted,
     merged: Merged,
     tokenizer: Tokenizer,
@@ -33,8 +31,9 @@ def summarise(
         "merges": len(merged.merges),
         "last_pair_count": int(merged.counts[-1]) if len(merged.counts) else None,
         **counted.figures(),
+        "spilled_bytes": counted.spilled_bytes,
         "pieces_merged": merged.pieces,
-        "refused": dict(corpus.refused),
+        "refused": counted.refused,
         "bytes_per_token": bytes_per_token(tokenizer, counted.sample),
         "sample": "held out" if options.held_out else "of the training texts",
         "seconds": {
