@@ -18,7 +18,7 @@ def probe_cluster(address):
     """Seconds of the driver for each of many tasks that do nothing, and until a killed worker is replaced."""
     from types import SimpleNamespace
 
-    from tokenmill.jobs.executors.base import Watch
+    from tokenmill.jobs.executors.base import RunContext
     from tokenmill.jobs.executors.ray import RayExecutor, connect
 
     executor = RayExecutor(address)
@@ -27,7 +27,7 @@ def probe_cluster(address):
     def seconds(count):
         tasks = [SimpleNamespace(name=str(number), source="-") for number in range(count)]
         started = time.perf_counter()
-        assert sum(1 for _ in executor.run(_nothing, None, tasks, count, Watch(_silent))) == count
+        assert sum(1 for _ in executor.run(_nothing, None, tasks, count, RunContext())) == count
         return time.perf_counter() - started
 
     seconds(8)  # the workers start
@@ -46,10 +46,6 @@ def _nothing(_job, _task, _control):
 
 def _process():
     return os.getpid()
-
-
-def _silent(**_counts):
-    pass
 
 
 def _missed(ray):

@@ -40,7 +40,7 @@ def work(root, log, options):
     return open_dataset(root)
 
 
-def finished(root):
+def find(root):
     try:
         return open_dataset(root)
     except DatasetError:
@@ -63,7 +63,7 @@ def main():
             root,
             {"packing.context_length": options.get("context_length", 8)},
             execution,
-            finished=lambda: finished(root),
+            find=lambda: find(root),
             lead=lambda: work(root, log, options),
         )
     except Exception as error:  # noqa: BLE001

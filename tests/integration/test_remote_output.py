@@ -16,8 +16,9 @@ from tokenmill.datasets.store.remote import Remote, cache_directory
 from tokenmill.datasets.store.store import ObjectStore
 from tokenmill.insight.report import remote_report
 from tokenmill.insight.report.report import publish_report
-from tokenmill.jobs.prepare.prepare import set_up
-from tokenmill.jobs.prepare.share import commit_directory, prepare_share
+from tokenmill.jobs.prepare.leading import lead
+from tokenmill.jobs.prepare.set_up import set_up
+from tokenmill.jobs.prepare.unit_range import commit_directory, prepare_part
 from tokenmill.jobs.verify import verify_dataset
 from tokenmill.settings.resolve import from_options
 
@@ -140,14 +141,14 @@ def test_two_drivers_agree_or_are_told(corpus, tmp_path, bucket, monkeypatch):  
         "show_progress": False,
     }
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "one"))
-    first = set_up(from_options(None, **options), tokenizer=ByteTokenizer())
+    first = set_up(from_options(None, **options), tokenizer=ByteTokenizer())[""]
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "two"))
-    second = set_up(from_options(None, **options), tokenizer=ByteTokenizer())
-    other = set_up(from_options(None, **options, min_chars=5), tokenizer=ByteTokenizer())
-    one, two = first.lead(), second.lead()
+    second = set_up(from_options(None, **options), tokenizer=ByteTokenizer())[""]
+    other = set_up(from_options(None, **options, min_chars=5), tokenizer=ByteTokenizer())[""]
+    one, two = lead(first).manifest, lead(second).manifest
     assert one == two
     with pytest.raises(ResumeError, match=r"different job|other settings"):
-        other.lead()
+        lead(other)
     with pytest.raises(ResumeError, match="min_chars"):
         prepare(corpus, f"{bucket}/out", min_chars=5)
 
@@ -180,7 +181,7 @@ def test_new_inputs_add_units(corpus, bucket):  # noqa: F811
     assert len(more) == len(made) + 1
 
 
-def test_shares_of_a_plan_on_machines_that_share_only_the_store(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
+def test_parts_of_a_plan_on_machines_that_share_only_the_store(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
     whole = prepare(corpus, tmp_path / "out").manifest
     options = {
         "inputs": str(corpus),
@@ -190,10 +191,10 @@ def test_shares_of_a_plan_on_machines_that_share_only_the_store(corpus, tmp_path
         "show_progress": False,
     }
     outcomes = []
-    for share in range(4):
-        monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / f"machine {share}"))
-        preparation = set_up(from_options(None, **options), tokenizer=ByteTokenizer())
-        outcomes.append(prepare_share(preparation, f"{share}/4"))
+    for part in range(4):
+        monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / f"machine {part}"))
+        run = set_up(from_options(None, **options), tokenizer=ByteTokenizer())[""]
+        outcomes.append(prepare_part(run, f"{part}/4"))
     assert [outcome.manifest is None for outcome in outcomes] == [True, True, True, False]
     assert outcomes[-1].manifest.content_hash == whole.content_hash
     ObjectStore(f"{bucket}/out").delete(["manifest.json"])

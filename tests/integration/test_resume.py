@@ -10,7 +10,7 @@ from test_determinism import tree_hash, write_corpus
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError, RejectLimitError, ResumeError
-from tokenmill.jobs.prepare.prepare import execute, set_up
+from tokenmill.jobs.prepare.set_up import set_up
 from tokenmill.settings.resolve import from_options
 
 
@@ -168,7 +168,7 @@ def test_progress_and_events_are_left_for_those_who_watch(corpus, tmp_path):
 
 def test_outcome_has_the_summary(corpus, tmp_path):
     resolved = from_options(inputs=str(corpus), output=str(tmp_path / "out"), verbose_level="ERROR")
-    summary = execute(set_up(resolved, tokenizer=ByteTokenizer())).summary()
+    summary = set_up(resolved, tokenizer=ByteTokenizer())[""].execute().summary()
     assert summary["examples"] == 200
     assert summary["examples_per_second"] > 0
     assert "examples/s" in summary["rating"]
@@ -177,7 +177,7 @@ def test_outcome_has_the_summary(corpus, tmp_path):
 def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):
     from tokenmill.cli.prepare import command
 
-    monkeypatch.setattr("tokenmill.jobs.prepare.prepare.load_tokenizer", lambda *_: ByteTokenizer())
+    monkeypatch.setattr("tokenmill.jobs.prepare.set_up.load_tokenizer", lambda *_: ByteTokenizer())
     arguments = [str(corpus), "--tokenizer", "x", "--output", str(tmp_path / "out"), "--unit-bytes", "10kB"]
     shown = CliRunner().invoke(command, [*arguments, "--dry-run", "--verbose-level", "error"])
     assert shown.exit_code == 0, shown.output

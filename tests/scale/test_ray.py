@@ -12,7 +12,8 @@ import pytest
 import scale_options
 import tokenmill
 from tokenmill.base.errors import ConfigError, RejectLimitError
-from tokenmill.jobs.prepare.prepare import set_up
+from tokenmill.jobs.prepare.leading import lead
+from tokenmill.jobs.prepare.set_up import set_up
 from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.ray
@@ -73,9 +74,10 @@ def test_a_node_without_the_inputs_is_named(cluster, corpus, tmp_path):
     (inputs / "a.jsonl").write_bytes((corpus / "part-0.jsonl").read_bytes())
     job = options(corpus, tmp_path / "out", ray_address=cluster.address, inputs=[str(inputs / "*.jsonl")])
     resolved = from_options(**job)
-    preparation = set_up(resolved)
+    run = set_up(resolved)[""]
+    run.plan()
     (inputs / "a.jsonl").unlink()
     with pytest.raises(RejectLimitError, match="set aside") as caught:
-        preparation.lead()
+        lead(run)
     assert str(inputs / "a.jsonl") in str(caught.value)
     assert f"on host {socket.gethostname()}" in str(caught.value)

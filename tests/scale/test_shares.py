@@ -9,7 +9,7 @@ import pytest
 import tokenmill
 from scale_options import flags
 from tokenmill.base.errors import ConfigError, DatasetError
-from tokenmill.jobs.prepare.share import Share, commit_directory
+from tokenmill.jobs.prepare.unit_range import UnitRange, commit_directory
 
 
 def start(corpus, output, unit_range):
@@ -38,22 +38,22 @@ def test_a_share_alone_publishes_nothing_and_commit_names_what_is_missing(corpus
     process = start(corpus, tmp_path / "out", "1/4")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert "units done; the other shares" in out
+    assert "units done; the other parts" in out
     assert not (tmp_path / "out" / "manifest.json").exists()
     with pytest.raises(DatasetError, match="units are not done yet"):
         commit_directory(tmp_path / "out")
 
 
-def test_shares_cover_every_unit_once():
+def test_parts_cover_every_unit_once():
     for count in (1, 3, 7):
-        owners = [sum(Share(number, count).has(unit) for number in range(count)) for unit in range(50)]
+        owners = [sum(UnitRange(number, count).has(unit) for number in range(count)) for unit in range(50)]
         assert owners == [1] * 50
 
 
 @pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "a/b", "1/0", "1/4/2"])
 def test_a_bad_range_says_what_is_expected(text):
     with pytest.raises(ConfigError, match="expected i/n"):
-        Share.parse(text)
+        UnitRange.parse(text)
 
 
 def test_commit_of_a_directory_without_a_plan(tmp_path):

@@ -14,7 +14,7 @@ from tokenmill.jobs.prepare.launch import alone, host_clock, started_at, this_la
 from tokenmill.jobs.prepare.lease import FAILURE, MARKER, Lease
 from tokenmill.jobs.prepare.prepare import prepare
 from tokenmill.jobs.prepare.ranks import lead_or_wait
-from tokenmill.jobs.prepare.waiting import Verdict, Watch
+from tokenmill.jobs.prepare.waiting import LeaderView
 from tokenmill.settings.schema import ExecutionConfig
 
 
@@ -85,32 +85,32 @@ def test_the_lock_is_for_one(tmp_path):
 def watching(root, monkeypatch, **execution):
     clock = [1000.0]
     monkeypatch.setattr(waiting.time, "monotonic", lambda: clock[0])
-    return Watch(root, this_launch({"RANK": "1"}), {}, ExecutionConfig(**execution)), clock
+    return LeaderView(root, this_launch({"RANK": "1"}), {}, ExecutionConfig(**execution)), clock
 
 
 def test_a_leader_of_another_host_gets_more_time(tmp_path, monkeypatch):
-    watch, clock = watching(tmp_path, monkeypatch)
-    watch.look()
+    view, clock = watching(tmp_path, monkeypatch)
+    view.leader_is_gone()
     marker = {"token": "x", "beat": 1, "rank": 0, "host": "far", "pid": 1, "fields": {}}
     (tmp_path / MARKER).write_text(json.dumps(marker))
-    assert watch.look() is Verdict.WAIT
+    assert not view.leader_is_gone()
     clock[0] += 10
-    assert watch.look() is Verdict.WAIT
+    assert not view.leader_is_gone()
     clock[0] += 11
-    assert watch.look() is Verdict.LOOK
+    assert view.leader_is_gone()
 
 
 def test_a_leader_that_never_comes_is_waited_for_a_minute(tmp_path, monkeypatch):
-    watch, clock = watching(tmp_path, monkeypatch)
-    assert watch.look() is Verdict.WAIT
+    view, clock = watching(tmp_path, monkeypatch)
+    assert not view.leader_is_gone()
     clock[0] += 59
-    assert watch.look() is Verdict.WAIT
+    assert not view.leader_is_gone()
     clock[0] += 2
-    assert watch.look() is Verdict.LOOK
+    assert view.leader_is_gone()
 
 
 def test_a_leader_that_lives_but_gets_nowhere(tmp_path, monkeypatch):
-    watch, clock = watching(tmp_path, monkeypatch, stall_timeout=100)
+    view, clock = watching(tmp_path, monkeypatch, stall_timeout=100)
     (tmp_path / "progress.json").write_text(
         json.dumps({"phase": "tokenizing", "documents": 5, "bytes": 1, "bytes_total": 4})
     )
@@ -120,18 +120,18 @@ def test_a_leader_that_lives_but_gets_nowhere(tmp_path, monkeypatch):
             marker = {"token": "x", "beat": beat, "rank": 0, "host": "far", "pid": 1, "fields": {}}
             (tmp_path / MARKER).write_text(json.dumps(marker))
             clock[0] += 10
-            watch.look()
+            view.leader_is_gone()
 
     with pytest.raises(LeaderError, match=r"rank 0 .* no progress for 600 s .*tokenizing: 5 documents, 25 %"):
         look_for_long()
 
 
 def test_one_calm_line_now_and_then(tmp_path, monkeypatch, caplog):
-    watch, clock = watching(tmp_path, monkeypatch)
+    view, clock = watching(tmp_path, monkeypatch)
     with caplog.at_level(logging.INFO, "tokenmill.ranks"):
         for _ in range(14):
             clock[0] += 5
-            watch.look()
+            view.leader_is_gone()
     assert [record.getMessage() for record in caplog.records] == [
         "[Rank 1] Still waiting for the leader after 30s (nothing done yet)",
         "[Rank 1] Still waiting for the leader after 60s (nothing done yet)",
@@ -152,7 +152,7 @@ def test_a_failure_of_this_launch_ends_even_a_late_rank(tmp_path):
 
     (tmp_path / FAILURE).write_text(json.dumps({**failure, "host": this_host(), "at": host_clock()}))
     with pytest.raises(LeaderError, match="OSError: full") as raised:
-        Watch(tmp_path, this_launch({"RANK": "1"}), {}, ExecutionConfig()).look()
+        LeaderView(tmp_path, this_launch({"RANK": "1"}), {}, ExecutionConfig()).leader_is_gone()
     assert raised.value.exit_code == 75
 
 
@@ -163,7 +163,7 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
         monkeypatch.setenv("RANK", rank)
     began = time.monotonic()
     with caplog.at_level(logging.INFO, "tokenmill.ranks"):
-        made = lead_or_wait(tmp_path, {}, ExecutionConfig(), finished=lambda: None, lead=lambda: [1, 2, 3])
+        made = lead_or_wait(tmp_path, {}, ExecutionConfig(), find=lambda: None, lead=lambda: [1, 2, 3])
     assert made == [1, 2, 3]
     assert time.monotonic() - began < 2
     said = [record.getMessage() for record in caplog.records]

@@ -57,6 +57,15 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def version_of(path: Path) -> tuple[int, ...] | None:
+    """Something that is another whenever a file is published again; None while there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def temporary_name(path: Path) -> Path:
     """A hidden neighbour of `path` that names its host and process, so that leftovers can be told."""
     owner = f"{platform.node()}-{os.getpid()}-{os.urandom(4).hex()}"

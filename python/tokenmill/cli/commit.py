@@ -19,7 +19,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: str, as_json: bool) -> None:
     """Publish the manifest of DIRECTORY if every unit has its receipt; say which are missing if not."""
-    from tokenmill.jobs.prepare.share import commit_directory
+    from tokenmill.jobs.prepare.unit_range import commit_directory
 
     outcome = commit_directory(directory)
     manifest = outcome.manifest

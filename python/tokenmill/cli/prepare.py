@@ -11,8 +11,7 @@ import click
 from tokenmill.cli.options import given_settings, setting_options
 
 if TYPE_CHECKING:
-    from tokenmill.jobs.prepare.outcome import Outcome
-    from tokenmill.jobs.prepare.preparation import Preparation
+    from tokenmill.jobs.prepare.run import Outcome, Run
 
 
 @click.command(
@@ -58,27 +57,27 @@ def command(
     resolved = resolve(config_file, flags)
     tokenizer = begin_loading(resolved.config)
     # Only now: these take longer to import than the core to load a tokenizer.
-    from tokenmill.jobs.prepare.prepare import execute, set_up_splits
-    from tokenmill.jobs.prepare.splits import note_splits
+    from tokenmill.jobs.prepare.set_up import list_splits, set_up
 
-    every = set_up_splits(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
-    for preparation in every.values():
-        unit_range = preparation.job.config.execution.unit_range
+    runs = set_up(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
+    for run in runs.values():
+        unit_range = run.job.config.execution.unit_range
         if dry_run:
-            _show_plan(preparation, as_json=as_json)
+            _show_plan(run, as_json=as_json)
         elif unit_range is not None:
-            _show_share(preparation, unit_range, as_json=as_json)
+            _show_part(run, unit_range, as_json=as_json)
         else:
-            _show_outcome(execute(preparation), as_json=as_json)
+            _show_outcome(run.execute(), as_json=as_json)
     if not dry_run:
-        note_splits(resolved, list(every))
+        list_splits(resolved, list(runs))
 
 
-def _show_plan(preparation: Preparation, *, as_json: bool) -> None:
+def _show_plan(run: Run, *, as_json: bool) -> None:
     from tokenmill.base.console import words
+    from tokenmill.jobs.units.commit import find_receipts
 
-    plan = preparation.plan()
-    done = preparation.done(plan)
+    plan = run.plan()
+    done = find_receipts(run.job.root, plan, run.job.remote)
     units: list[dict[str, Any]] = [
         {
             "unit": unit.name,
@@ -105,17 +104,17 @@ def _show_plan(preparation: Preparation, *, as_json: bool) -> None:
     )
 
 
-def _show_share(preparation: Preparation, unit_range: str, *, as_json: bool) -> None:
-    from tokenmill.jobs.prepare.share import prepare_share
+def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
+    from tokenmill.jobs.prepare.unit_range import prepare_part
 
-    outcome = prepare_share(preparation, unit_range)
-    root = preparation.job.root
+    outcome = prepare_part(run, unit_range)
+    root = run.job.root
     if as_json:
         state = {"done": outcome.done, "units": outcome.units, "complete": outcome.manifest is not None}
         click.echo(json.dumps(state, indent=1))
     elif outcome.manifest is None:
         click.echo(
-            f"{root}: {outcome.done} of {outcome.units} units done; the other shares, or "
+            f"{root}: {outcome.done} of {outcome.units} units done; the other parts, or "
             f"`tokenmill commit {root}`, publish the manifest"
         )
     else:

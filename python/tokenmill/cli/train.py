@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from tokenmill.cli.sizes import Size
+from tokenmill.settings.fields import ExecutorName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +126,7 @@ def _source_options(function: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option(
     "--executor",
-    type=click.Choice(["local", "ray"]),
+    type=click.Choice(get_args(ExecutorName)),
     default="local",
     show_default=True,
     help="Where counting runs.",

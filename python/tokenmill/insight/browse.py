@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill.base.errors import DatasetError, TokenmillError
+from tokenmill.base.run_files import read_progress
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.reader.dataset import open_dataset
 
@@ -26,10 +26,8 @@ ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length
 
 def progress_of(root: Path) -> dict[str, Any]:
     """Where a job is: what its progress file says, or what the directory itself tells."""
-    try:
-        progress: dict[str, Any] = json.loads((root / "progress.json").read_bytes())
-    except (FileNotFoundError, ValueError):
-        progress = {"state": "waiting"}
+    progress = read_progress(root) or {}
+    progress.setdefault("state", "waiting")
     if (root / MANIFEST).exists() and progress["state"] in ("waiting", "done"):
         progress["state"] = "done"
     return progress

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tokenmill.base.errors import ConfigError
 from tokenmill.engine.training.counts_file import add_saved
 from tokenmill.engine.training.parts import CountJob, CountTask, ReduceTask, count_part, reduce_part
-from tokenmill.jobs.executors.base import Watch
+from tokenmill.jobs.executors.base import RunContext
 from tokenmill.sources import ranges, read_blocks
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def count_by_parts(
     cuts = [(file, part) for file in corpus.files for part in ranges(file, PART_BYTES)]
     tasks = [CountTask(f"{number:06d}", file, part) for number, (file, part) in enumerate(cuts)]
     try:
-        watch = Watch(lambda bytes=0, documents=0, **_: advance(bytes, documents=documents))  # noqa: A006
-        names = sorted(done.result for done in executor.run(count_part, job, tasks, len(tasks), watch))
+        context = RunContext(report=lambda bytes=0, documents=0, **_: advance(bytes, documents=documents))  # noqa: A006
+        names = sorted(done.result for done in executor.run(count_part, job, tasks, len(tasks), context))
         reduces = [ReduceTask(partition, tuple(names)) for partition in range(PARTITIONS)]
-        silent = Watch(lambda **_: None)
-        sums = sorted(done.result for done in executor.run(reduce_part, job, reduces, len(reduces), silent))
+        ended = executor.run(reduce_part, job, reduces, len(reduces), RunContext())
+        sums = sorted(done.result for done in ended)
         add_saved(counting, options, sums)
         counting.inputs.clear()
         _sample(counting, corpus)

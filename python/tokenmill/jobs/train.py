@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.errors import ConfigError, InputError
@@ -25,11 +25,14 @@ from tokenmill.engine.training.outputs import SaveFormat, save_all
 from tokenmill.engine.training.summary import summarise
 from tokenmill.engine.training.vocabulary import minbpe_recipe_of, recipe_of
 from tokenmill.jobs.count_parts import count_by_parts
-from tokenmill.jobs.executors.ray import RayExecutor
+from tokenmill.jobs.executors.choose import choose_executor
 from tokenmill.jobs.units.events import Recorder
+from tokenmill.settings.schema import ExecutionConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from tokenmill.settings.fields import ExecutorName
 
 logger = logging.getLogger("tokenmill.train")
 # Counting that took longer than this is kept on disk, so that a resumed run need not repeat it.
@@ -54,7 +57,7 @@ class TrainRequest:
     spill_dir: Path | None = None
     verbose: bool = False
     source: dict[str, Any] = field(default_factory=dict)
-    executor: Literal["local", "ray"] = "local"
+    executor: ExecutorName = "local"
     ray_address: str | None = None
 
 
@@ -88,7 +91,7 @@ def train(
     checkpoint_every: int | None = None,
     spill_dir: str | Path | None = None,
     verbose: bool = False,
-    executor: Literal["local", "ray"] = "local",
+    executor: ExecutorName = "local",
     ray_address: str | None = None,
     **source: Any,
 ) -> Tokenizer:
@@ -219,11 +222,17 @@ def _count(
     for note in corpus.notes:
         logger.info("%s", note)
     with _telling(request, "Counting", corpus.total_bytes, "bytes") as tell:
-        if request.executor == "local":
+        execution = ExecutionConfig(
+            executor=request.executor,
+            ray_address=request.ray_address,
+            threads=threads,
+            memory_budget=budget,
+        )
+        executor = choose_executor(execution)
+        if executor.in_process:
             readers = corpus.readers(threads)
             count_all(counting, corpus.blocks(), _both(tell, watch), readers=readers)
         else:
-            executor = RayExecutor(request.ray_address or "auto")
             count_by_parts(counting, options, corpus, executor, request.output, _both(tell, watch))
     counted = counting.finish()
     if request.save_counts is not None:

@@ -40,6 +40,7 @@ Size = Annotated[int, Above(0), Read(parse_size, r"^\s*\d")]
 Names = Annotated[tuple[str, ...], Read(_listed, "")]
 Marker = Annotated[str | int | bool | None, Read(_switch)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Read(_upper)]
+ExecutorName = Literal["local", "ray"]
 OnError = Literal["fail", "skip", "replace"]
 Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
 if TYPE_CHECKING:

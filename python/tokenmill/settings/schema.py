@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tokenmill.settings.fields import (
     Column,
+    ExecutorName,
     Format,
     Level,
     Marker,
@@ -162,7 +163,7 @@ class OutputConfig(Section):
 class ExecutionConfig(Section):
     """How fast and how loud; nothing here may change the bytes that come out."""
 
-    executor: Literal["local", "ray"] = "local"
+    executor: ExecutorName = "local"
     """Who does the units."""
     ray_address: str | None = None
     """An existing Ray cluster, or auto."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenmillError
-from tokenmill.sources import ranges, read_blocks
-from tokenmill.sources.model import MEMORY
+from tokenmill.sources import read_blocks
+from tokenmill.sources.model import MEMORY, Range
 from tokenmill.sources.ranges import row_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import Block, InputFile
@@ -65,13 +65,10 @@ def _take(sample: Sample, file: InputFile, source: SourceConfig, most: int) -> N
         # It can only be walked once, and that is for the job.
         return
     wanted, read = len(sample.texts) + most, 0
-    for block in _blocks(file, source):
+    # All of it is one range, since to cut it would open the file once more; no more is read than is taken.
+    whole = Range("file", 0, file.size, file.size)
+    for block in read_blocks(file, whole, source, block_bytes=BLOCK_BYTES):
         sample.add(block, wanted - len(sample.texts))
         read += block.bytes_read
         if len(sample.texts) >= wanted or read >= MOST_BYTES:
             return
-
-
-def _blocks(file: InputFile, source: SourceConfig) -> Iterator[Block]:
-    for part in ranges(file, BLOCK_BYTES):
-        yield from read_blocks(file, part, source, block_bytes=BLOCK_BYTES)

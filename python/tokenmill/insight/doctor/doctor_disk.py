@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from tokenmill.base.console import words
 from tokenmill.base.durable import is_alive
 from tokenmill.base.errors import TokenmillError
 from tokenmill.base.hardware import disk
+from tokenmill.base.run_files import read_progress
 from tokenmill.insight.doctor.doctor import Check
 
 if TYPE_CHECKING:
@@ -133,10 +133,8 @@ def _owner_is_dead(name: str) -> bool:
 
 
 def _dead_run(output: Path) -> int | None:
-    try:
-        progress = json.loads((output / "progress.json").read_text(encoding="utf-8"))
-        process = int(progress["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
+    progress = read_progress(output) or {}
+    process, here = progress.get("pid"), progress.get("host") == platform.node()
+    if progress.get("state") != "running" or not here or not isinstance(process, int):
         return None
-    here = progress.get("host") == platform.node()
-    return process if progress.get("state") == "running" and here and not is_alive(process) else None
+    return None if is_alive(process) else process

@@ -11,6 +11,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenmillError
+from tokenmill.base.run_files import PROGRESS
+from tokenmill.datasets.ledger.manifest import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
 
 TOKENIZER_FILES = ("tokenizer.json", "*.tiktoken", "*.model")
-RUN_FILES = ("manifest.json", "progress.json", "training.json")
+RUN_FILES = (MANIFEST, PROGRESS, "training.json")
 DEEPEST = 4  # a served home directory must not be walked for minutes
 MOST_FOUND = 200
 KEPT_TOKENIZERS = 8

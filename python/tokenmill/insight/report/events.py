@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.run_files import EVENTS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-EVENTS = "events.jsonl"
 BUCKETS = 60  # points of the throughput curve
 STRAGGLER = 3.0  # times the median unit
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+
+from tokenmill.jobs.units.control import Batching, do_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tokenmill.jobs.units.control import Control
+    from tokenmill.settings.schema import ExecutionConfig
 
     # What is done to a task (`run_unit`, `hash_unit`, `count_part`…), given the job that all tasks share: a
     # function of a module, so that it can be sent anywhere.
@@ -64,15 +67,16 @@ class Workers:
 
 
 @dataclass(frozen=True)
-class Watch:
-    """The caller's side of a run: `stop` asks for an end, the others hear of it as work goes on.
+class RunContext:
+    """What a caller gives a run: how documents are batched, and ways to hear of it and to end it.
 
-    `trusted` returns when a result may count, or raises; only executors of this process ask it.
+    `confirm` returns when a result may count, or raises; only executors of this process ask it.
     """
 
-    report: Callable[..., None]
+    batching: Batching = field(default_factory=Batching)
+    report: Callable[..., None] = do_nothing
     stop: threading.Event = field(default_factory=threading.Event)
-    trusted: Callable[[], None] = lambda: None
+    confirm: Callable[[], None] = do_nothing
     workers: Callable[[Workers], None] = lambda _: None
 
 
@@ -91,14 +95,23 @@ def timed(work: Work, job: Any, task: Task, control: Control) -> Done:
 
 
 class Executor(Protocol):
-    """Runs `work` on every task."""
+    """Runs `work` on every task. Its module has the class under the name `EXECUTOR`."""
+
+    in_process: ClassVar[bool]
+    """Whether tasks run in this process: they can ask `confirm`, and share its memory and its disks."""
+
+    @classmethod
+    def make(cls, execution: ExecutionConfig) -> Self:
+        """An executor as the settings describe it; nothing is started yet."""
 
     def warm(self) -> None:
         """Begin what a run will need (a connection, processes) while the caller still plans; never raises."""
 
-    def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, watch: Watch) -> Iterator[Done]:
+    def run(
+        self, work: Work, job: Any, tasks: Iterable[Any], count: int, context: RunContext
+    ) -> Iterator[Done]:
         """Each task as it ends; `count` is how many there are.
 
-        The first error ends the run: tasks under way are stopped and the error is raised. When `watch.stop`
-        is set, tasks end at their next block and `InterruptedJobError` is raised.
+        The first error ends the run: tasks under way are stopped and the error is raised. When
+        `context.stop` is set, tasks end at their next block and `InterruptedJobError` is raised.
         """

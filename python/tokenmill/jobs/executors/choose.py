@@ -1,10 +1,9 @@
-"""From the settings to an executor."""
+"""From the settings to an executor, which is the module here of the name that the settings give."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from tokenmill.jobs.executors.local import LocalExecutor
 
 if TYPE_CHECKING:
     from tokenmill.jobs.executors.base import Executor
@@ -16,21 +15,12 @@ def budget(execution: ExecutionConfig) -> tuple[int, int]:
     return execution.threads or 1, execution.memory_budget or (256 << 20)
 
 
-def choose_executor(execution: ExecutionConfig) -> Executor:
-    """`local` unless the settings say `ray`; a cluster is asked for only when units are run."""
-    if execution.executor == "ray":
-        from tokenmill.jobs.executors.ray import RayExecutor
+def find_executor(name: str) -> type[Executor]:
+    """The class of `local`, `ray`…: its module is imported only where it is asked for."""
+    found: type[Executor] = import_module(f"tokenmill.jobs.executors.{name}").EXECUTOR
+    return found
 
-        return RayExecutor(
-            execution.ray_address or "auto",
-            batch_size=execution.batch_size,
-            writer_batch_size=execution.writer_batch_size,
-        )
-    threads, memory_budget = budget(execution)
-    return LocalExecutor(
-        threads=threads,
-        memory_budget=memory_budget,
-        batch_size=execution.batch_size,
-        writer_batch_size=execution.writer_batch_size,
-        keep_in_memory=bool(execution.keep_in_memory),
-    )
+
+def choose_executor(execution: ExecutionConfig) -> Executor:
+    """The executor of a job; a cluster is asked for only when units are run."""
+    return find_executor(execution.executor).make(execution)

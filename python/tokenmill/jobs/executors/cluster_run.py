@@ -19,7 +19,7 @@ from tokenmill.jobs.executors.budgets import Attempt, Budgets
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tokenmill.jobs.executors.base import Done, Task, Watch
+    from tokenmill.jobs.executors.base import Done, RunContext, Task
 
 logger = logging.getLogger("tokenmill.ray")
 
@@ -34,7 +34,7 @@ class ClusterRun:
 
     ray: Any
     submit: Callable[[Task], Any]
-    watch: Watch
+    context: RunContext
     waiting: deque[Attempt] = field(default_factory=deque)
     running: dict[Any, Attempt] = field(default_factory=dict)
     budgets: Budgets = field(default_factory=Budgets)
@@ -57,7 +57,7 @@ class ClusterRun:
                 for ended in self._collect():
                     done += 1
                     yield ended
-                if self.watch.stop.is_set():
+                if self.context.stop.is_set():
                     raise InterruptedJobError(
                         "the job was stopped; the same command goes on where it stopped"
                     )
@@ -65,7 +65,7 @@ class ClusterRun:
         finally:
             for handle in self.running:
                 self.ray.cancel(handle, force=False)
-        self.watch.workers(self.workers())
+        self.context.workers(self.workers())
         logger.info("Cluster: %s", self.workers().words)
         self._name_what_was_set_aside(count)
 
@@ -75,7 +75,7 @@ class ClusterRun:
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
             self._cpus = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-            self.watch.workers(self.workers())
+            self.context.workers(self.workers())
         later: deque[Attempt] = deque()
         while len(self.running) < 2 * self._cpus:
             attempt = self._next(source, now, later)
@@ -108,7 +108,7 @@ class ClusterRun:
             else:
                 self.budgets.ended(attempt)
                 self._busy[node] = self._busy.get(node, 0.0) + ended.seconds
-                self.watch.report(**counts)
+                self.context.report(**counts)
                 found.append(ended)
         return found
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.base.errors import InterruptedJobError
 from tokenmill.jobs.executors.base import timed
+from tokenmill.jobs.executors.choose import budget
 from tokenmill.jobs.units.control import DEFAULT_BLOCK_BYTES, Control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenmill.jobs.executors.base import Done, Task, Watch, Work
+    from tokenmill.jobs.executors.base import Done, RunContext, Task, Work
+    from tokenmill.settings.schema import ExecutionConfig
 
 MIN_BLOCK_BYTES = 64 << 10
 # Blocks of one unit in flight (read, waiting, waiting, written, and one for each thread that encodes), times
@@ -28,19 +30,24 @@ _WAKE_SECONDS = 0.2
 class LocalExecutor:
     """Units side by side, as many as there are threads; a lone unit gets all threads for itself."""
 
+    in_process: ClassVar[bool] = True
     threads: int
     memory_budget: int
-    batch_size: int | None = None
-    writer_batch_size: int | None = None
-    keep_in_memory: bool = False
+
+    @classmethod
+    def make(cls, execution: ExecutionConfig) -> LocalExecutor:
+        """With the threads and the memory of the settings."""
+        return cls(*budget(execution))
 
     def warm(self) -> None:
         """Threads need no time to start."""
 
-    def run(self, work: Work, job: Any, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+    def run(
+        self, work: Work, job: Any, tasks: Iterable[Task], count: int, context: RunContext
+    ) -> Iterator[Done]:
         """Each task as it ends."""
         workers = max(1, min(self.threads, count))
-        control = self._control(workers, watch)
+        control = self._control(workers, context)
         waiting = iter(tasks)
         with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-unit") as pool:
             running: dict[Future[Any], Task] = {}
@@ -57,23 +64,24 @@ class LocalExecutor:
                         yield future.result()
                     control.check()
             except BaseException:
-                watch.stop.set()
+                context.stop.set()
                 raise_first(running)
                 raise
 
-    def _control(self, workers: int, watch: Watch) -> Control:
+    def _control(self, workers: int, context: RunContext) -> Control:
         threads = max(1, self.threads // workers)
         share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
         return Control(
             threads=threads,
             block_bytes=max(MIN_BLOCK_BYTES, min(DEFAULT_BLOCK_BYTES, share)),
-            batch_size=self.batch_size,
-            writer_batch_size=self.writer_batch_size,
-            keep_in_memory=self.keep_in_memory,
-            stop=watch.stop,
-            report=watch.report,
-            trusted=watch.trusted,
+            batching=context.batching,
+            stop=context.stop,
+            report=context.report,
+            confirm=context.confirm,
         )
+
+
+EXECUTOR = LocalExecutor
 
 
 def raise_first(running: dict[Future[Any], Task]) -> None:

@@ -13,7 +13,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.datasets.store.store import store_variables
@@ -24,7 +24,9 @@ from tokenmill.jobs.units.control import Control
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenmill.jobs.executors.base import Done, Task, Watch, Work
+    from tokenmill.jobs.executors.base import Done, RunContext, Task, Work
+    from tokenmill.jobs.units.control import Batching
+    from tokenmill.settings.schema import ExecutionConfig
 
 logger = logging.getLogger("tokenmill.ray")
 
@@ -37,10 +39,14 @@ MOST_WARMED = 256
 class RayExecutor:
     """Runs units on a cluster that exists; `address` is Ray's, `auto` the one this machine is part of."""
 
+    in_process: ClassVar[bool] = False
     address: str = "auto"
-    batch_size: int | None = None
-    writer_batch_size: int | None = None
     _opening: Future[Any] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def make(cls, execution: ExecutionConfig) -> RayExecutor:
+        """For the cluster of the settings, or the one that this machine is part of."""
+        return cls(execution.ray_address or "auto")
 
     def warm(self) -> None:
         """Connect and let every worker import what units need; an error is kept for `run`."""
@@ -62,18 +68,22 @@ class RayExecutor:
         else:
             opening.set_result(ray)
 
-    def run(self, work: Work, job: Any, tasks: Iterable[Task], count: int, watch: Watch) -> Iterator[Done]:
+    def run(
+        self, work: Work, job: Any, tasks: Iterable[Task], count: int, context: RunContext
+    ) -> Iterator[Done]:
         """Each task as it ends; units set aside are named by an error at the end."""
         ray = self._opening.result() if self._opening is not None else connect(self.address)
         # The job goes to the object store once, and to each worker process once; in a list, or Ray would
         # unpickle it for every task.
         reference = ray.put((job, store_variables()))
-        settings = (self.batch_size, self.writer_batch_size)
         remote = ray.remote(num_cpus=1, memory=TASK_MEMORY, max_retries=0, scheduling_strategy="SPREAD")(
             _run_task
         )
-        shared = (reference.hex(), [reference], work, settings)
-        return ClusterRun(ray, lambda task: remote.remote(*shared, task), watch).all(tasks, count)
+        shared = (reference.hex(), [reference], work, context.batching)
+        return ClusterRun(ray, lambda task: remote.remote(*shared, task), context).all(tasks, count)
+
+
+EXECUTOR = RayExecutor
 
 
 def connect(address: str) -> Any:
@@ -140,7 +150,7 @@ def _job_of(key: str, reference: list[Any]) -> Any:
 
 
 def _run_task(
-    key: str, reference: list[Any], work: Work, settings: tuple[int | None, int | None], task: Task
+    key: str, reference: list[Any], work: Work, batching: Batching, task: Task
 ) -> tuple[Done, dict[str, int], str]:
     """On a worker: do one unit, and give back its receipt with the counts that the driver adds up."""
     counts = {"bytes": 0, "documents": 0, "tokens": 0}
@@ -149,8 +159,7 @@ def _run_task(
         for name, amount in amounts.items():
             counts[name] = counts.get(name, 0) + amount
 
-    batch_size, writer_batch_size = settings
-    control = Control(threads=1, batch_size=batch_size, writer_batch_size=writer_batch_size, report=report)
+    control = Control(threads=1, batching=batching, report=report)
     try:
         return timed(work, _job_of(key, reference), task, control), counts, _node()
     except TokenmillError as error:

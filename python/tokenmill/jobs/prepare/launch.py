@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.hardware import world
+from tokenmill.jobs.executors.choose import find_executor
 from tokenmill.settings.origin import Origin
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def with_all_cores(resolved: Resolved) -> Resolved:
     Not where somebody set the threads, where every process does a share of its own, or on a cluster.
     """
     execution, cores = resolved.config.execution, resolved.machine.cores
-    shared = execution.unit_range is not None or execution.executor != "local"
+    shared = execution.unit_range is not None or not find_executor(execution.executor).in_process
     if shared or cores.together <= cores.usable or resolved.by_user("execution.threads"):
         return resolved
     mine = execution.replaced(threads=cores.together)

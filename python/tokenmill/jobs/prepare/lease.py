@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from tokenmill.base.errors import EXIT_FAILED
+from tokenmill.base.run_files import PROGRESS, read_object
 from tokenmill.jobs.prepare.launch import host_clock, this_host
-from tokenmill.jobs.prepare.mirror import FAILURE, MARKER, PROGRESS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tokenmill.jobs.prepare.launch import Launch
     from tokenmill.jobs.prepare.mirror import Mirror
 
-LOCK = ".leader.lock"
+LOCK, MARKER, FAILURE = ".leader.lock", ".leader.alive.json", ".leader.failure.json"
 BEAT_SECONDS = 1.0
 # File systems without locks answer with one of these; there, signs of life alone decide.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 class Lease:
-    """The right to lead in one output directory: `take`, then `lead`, then `release`."""
+    """The right to lead in one output directory: `take`, then `begin`, then `release`."""
 
     def __init__(
         self, root: Path, launch: Launch, fields: dict[str, Any], mirror: Mirror | None = None
@@ -147,17 +147,9 @@ class Lease:
 
 def read_marker(root: Path) -> dict[str, Any] | None:
     """The leader's last sign of life, or None."""
-    return _read(root / MARKER)
+    return read_object(root / MARKER)
 
 
 def read_failure(root: Path) -> dict[str, Any] | None:
     """The cause that the last leader left, or None."""
-    return _read(root / FAILURE)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
+    return read_object(root / FAILURE)

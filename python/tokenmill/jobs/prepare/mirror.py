@@ -1,39 +1,39 @@
 """The leader's signs in an object store, for ranks on hosts that share nothing else with it.
 
 The leader puts its marker, its failure and its progress there beside its own files. A waiter on another host
-brings them into its own work directory, where it looks for them anyway; it never writes to the store.
+fetches them into its own work directory, where it looks for them anyway; it never writes to the store.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import StoreError
+from tokenmill.base.run_files import PROGRESS, parse_object, read_object
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.jobs.prepare.launch import this_host
+from tokenmill.jobs.prepare.lease import FAILURE, MARKER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenmill.datasets.store.remote import Remote
 
-MARKER, FAILURE, PROGRESS = ".leader.alive.json", ".leader.failure.json", "progress.json"
 # A store is not asked every second: both are well below what a waiter takes for death.
-SHOW_SECONDS, LOOK_SECONDS = 5.0, 2.0
+SHOW_SECONDS, FETCH_SECONDS = 5.0, 2.0
 
 
 class Mirror:
-    """Both sides: the leader's `show` and `hide`, a waiter's `look`. No fault of the store ends a job."""
+    """Both sides: the leader's `show` and `hide`, a waiter's `fetch`. No fault of the store ends a job."""
 
     def __init__(self, remote: Remote) -> None:
         """For the dataset of a job whose work directory is this machine's own."""
         self._store = remote.store
         self._root = remote.work
-        self._looked = float("-inf")
+        self._fetched = float("-inf")
         self._shown = float("-inf")
 
     def beat(self, data: bytes) -> None:
@@ -42,8 +42,8 @@ class Mirror:
             return
         self._shown = time.monotonic()
         self.show(MARKER, data)
-        with suppress(OSError):
-            self.show(PROGRESS, (self._root / PROGRESS).read_bytes())
+        if progress := self._read(PROGRESS):
+            self.show(PROGRESS, progress)
 
     def show(self, name: str, data: bytes) -> None:
         """Put one of the files."""
@@ -55,32 +55,38 @@ class Mirror:
         with suppress(StoreError):
             self._store.delete(names)
 
-    def look(self) -> None:
-        """Bring what the leader shows, unless it is on this host and its own files are here."""
-        if time.monotonic() - self._looked < LOOK_SECONDS:
+    def fetch(self) -> None:
+        """Fetch what the leader shows, unless it is on this host and its own files are here."""
+        if time.monotonic() - self._fetched < FETCH_SECONDS:
             return
-        self._looked = time.monotonic()
+        self._fetched = time.monotonic()
         if _host(self._root / MARKER) == this_host():
             return
         with suppress(StoreError):
             for name in (FAILURE, MARKER):
-                self._bring(name)
+                self._fetch_sign(name)
             progress = self._store.read(PROGRESS)
             if progress is not None:
                 publish_bytes(self._root / PROGRESS, progress)
-            self._bring_manifest()
+            self._fetch_manifest()
 
-    def _bring(self, name: str) -> None:
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self._root / name).read_bytes()
+        except OSError:
+            return b""
+
+    def _fetch_sign(self, name: str) -> None:
         path, data = self._root / name, self._store.read(name)
-        if data is not None and _value(data).get("host") != this_host():
+        if data is not None and parse_object(data).get("host") != this_host():
             publish_bytes(path, data)
         elif data is None and _host(path) not in {None, this_host()}:
             path.unlink(missing_ok=True)
 
-    def _bring_manifest(self) -> None:
+    def _fetch_manifest(self) -> None:
         """The plan first: a manifest without one is a dataset that nobody may add to."""
         data = self._store.read(MANIFEST)
-        if data is None or data == _bytes(self._root / MANIFEST):
+        if data is None or data == self._read(MANIFEST):
             return
         plan = self._store.read(PLAN)
         if plan is not None:
@@ -88,21 +94,6 @@ class Mirror:
             publish_bytes(self._root / MANIFEST, data)
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
 def _host(path: Path) -> str | None:
     """The host that a file of a leader names; None if there is no such file."""
-    return _value(_bytes(path)).get("host")
-
-
-def _value(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    return (read_object(path) or {}).get("host")

@@ -1,4 +1,4 @@
-"""Waiting for the leader without a collective: watch its files, judge by our own clock, never write.
+"""Waiting for the leader without a collective: read its files, judge by our own clock, never write.
 
 A wait lasts as long as the leader shows signs of life, be it for hours. It ends when the dataset is
 there, when the leader has left a failure, when it has died, or when nobody ever came to lead.
@@ -11,21 +11,22 @@ import logging
 import os
 import time
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError, LeaderError
+from tokenmill.base.run_files import read_progress
 from tokenmill.jobs.prepare.launch import Launch, started_at, this_host
 from tokenmill.jobs.prepare.lease import BEAT_SECONDS, read_failure, read_marker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tokenmill.jobs.prepare.mirror import Mirror
     from tokenmill.settings.schema import ExecutionConfig
 
 logger = logging.getLogger("tokenmill.ranks")
 CALM_SECONDS = 30.0
-# The lock of a dead process on this host is free at once, so a few missed beats are enough to look.
+# The lock of a dead process on this host is free at once, so a few missed beats are enough to try it.
 QUIET_HERE = 3 * BEAT_SECONDS
 # On another host the lock may not be visible; a file server may also show files some seconds late.
 QUIET_ELSEWHERE = 20 * BEAT_SECONDS
@@ -35,75 +36,77 @@ GRACE, GRACE_AFTER_FAILURE = 60.0, 15.0
 STUCK = 6
 
 
-class Verdict(Enum):
-    """What a waiter should do next."""
-
-    WAIT = auto()
-    LOOK = auto()
-    """The leader may be gone: try to take its lock."""
-
-
 @dataclass
-class _Sight:
-    """The last change of something watched, on our clock."""
+class _Change:
+    """The last change of a value, on our clock."""
 
     value: Any = None
     at: float = 0.0
-    changes: int = 0
+    count: int = 0
 
-    def look(self, value: Any, now: float) -> None:
+    def note(self, value: Any, now: float) -> None:
         if value != self.value:
-            self.changes += self.at != 0.0
+            self.count += self.at != 0.0
             self.value, self.at = value, now
         elif self.at == 0.0:
             self.at = now
 
 
-class Watch:
-    """One waiter's view of the leader."""
+class LeaderView:
+    """What one waiter knows of the leader: its sign of life, its progress, its failure."""
 
     def __init__(
-        self, root: Path, launch: Launch, fields: dict[str, Any], execution: ExecutionConfig
+        self,
+        root: Path,
+        launch: Launch,
+        fields: dict[str, Any],
+        execution: ExecutionConfig,
+        mirror: Mirror | None = None,
     ) -> None:
         self.root = root
         self.launch = launch
         self.fields = json.loads(json.dumps(fields, default=str))
         self.execution = execution
         self.began = time.monotonic()
-        self._said = self.began
-        self._beat = _Sight()
-        self._figures = _Sight()
+        self._mirror = mirror
+        self._spoken = self.began
+        self._beat = _Change()
+        self._progress = _Change()
         self._marker: dict[str, Any] | None = None
+        self._fetch()
         self._old_failure = read_failure(root)
         self._seen: set[str] = set()
 
-    def look(self) -> Verdict:
-        """Look once; raises `LeaderError` or `ConfigError` when waiting has no sense any more."""
+    def leader_is_gone(self) -> bool:
+        """Whether it is time to try the lock; raises where waiting makes no sense any more."""
+        self._fetch()
         now = time.monotonic()
         self._raise_failure()
         marker = read_marker(self.root)
-        self._beat.look((marker or {}).get("token", "") + str((marker or {}).get("beat")), now)
+        self._beat.note((marker or {}).get("token", "") + str((marker or {}).get("beat")), now)
         if marker is not None:
             self._marker = marker
-            if self._beat.changes:
+            if self._beat.count:
                 self._seen.add(marker["token"])
-                self._compare(marker)
-        self._figures.look(self._progress(), now)
+                self._compare_fields(marker)
+        self._progress.note(self._read_progress(), now)
         self._raise_stalled(now)
-        self._say(now)
-        return self._verdict(now)
+        self._speak(now)
+        return now - self._beat.at >= self._patience()
 
-    def _verdict(self, now: float) -> Verdict:
-        here = self._marker is None or self._marker["host"] == this_host()
-        if not here:
-            enough = QUIET_ELSEWHERE
-        elif self.launch.rank is None:
-            enough = 0.0
-        elif self._beat.changes:
-            enough = QUIET_HERE
-        else:
-            enough = GRACE_AFTER_FAILURE if self._old_failure or self._marker else GRACE
-        return Verdict.LOOK if now - self._beat.at >= enough else Verdict.WAIT
+    def _fetch(self) -> None:
+        if self._mirror is not None:
+            self._mirror.fetch()
+
+    def _patience(self) -> float:
+        """Seconds without a sign of life after which the lock is tried; none for a process alone."""
+        if self._marker is not None and self._marker["host"] != this_host():
+            return QUIET_ELSEWHERE
+        if self.launch.rank is None:
+            return 0.0
+        if self._beat.count:
+            return QUIET_HERE
+        return GRACE_AFTER_FAILURE if self._old_failure or self._marker else GRACE
 
     @property
     def saw_leader(self) -> bool:
@@ -112,9 +115,8 @@ class Watch:
 
     def death(self) -> LeaderError:
         """The error of a waiter that must not take over."""
-        marker = self._marker or {}
         return LeaderError(
-            f"{_name(marker)} died while preparing {self.root} ({self._progress_words()}). "
+            f"{_name(self._marker)} died while preparing {self.root} ({self._progress_words()}). "
             "Run the same command again to go on where it stopped, or set leader_death: takeover"
         )
 
@@ -122,7 +124,7 @@ class Watch:
         failure = read_failure(self.root)
         if failure is None or not self._is_news(failure):
             return
-        self._compare(failure)
+        self._compare_fields(failure)
         error = LeaderError(f"{_name(failure)} failed while preparing {self.root}: {failure['cause']}")
         error.exit_code = failure.get("exit_code", error.exit_code)
         raise error
@@ -138,7 +140,7 @@ class Watch:
             return True
         return bool(failure["host"] == this_host() and failure["at"] > started_at())
 
-    def _compare(self, marker: dict[str, Any]) -> None:
+    def _compare_fields(self, marker: dict[str, Any]) -> None:
         theirs = marker["fields"]
         keys = sorted(key for key in {*theirs, *self.fields} if theirs.get(key) != self.fields.get(key))
         if keys:
@@ -154,42 +156,41 @@ class Watch:
     def _raise_stalled(self, now: float) -> None:
         limit = self.execution.stall_timeout
         if now - self._beat.at > limit:
-            who = _name(self._marker) if self._marker else "the leader"
             raise LeaderError(
-                f"{who} has shown no sign of life for {limit:.0f} s in {self.root} "
+                f"{_name(self._marker)} has shown no sign of life for {limit:.0f} s in {self.root} "
                 f"({self._progress_words()}): it is stopped, or its host or file system is gone. "
                 "Raise stall_timeout if that is normal here"
             )
-        if now - self._figures.at > STUCK * limit:
+        if now - self._progress.at > STUCK * limit:
             raise LeaderError(
-                f"{_name(self._marker or {})} lives but has made no progress for {STUCK * limit:.0f} s in "
+                f"{_name(self._marker)} lives but has made no progress for {STUCK * limit:.0f} s in "
                 f"{self.root} ({self._progress_words()}). Look at its log; raise stall_timeout to wait longer"
             )
 
-    def _progress(self) -> tuple[Any, ...]:
-        try:
-            value = json.loads((self.root / "progress.json").read_bytes())
-        except (OSError, ValueError):
+    def _read_progress(self) -> tuple[Any, ...]:
+        value = read_progress(self.root)
+        if value is None:
             return ()
         return tuple(value.get(key) for key in ("phase", "documents", "bytes", "bytes_total", "units_done"))
 
     def _progress_words(self) -> str:
-        if not self._figures.value:
+        if not self._progress.value:
             return "nothing done yet"
-        phase, documents, done, total, _ = self._figures.value
+        phase, documents, done, total, _ = self._progress.value
         part = f", {100 * done / total:.0f} %" if done and total else ""
         return f"{phase}: {documents or 0:,} documents{part}"
 
-    def _say(self, now: float) -> None:
-        if now - self._said >= CALM_SECONDS:
-            self._said = now
-            who = _name(self._marker) if self._marker else "the leader"
-            waited = now - self.began
+    def _speak(self, now: float) -> None:
+        if now - self._spoken >= CALM_SECONDS:
+            self._spoken = now
             text = "%sStill waiting for %s after %.0fs (%s)"
-            logger.info(text, self.launch.label, who, waited, self._progress_words())
+            waited = now - self.began
+            logger.info(text, self.launch.label, _name(self._marker), waited, self._progress_words())
 
 
-def _name(marker: dict[str, Any]) -> str:
+def _name(marker: dict[str, Any] | None) -> str:
+    if marker is None:
+        return "the leader"
     rank = marker.get("rank")
     host = str(marker.get("host", "")).split("/")[0]
     who = "the process that leads" if rank is None else f"rank {rank}"

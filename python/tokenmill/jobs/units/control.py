@@ -15,8 +15,17 @@ if TYPE_CHECKING:
 DEFAULT_BLOCK_BYTES = 1 << 20
 
 
-def _nothing(**_counts: int) -> None:
+def do_nothing(**_counts: int) -> None:
     """Report to nobody."""
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How documents go through a unit: encoded so many at once, written so many at once, or all in one go."""
+
+    batch_size: int | None = None
+    writer_batch_size: int | None = None
+    keep_in_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -25,13 +34,11 @@ class Control:
 
     threads: int = 1
     block_bytes: int = DEFAULT_BLOCK_BYTES
-    batch_size: int | None = None
-    writer_batch_size: int | None = None
-    keep_in_memory: bool = False
+    batching: Batching = field(default_factory=Batching)
     stop: threading.Event = field(default_factory=threading.Event)
-    report: Callable[..., None] = _nothing
+    report: Callable[..., None] = do_nothing
     # Returns when what was encoded may count, or raises; called before a unit is published.
-    trusted: Callable[[], None] = _nothing
+    confirm: Callable[[], None] = do_nothing
 
     def check(self) -> None:
         """Raise `InterruptedJobError` if the job was asked to stop."""

@@ -100,7 +100,7 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> list[Encoded]:
         return [_one_framed(job, found, kept)]
     count, made = len(texts), []
     threads = _threads_for(texts, control)
-    size = control.batch_size or max(1, count)
+    size = control.batching.batch_size or max(1, count)
     for start in range(0, max(1, count), size):
         control.check()
         part = texts.slice(start, size)

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Self
 import tokenmill
 from tokenmill.base.hardware import world
 from tokenmill.base.hardware.memory import host_memory
+from tokenmill.base.run_files import EVENTS, PROGRESS
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-PROGRESS = "progress.json"
-EVENTS = "events.jsonl"
 PERIOD = 0.5
 SAMPLE_PERIOD = 2.0
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenmill.datasets.store.remote import Remote
+    from tokenmill.engine.backends.backend import Special
     from tokenmill.settings.schema import JobConfig, PackingConfig
 
 
@@ -70,6 +71,12 @@ class Job:
     def encoded_dtype(self) -> str:
         """The type that ids have between encoding and writing."""
         return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"
+
+    @property
+    def lenient_special(self) -> Special:
+        """How samples are encoded: a forbidden token is a unit's to find, which knows the file and row."""
+        special = self.config.tokenizer.special
+        return "text" if special == "forbid" else special
 
     @property
     def frames_at_once(self) -> bool:

@@ -32,12 +32,13 @@ class ShardBuilder:
         self.rows = 0
         packing = job.packing
         length = packing.context_length if packing.layout == "rows" else None
-        shape = ShardShape(job.root, name, job.dtype, length, packing.columns, control.keep_in_memory)
+        batching = control.batching
+        shape = ShardShape(job.root, name, job.dtype, length, packing.columns, batching.keep_in_memory)
         self._length = length
         self._packer = _packer_of(job) if length is not None else None
         self._held: list[Encoded] = []
         self._held_documents = 0
-        self._flush_at = control.writer_batch_size or 1
+        self._flush_at = batching.writer_batch_size or 1
         self._writer = find_format(job.config.output.format).writer(shape)
         self._provenance = _provenance_of(shape) if job.config.output.provenance else None
 

@@ -97,7 +97,7 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
                 tokens=encoded.tokens,
             )
             builder.add(encoded)
-        control.trusted()
+        control.confirm()
         return _finish(job, task.unit, builder, tally)
     except OSError as error:
         if error.errno in _FULL:

@@ -9,7 +9,7 @@ from small_tokenizers import write_bpe
 from tokenmill.engine.parity.check import Verdict, check_parity
 from tokenmill.engine.parity.memory import KEPT, ParityMemory
 from tokenmill.engine.tokenizer import Tokenizer
-from tokenmill.jobs.prepare import trust
+from tokenmill.jobs.prepare import parity_gate
 from tokenmill.jobs.units import unit
 
 TEXTS = ["the other day", "안녕하세요 the mill", "x" * 50]
@@ -49,7 +49,7 @@ def counted(monkeypatch, verdict=None):
         calls.append(list(texts))
         return check_parity(tokenizer, texts, **options) if verdict is None else verdict(tokenizer)
 
-    monkeypatch.setattr(trust, "check_parity", compare)
+    monkeypatch.setattr(parity_gate, "check_parity", compare)
     return calls
 
 

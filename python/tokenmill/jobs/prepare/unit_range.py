@@ -1,4 +1,4 @@
-"""A share of a plan for one of many processes on any scheduler, and the commit that ends the whole."""
+"""A part of a plan for one of many processes on any scheduler, and the commit that ends the whole."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import is_remote
 from tokenmill.insight.report.report import report_if_possible
-from tokenmill.jobs.units.commit import commit, find_receipts, pending
+from tokenmill.jobs.prepare.leading import lead
+from tokenmill.jobs.units.commit import commit, find_receipts
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.jobs.prepare.preparation import Preparation
+    from tokenmill.jobs.prepare.run import Run
 
 
 @dataclass(frozen=True)
-class Share:
-    """The `number`-th of `count` shares, from 0. Every n-th unit, so that a large file is spread over all."""
+class UnitRange:
+    """Part `number` of `count`, from 0. Every n-th unit, so that a large file is spread over all."""
 
     number: int
     count: int
 
     def has(self, ordinal: int) -> bool:
-        """Whether a unit belongs to this share."""
+        """Whether a unit belongs to this part."""
         return ordinal % self.count == self.number
 
     @classmethod
-    def parse(cls, text: str) -> Share:
+    def parse(cls, text: str) -> UnitRange:
         """`"0/4"` -> the first of four; array jobs of most schedulers count from 0."""
         number, slash, count = text.partition("/")
         if not (slash and number.isdecimal() and count.isdecimal() and int(number) < int(count)):
@@ -39,25 +40,23 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ShareOutcome:
-    """How far the whole plan is after this share: `manifest` is there once everything is done."""
+class PartOutcome:
+    """How far the whole plan is after this part: `manifest` is there once everything is done."""
 
     done: int
     units: int
     manifest: Manifest | None
 
 
-def prepare_share(preparation: Preparation, text: str) -> ShareOutcome:
-    """Do one share of the plan; whoever does the last missing unit publishes the manifest."""
-    share = Share.parse(text)
-    job = preparation.job
-    manifest = preparation.lead_share(share)
-    if manifest is not None and job.config.output.report:
+def prepare_part(run: Run, text: str) -> PartOutcome:
+    """Do one part of the plan; whoever does the last missing unit publishes the manifest."""
+    leader, job = lead(run, UnitRange.parse(text)), run.job
+    if leader.manifest is not None and job.config.output.report:
         report_if_possible(job.location, job.encoder)
-    return _outcome(job.root, manifest, job.remote)
+    return PartOutcome(leader.units - leader.missing, leader.units, leader.manifest)
 
 
-def commit_directory(directory: str | Path) -> ShareOutcome:
+def commit_directory(directory: str | Path) -> PartOutcome:
     """Publish the manifest if every unit has its receipt; raises `DatasetError` naming what is missing."""
     remote = Remote.at(str(directory)) if is_remote(directory) else None
     root = remote.work if remote is not None else Path(directory)
@@ -68,14 +67,4 @@ def commit_directory(directory: str | Path) -> ShareOutcome:
         raise DatasetError(f"{directory} has no plan.json; give the output directory of a prepare job")
     manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
     report_if_possible(directory)
-    return _outcome(root, manifest, remote)
-
-
-def _outcome(root: Path, manifest: Manifest | None, remote: Remote | None) -> ShareOutcome:
-    plan = load_plan(root)
-    if plan is None:
-        raise DatasetError(
-            f"{root} has lost its plan.json while it was worked on; run the same command again"
-        )
-    missing = len(pending(plan, find_receipts(root, plan, remote)))
-    return ShareOutcome(len(plan.units) - missing, len(plan.units), manifest)
+    return PartOutcome(len(plan.units), len(plan.units), manifest)

@@ -1,0 +1,175 @@
+"""What the leader does: the plan published, every unit that has no receipt done, the manifest published."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tokenmill.base.console.progress import Progress
+from tokenmill.base.durable import sweep_leftovers
+from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, hashes_path
+from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
+from tokenmill.jobs.executors.base import RunContext
+from tokenmill.jobs.prepare.parity_gate import DifferentIdsError, compare_engines
+from tokenmill.jobs.prepare.readiness import get_ready
+from tokenmill.jobs.prepare.signals import stopping
+from tokenmill.jobs.units.commit import commit, find_receipts, pending
+from tokenmill.jobs.units.control import do_nothing
+from tokenmill.jobs.units.events import Recorder
+from tokenmill.jobs.units.hashing import hash_unit
+from tokenmill.jobs.units.unit import Task, run_unit, task_of
+from tokenmill.sources.first_documents import sample_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.plan import Unit
+    from tokenmill.datasets.ledger.receipt import Receipt
+    from tokenmill.jobs.executors.base import Workers
+    from tokenmill.jobs.prepare.run import Run
+    from tokenmill.jobs.prepare.unit_range import UnitRange
+    from tokenmill.jobs.units.control import Batching
+    from tokenmill.jobs.units.job import Job
+
+
+def lead(run: Run, part: UnitRange | None = None) -> Leader:
+    """Do what is left of a job, or of a part of it, with the engine that the comparison lets pass."""
+    sample = sample_documents(run.inputs, run.job.config.source)
+    batching = get_ready(run, sample)
+    # Last, so that the comparison runs beside the first units and not beside all of the above.
+    gate = compare_engines(run, sample.texts)
+    leader = Leader(run, gate.job, batching, gate.wait)
+    try:
+        leader.finish(part)
+    except DifferentIdsError as found:
+        leader = Leader(run, replace(run.job, encoder=found.tokenizer), batching)
+        leader.finish(part)
+    return leader
+
+
+class Leader:
+    """The units of one run, with everybody who listens."""
+
+    def __init__(
+        self, run: Run, job: Job, batching: Batching, confirm: Callable[[], None] = do_nothing
+    ) -> None:
+        """Publish the plan and see what of it is done; `confirm` returns when a unit may count, or raises."""
+        self.manifest: Manifest | None = None
+        self.seconds = 0.0
+        self._run = run
+        self._job = job
+        self._batching = batching
+        self._confirm = confirm
+        self._stop = threading.Event()
+        self._plan = run.publish_plan()
+        self._receipts = self._find_receipts()
+        resumed = sum(unit.bytes for unit in self._plan.units if unit.ordinal in self._receipts)
+        total = self._plan.foreseen_bytes
+        show = job.config.execution.show_progress
+        self._progress = Progress("Tokenizing", total, show=show, resumed=resumed if total else 0)
+        self._recorder = Recorder(
+            job.root,
+            bytes_total=total,
+            units_total=len(self._plan.units),
+            units_done=len(self._receipts),
+        )
+
+    def finish(self, part: UnitRange | None = None) -> None:
+        """Do every unit that has no receipt, or those of a part; publish the manifest when none is missing.
+
+        Many processes may do parts at once: the plan is the same for all of them and a unit belongs to one.
+        """
+        started, todo = time.monotonic(), pending(self._plan, self._receipts)
+        if part is None:
+            self._sweep()
+        else:
+            todo = [unit for unit in todo if part.has(unit.ordinal)]
+        with self._recorder:
+            self._receipts |= self._do(todo)
+            if part is not None:
+                self._receipts = self._find_receipts()
+            if part is None or not self.missing:
+                self._commit()
+        # The warm-up before and the report after are not what a user times.
+        self.seconds = time.monotonic() - started
+        if self.manifest is not None:
+            self._run.check_limit(self.manifest)
+
+    def _sweep(self) -> None:
+        """Delete what dead processes left half-written; beside other parts it could be another's work."""
+        root = self._job.root
+        for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES):
+            sweep_leftovers(place)
+
+    @property
+    def units(self) -> int:
+        """How many units the plan has."""
+        return len(self._plan.units)
+
+    @property
+    def missing(self) -> int:
+        """How many of them have no receipt, as far as was last looked."""
+        return len(pending(self._plan, self._receipts))
+
+    def _find_receipts(self) -> dict[int, Receipt]:
+        return find_receipts(self._job.root, self._plan, self._job.remote)
+
+    def _commit(self) -> None:
+        self._recorder.phase("commit")
+        self.manifest = commit(self._job.root, self._plan, self._receipts, self._job.remote)
+
+    def _do(self, todo: list[Unit]) -> dict[int, Receipt]:
+        """The receipts of the units done now."""
+        run, made = self._run, {}
+        self._recorder.start(resumed=bool(self._receipts), threads=run.threads, memory=run.memory_budget)
+        with stopping(self._stop), self._progress:
+            tasks = self._tasks(todo)
+            self._recorder.phase("tokenizing")
+            context = RunContext(self._batching, self._count, self._stop, self._confirm, self._show_workers)
+            for done in run.executor.run(run_unit, self._job, tasks, len(todo), context):
+                made[done.task.unit.ordinal] = done.result
+                self._record(*done)
+        return made
+
+    def _tasks(self, todo: list[Unit]) -> Iterator[Task]:
+        duplicates = self._find_duplicates() if self._job.config.filter.deduplicate and todo else None
+        inputs = self._plan.inputs
+        return (task_of(unit, inputs, duplicates.of(unit.name) if duplicates else None) for unit in todo)
+
+    def _find_duplicates(self) -> Duplicates:
+        """Hash what is not hashed yet, then compare all; see docs/format.md for the rule."""
+        self._recorder.phase("hashing")
+        root, units = self._job.root, self._plan.units
+        unhashed = [unit for unit in units if not hashes_path(root, unit.name).exists()]
+        tasks = (task_of(unit, self._plan.inputs) for unit in unhashed)
+        # Not reported: these bytes are read again.
+        context = RunContext(stop=self._stop)
+        for _ in self._run.executor.run(hash_unit, self._job, tasks, len(unhashed), context):
+            pass
+        return Duplicates(root, [unit.name for unit in units], self._run.memory_budget)
+
+    def _count(self, **amounts: int) -> None:
+        self._recorder.count(**amounts)
+        self._progress.advance(
+            amounts["bytes"], documents=amounts.get("documents", 0), tokens=amounts.get("tokens", 0)
+        )
+
+    def _show_workers(self, workers: Workers) -> None:
+        self._recorder.workers(workers.figures)
+        self._progress.note = workers.words
+
+    def _record(self, task: Task, receipt: Receipt, seconds: float) -> None:
+        self._recorder.count(units_done=1)
+        self._recorder.event(
+            "unit",
+            unit=task.unit.ordinal,
+            unit_id=task.unit.id,
+            source=task.source,
+            seconds=round(seconds, 3),
+            documents=receipt.account.documents_written,
+            tokens=receipt.account.tokens_stored,
+            bytes=receipt.account.input_bytes,
+        )

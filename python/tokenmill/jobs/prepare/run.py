@@ -1,0 +1,205 @@
+"""One dataset job of one process: planned once, then led here or waited for, then published."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tokenmill.base.console import lines
+from tokenmill.base.durable import version_of
+from tokenmill.base.errors import ConfigError, RejectLimitError, ResumeError
+from tokenmill.datasets.ledger.duplicates import DUPLICATES
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
+from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
+from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
+from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.datasets.shards.format import every_format
+from tokenmill.jobs.executors.choose import budget
+from tokenmill.jobs.prepare.leading import lead
+from tokenmill.jobs.prepare.mirror import Mirror
+from tokenmill.jobs.prepare.ranks import lead_or_wait
+from tokenmill.sources import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.plan import Plan
+    from tokenmill.datasets.reader.dataset import Dataset
+    from tokenmill.jobs.executors.base import Executor
+    from tokenmill.jobs.units.job import Job
+    from tokenmill.sources import InputFile
+
+logger = logging.getLogger("tokenmill.prepare")
+# What a job writes in any format; --fresh removes these and what the formats put beside them, the manifest
+# first, and nothing else.
+OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES)
+
+
+class Run:
+    """A job with its inputs and whoever does its units. Nothing is written before it leads."""
+
+    def __init__(self, job: Job, inputs: Sequence[InputFile], executor: Executor) -> None:
+        """Nothing is read yet; `plan` opens the inputs."""
+        self.job = job
+        self.inputs = inputs
+        self.executor = executor
+        self.threads, self.memory_budget = budget(job.config.execution)
+        self.state: Literal["planned", "waiting", "leading", "published"] = "planned"
+        self.seconds = 0.0
+        self._plan: Plan | None = None
+        self._planned_from: tuple[int, ...] | None = None
+
+    def plan(self) -> Plan:
+        """The plan of an earlier run with what is new; raises `ResumeError` if that run was another job.
+
+        It is made once, and again only if another process has published its own since.
+        """
+        published = version_of(self.job.root / PLAN)
+        if self._plan is None or published != self._planned_from:
+            self._plan, self._planned_from = self._make_plan(), published
+        return self._plan
+
+    def _make_plan(self) -> Plan:
+        job, output = self.job, self.job.config.output
+        previous = load_plan(job.root)
+        if previous is not None:
+            check_resume(previous, job.values, self.inputs)
+        elif (job.root / MANIFEST).exists():
+            raise ResumeError(
+                f"{job.root} holds a dataset without a plan (converted, or copied in part), which cannot be "
+                "added to; use another --output, or --fresh to start over"
+            )
+        return make_plan(
+            job.target,
+            job.values,
+            self.inputs,
+            ranges,
+            unit_bytes=output.unit_bytes,
+            num_shards=output.num_shards,
+            previous=previous,
+        )
+
+    def publish_plan(self) -> Plan:
+        """Every process of the job sees this plan before a unit of it is done."""
+        root = self.job.root
+        root.mkdir(parents=True, exist_ok=True)
+        plan = self.plan()
+        save_plan(root, plan)
+        self._planned_from = version_of(root / PLAN)
+        if self.job.remote is not None:
+            self.job.remote.publish_plan(root)
+        return plan
+
+    def find_manifest(self) -> Manifest | None:
+        """The manifest, if it is published and covers exactly today's plan.
+
+        Raises if it is over `max_errors`, so that a rank that waited says the same as the one that prepared.
+        """
+        plan = self.plan()
+        if not (self.job.root / MANIFEST).exists():
+            return None
+        manifest = load_manifest(self.job.root)
+        planned = [unit.id for unit in plan.units]
+        if [shard.unit for shard in manifest.shards] != planned:
+            return None
+        self.check_limit(manifest)
+        return manifest
+
+    def check_limit(self, manifest: Manifest) -> None:
+        """Raise `RejectLimitError` if more records were left out than `max_errors` allows."""
+        limit = self.job.config.source.max_errors
+        rejected = manifest.account.rejected
+        if limit is not None and rejected.total() > limit:
+            counts = ", ".join(f"{reason} {count}" for reason, count in rejected.most_common())
+            first = manifest.rejects[0].place if manifest.rejects else "?"
+            raise RejectLimitError(
+                f"the dataset is finished, but {rejected.total()} records were left out ({counts}), "
+                f"more than max_errors {limit}; the first is {first}. The manifest lists the first places"
+            )
+
+    def clear(self) -> None:
+        """Remove what an earlier job left in the output directory."""
+        import shutil  # here, since it brings every kind of compression along
+
+        ours = [*OURS, *{name for known in every_format() for name in known.beside}]
+        for name in ours:
+            path = self.job.root / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        if self.job.remote is not None:
+            self.job.remote.clear(ours)
+
+    def execute(self) -> Outcome:
+        """Do the job, or wait for the rank that does it, or open what is done; and say how it went."""
+        job, execution = self.job, self.job.config.execution
+        if execution.unit_range is not None:
+            raise ConfigError(
+                "unit_range does a part of a job: use the command, or tokenmill.jobs.prepare.unit_range"
+            )
+        dataset, started = self._open(), time.monotonic()
+        if dataset is not None:
+            logger.info("Nothing to do: %s is complete", job.location)
+            return Outcome(dataset, time.monotonic() - started, worked=False)
+        self.state = "waiting"
+        dataset = lead_or_wait(
+            job.root,
+            job.values | {"inputs": [file.url for file in self.inputs]},
+            execution,
+            find=self._open,
+            lead=self._lead,
+            mirror=Mirror(job.remote) if job.remote is not None else None,
+        )
+        seconds = self.seconds or time.monotonic() - started
+        split = job.config.source.split or "train"
+        lines.completion(split, dataset.manifest.account.documents_read, seconds)
+        return Outcome(dataset, seconds, worked=True)
+
+    def _open(self) -> Dataset | None:
+        if self.find_manifest() is None:
+            return None
+        self.state = "published"
+        return open_dataset(self.job.location)
+
+    def _lead(self) -> Dataset:
+        self.state = "leading"
+        self.seconds = lead(self).seconds
+        self.state = "published"
+        if self.job.config.output.report:
+            from tokenmill.insight.report.report import report_if_possible
+
+            report_if_possible(self.job.location, self.job.encoder)
+        return open_dataset(self.job.location)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call came to: the dataset, the seconds it took, and whether anything was to do."""
+
+    dataset: Dataset
+    seconds: float
+    worked: bool
+
+    def summary(self) -> dict[str, Any]:
+        """Everything that the end of a job tells, as numbers and words."""
+        manifest = self.dataset.manifest
+        examples = manifest.account.documents_read
+        rate = examples / self.seconds if self.seconds > 0 else 0.0
+        return {
+            "path": self.dataset.address,
+            "documents": manifest.documents,
+            "tokens": manifest.tokens,
+            "rows": manifest.rows,
+            "shards": len(manifest.shards),
+            "examples": examples,
+            "seconds": round(self.seconds, 3),
+            "examples_per_second": round(rate, 1),
+            "rating": lines.rating(rate),
+            "worked": self.worked,
+            "content_hash": manifest.content_hash,
+            "account": manifest.account.to_json(),
+        }

@@ -1,0 +1,146 @@
+"""From settings to runs: inputs found, the tokenizer loaded, what was left open settled and said."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.console import lines, logs
+from tokenmill.base.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
+from tokenmill.datasets.shards.format import find_format
+from tokenmill.datasets.store.remote import Remote
+from tokenmill.datasets.store.store import is_remote, open_store
+from tokenmill.jobs.executors.choose import choose_executor
+from tokenmill.jobs.prepare.launch import alone, this_launch, with_all_cores
+from tokenmill.jobs.prepare.run import Run
+from tokenmill.jobs.prepare.tokenizers import load_tokenizer
+from tokenmill.jobs.units.job import make_job
+from tokenmill.sources import discover, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenmill.jobs.units.job import Job
+    from tokenmill.settings.resolve import Resolved
+    from tokenmill.sources import InputFile
+
+logger = logging.getLogger("tokenmill.prepare")
+
+
+def set_up(
+    resolved: Resolved,
+    *,
+    inputs: Sequence[InputFile] | None = None,
+    tokenizer: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+) -> dict[str, Run]:
+    """A run for each split of the inputs, by name; one with an empty name where they have no splits."""
+    resolved = with_all_cores(resolved)
+    execution = resolved.config.execution
+    logs.configure(execution.verbose_level, log_json=execution.log_json)
+    for warning in resolved.warnings:
+        logger.warning("%s", warning)
+    executor = choose_executor(execution)
+    if alone() or this_launch().leads:
+        # A cluster begins to start its workers now, while this process still reads and plans.
+        executor.warm()
+    if inputs is None:
+        with resolved.blamed("source.inputs", InputNotFoundError):
+            inputs = discover(resolved.config.source)
+    runs: dict[str, Run] = {}
+    for name, files in _by_split(inputs).items():
+        job = _settle_job(_of_split(resolved, name), files, tokenizer, keep)
+        tokenizer = job.encoder
+        runs[name] = Run(job, files, executor)
+        if fresh:
+            _clear(runs[name])
+    return runs
+
+
+def _clear(run: Run) -> None:
+    if not alone():
+        # A rank that is late could not tell the new dataset from the one that is to go.
+        raise ConfigError(
+            "fresh=True is for one process, and this is one of several ranks: remove "
+            f"{run.job.root} before the launch, or run `tokenmill prepare --fresh` once"
+        )
+    run.clear()
+
+
+def _by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
+    """The inputs of each split by its name, in order; the empty name where there are none or only one."""
+    names = list(dict.fromkeys(file.split for file in inputs))
+    if len(names) < 2:
+        return {"": list(inputs)}
+    return {name or "rest": [file for file in inputs if file.split == name] for name in names}
+
+
+def _of_split(resolved: Resolved, name: str) -> Resolved:
+    """The settings of one split's dataset: its own directory below the output."""
+    config = resolved.config
+    if not name or config.output.path is None:
+        return resolved
+    # A URL keeps its two slashes.
+    path = config.output.path
+    below = f"{path.rstrip('/')}/{name}" if is_remote(path) else str(Path(path) / name)
+    output, source = config.output.replaced(path=below), config.source.replaced(split=name)
+    return replace(resolved, config=config.replaced(output=output, source=source))
+
+
+def list_splits(resolved: Resolved, names: Sequence[str]) -> None:
+    """Write the file by which the format's readers know that the directory holds several datasets."""
+    output = resolved.config.output
+    make_list = find_format(output.format).list_splits
+    if make_list is not None and output.path is not None and len(names) > 1:
+        open_store(output.path).replace(*make_list(names))
+
+
+def _settle_job(
+    resolved: Resolved, inputs: Sequence[InputFile], tokenizer: Any, keep: Callable[[str], bool] | None
+) -> Job:
+    """The job of some inputs, with a line for everything that was chosen."""
+    if resolved.config.output.path is None:
+        raise ConfigError("no output directory: give --output DIR (in Python output=...)")
+    source, found = settle(resolved.config.source, inputs)
+    config = resolved.config.replaced(source=source)
+    with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
+        encoder = load_tokenizer(config, tokenizer)
+    job = _make_job(config, encoder, keep)
+    for line in [*found, *_describe(job)]:
+        logger.info("%s", line)
+    strategy = getattr(encoder, "strategy", None)
+    if strategy is not None:
+        processes = config.execution.num_proc or resolved.machine.slow_processes
+        lines.tokenizer_type(strategy.name, strategy.reason, processes)
+        for line in resolved.ignored(strategy.name):
+            logger.warning("%s", line)
+    return job
+
+
+def _make_job(config: Any, encoder: Any, keep: Callable[[str], bool] | None) -> Job:
+    """The job; for an output in an object store with a work directory that shows what is there already."""
+    if not is_remote(config.output.path):
+        return make_job(config, encoder, keep=keep)
+    remote = Remote.at(config.output.path)
+    job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
+    remote.store.check()
+    remote.pull(job.root)
+    return job
+
+
+def _describe(job: Job) -> list[str]:
+    packing = job.packing
+    ids = ", ".join(
+        f"{role} {'none' if value is None else value}"
+        for role, value in (("BOS", packing.bos_id), ("EOS", packing.eos_id), ("padding", packing.pad_id))
+    )
+    return [
+        f"Tokenizer: {job.tokenizer.name}, {job.tokenizer.vocab_size} ids -> {job.dtype}",
+        f"Packing: {packing.mode}"
+        + (f", context_length {packing.context_length}" if packing.context_length else ""),
+        f"Tokens around each document: {ids}",
+        f"Output: {job.config.output.format} in {job.location}",
+    ]
