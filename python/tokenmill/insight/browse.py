@@ -11,6 +11,7 @@ from tokenmill.base.errors import DatasetError, TokenmillError
 from tokenmill.base.run_files import read_progress
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,7 @@ def document_at(root: Path, index: int) -> dict[str, Any]:
             f"there is no document {index:,}; {root.name} has {len(dataset):,}, counted from 0"
         )
     ids = dataset[index]
-    shown = _decode(_tokenizer(dataset), ids[:MOST_TOKENS_SHOWN])
+    shown = _decode(find_dataset_tokenizer(dataset.manifest), ids[:MOST_TOKENS_SHOWN])
     if len(ids) > MOST_TOKENS_SHOWN:
         shown += f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)"
     return {"index": index, "tokens": len(ids), "parts": [shown], "source": None}
@@ -72,7 +73,7 @@ def row_at(root: Path, index: int) -> dict[str, Any]:
     row = rows.gather(np.array([index]))
     ids, owners = row["input_ids"][0], row["document_ids"][0]
     edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(ids)]
-    tokenizer = _tokenizer(dataset)
+    tokenizer = find_dataset_tokenizer(dataset.manifest)
     parts = [_decode(tokenizer, ids[a:b]) for a, b in pairwise(edges)]
     return {"index": index, "tokens": len(ids), "parts": parts, "source": None}
 
@@ -82,7 +83,7 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
     dataset = open_dataset(root)
     if not 0 <= token < dataset.vocab_size:
         raise DatasetError(f"token id {token} is not below the vocabulary's size, {dataset.vocab_size:,}")
-    tokenizer = _tokenizer(dataset)
+    tokenizer = find_dataset_tokenizer(dataset.manifest)
     hits: list[dict[str, Any]] = []
     seen = first_document = 0
     for shard, entry in enumerate(dataset.manifest.shards):
@@ -118,15 +119,6 @@ def _row_length(dataset: Dataset) -> dict[str, Any]:
     if dataset.manifest.layout == "rows":
         return {}
     return {"context_length": max(1, min(ROW_LENGTH, dataset.num_tokens))}
-
-
-def _tokenizer(dataset: Dataset) -> Tokenizer | None:
-    from tokenmill.engine.tokenizer import Tokenizer
-
-    try:
-        return Tokenizer.load(dataset.manifest.tokenizer.name)
-    except (TokenmillError, OSError):
-        return None
 
 
 def _decode(tokenizer: Tokenizer | None, ids: np.ndarray[Any, Any]) -> str:

@@ -13,8 +13,10 @@ from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.provenance import read_origin
 from tokenmill.datasets.ledger.receipt import load_receipt
 from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
 
 if TYPE_CHECKING:
+    from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan
     from tokenmill.datasets.ledger.receipt import ShardEntry
 
@@ -60,20 +62,12 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
         "tokens": len(ids),
         "ids": ids.tolist(),
     }
-    return (
-        found
-        | _text(manifest.tokenizer.name, ids, tokenizer)
-        | _origin(root, manifest.shards[shard], shard, local)
-    )
+    return found | _text(manifest, ids, tokenizer) | _origin(root, manifest.shards[shard], shard, local)
 
 
-def _text(name: str, ids: Any, tokenizer: Any) -> dict[str, Any]:
+def _text(manifest: Manifest, ids: Any, tokenizer: Any) -> dict[str, Any]:
     try:
-        if tokenizer is None:
-            from tokenmill.engine.tokenizer import Tokenizer
-
-            tokenizer = Tokenizer.load(name)
-        return {"text": tokenizer.decode(ids.tolist())}
+        return {"text": load_dataset_tokenizer(manifest, tokenizer).decode(ids.tolist())}
     except TokenmillError as error:
         return {"text": None, "why_no_text": f"{error}; name one with --tokenizer"}
 

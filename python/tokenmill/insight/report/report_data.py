@@ -12,6 +12,8 @@ from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
 from tokenmill.datasets.shards.format import find_format, read_items
+from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer
 from tokenmill.insight.report.events import read_history
 from tokenmill.insight.report.token_census import take_census
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.ledger.receipt import ShardEntry
-    from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight.report.events import History
 
 REPORT_VERSION = 1
@@ -42,7 +43,9 @@ def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = 
     """`dataset_report(DIR)` -> what `report.json` holds."""
     manifest = load_manifest(root)
     history = read_history(root)
-    tokenizer = _tokenizer(manifest, tokenizer)
+    if not isinstance(tokenizer, Tokenizer):
+        # A report without the vocabulary shows ids.
+        tokenizer = find_dataset_tokenizer(manifest)
     counted = counted or Counted(root, manifest.shards, root.name)
     splits: list[int] = []
     census = take_census(_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
@@ -108,20 +111,6 @@ def _arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator
         if manifest.layout == "rows" and find_format(manifest.format).mapped:
             splits.append(int((stretches > 1).sum()))
             yield none, lengths
-
-
-def _tokenizer(manifest: Manifest, given: Any) -> Tokenizer | None:
-    """The vocabulary, for showing tokens; a report without it shows ids, for it may be on another machine."""
-    from tokenmill.base.errors import TokenmillError
-    from tokenmill.engine.tokenizer import Tokenizer
-
-    if isinstance(given, Tokenizer):
-        return given
-    try:
-        tokenizer = Tokenizer.load(manifest.tokenizer.name)
-    except (TokenmillError, OSError):
-        return None
-    return tokenizer if tokenizer.fingerprint == manifest.tokenizer.fingerprint else None
 
 
 def _sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:

@@ -1,0 +1,69 @@
+"""A dataset's tokenizer is the one it was made with, or there is none: never another one in silence."""
+
+import pytest
+
+import tokenmill
+from tokenmill.base.errors import TokenizerError
+from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.insight.browse import document_at
+from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
+from tokenmill.insight.documents import describe_document
+from tokenmill.insight.report.report_data import dataset_report
+
+TEXTS = ["one text of words", "another text, of other words"]
+
+
+def train(path, texts):
+    tokenmill.train(iter(texts * 10), vocab_size=270, special_tokens=["<|endoftext|>"]).save(path)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A dataset, and its tokenizer in a directory that the manifest names."""
+    train(tmp_path / "tok", TEXTS)
+    tokenmill.prepare(
+        dataset=TEXTS, tokenizer=str(tmp_path / "tok"), output=str(tmp_path / "out"), verbose_level="ERROR"
+    )
+    return tmp_path
+
+
+def test_the_tokenizer_that_the_manifest_names(made):
+    manifest = load_manifest(made / "out")
+    assert load_dataset_tokenizer(manifest).fingerprint == manifest.tokenizer.fingerprint
+    assert describe_document(made / "out", 1)["text"] == f"{TEXTS[1]}<|endoftext|>"
+    assert document_at(made / "out", 0)["parts"] == [f"{TEXTS[0]}<|endoftext|>"]
+
+
+def test_another_tokenizer_in_its_place_is_never_used(made):
+    train(made / "tok", ["nothing in common 12345"])
+    manifest = load_manifest(made / "out")
+    with pytest.raises(TokenizerError, match="gives other ids than the one that the dataset was made with"):
+        load_dataset_tokenizer(manifest)
+    assert find_dataset_tokenizer(manifest) is None
+    found = describe_document(made / "out", 1)
+    assert found["text"] is None
+    assert "other ids" in found["why_no_text"]
+    assert document_at(made / "out", 0)["parts"][0].replace(" ", "").isdigit()
+    assert dataset_report(made / "out")["scripts"] == []
+    with pytest.raises(TokenizerError, match="this tokenizer gives other ids"):
+        load_dataset_tokenizer(manifest, tokenmill.Tokenizer.load(made / "tok"))
+
+
+def test_a_tokenizer_that_is_gone(made):
+    (made / "tok").rename(made / "elsewhere")
+    manifest = load_manifest(made / "out")
+    assert find_dataset_tokenizer(manifest) is None
+    assert load_dataset_tokenizer(manifest, tokenmill.Tokenizer.load(made / "elsewhere"))
+
+
+def test_a_pattern_that_the_file_does_not_carry_is_the_manifests(made):
+    tokenmill.Tokenizer.load(made / "tok").save(made / "tok.tiktoken", "tiktoken")
+    tokenmill.prepare(
+        dataset=TEXTS,
+        tokenizer=str(made / "tok.tiktoken"),
+        pattern="gpt2",
+        output=str(made / "plain"),
+        verbose_level="ERROR",
+        report=False,
+    )
+    assert describe_document(made / "plain", 0)["text"] == TEXTS[0]
