@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
+
 
 def is_dataset(path: str) -> bool:
     """Whether a directory is a dataset, finished or not."""
-    return any((Path(path) / name).is_file() for name in ("manifest.json", "plan.json"))
+    return any((Path(path) / name).is_file() for name in (MANIFEST, PLAN))
 
 
 def show_datasets(paths: list[str], *, as_json: bool) -> None:

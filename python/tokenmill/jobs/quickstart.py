@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.insight.report.report import REPORT_HTML
 from tokenmill.jobs.prepare.prepare import prepare
 from tokenmill.jobs.train import train
 
@@ -54,7 +55,7 @@ def quickstart(output: str | Path, say: Callable[[str], None] = print) -> Quicks
     return Quickstart(
         tokenizer_dir,
         dataset_dir,
-        dataset_dir / "report.html",
+        dataset_dir / REPORT_HTML,
         len(dataset),
         dataset.num_tokens,
         len(rows),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import DatasetError, TokenmillError
 from tokenmill.datasets.ledger.checks import Check, check_dataset
 from tokenmill.datasets.ledger.duplicates import Duplicates, hashes_path
-from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.cache import local_copy
 from tokenmill.datasets.store.store import is_remote
@@ -44,7 +44,7 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
 def _remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:
     plan = load_plan(root)
     if plan is None:
-        yield Check("sources", "skipped", "there is no plan.json, so the sources are not known")
+        yield Check("sources", "skipped", f"there is no {PLAN}, so the sources are not known")
         return
     if "filter.function" in plan.values:
         yield Check(

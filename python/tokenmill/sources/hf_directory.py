@@ -11,30 +11,32 @@ from tokenmill.base.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+STATE, SPLITS = "state.json", "dataset_dict.json"
+
 
 def is_saved(path: str | Path) -> bool:
     """Whether a directory is a saved `Dataset` or `DatasetDict`."""
     folder = Path(path)
-    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+    return (folder / SPLITS).is_file() or (folder / STATE).is_file()
 
 
 def members(path: str | Path) -> Iterator[tuple[str | None, str]]:
     """`(split, arrow file)` of each data file, splits in the order in which they were saved."""
     folder = Path(path)
-    if not (folder / "dataset_dict.json").is_file():
+    if not (folder / SPLITS).is_file():
         yield from ((_split_name(folder), str(file)) for file in _data_files(folder))
         return
-    for split in _load(folder / "dataset_dict.json").get("splits", []):
+    for split in _load(folder / SPLITS).get("splits", []):
         yield from ((str(split), str(file)) for file in _data_files(folder / str(split)))
 
 
 def _split_name(folder: Path) -> str | None:
-    split = _load(folder / "state.json").get("_split")
+    split = _load(folder / STATE).get("_split")
     return str(split) if split else None
 
 
 def _data_files(folder: Path) -> list[Path]:
-    state = _load(folder / "state.json")
+    state = _load(folder / STATE)
     if state.get("_indices_data_files"):
         raise InputError(
             f"{folder}: the dataset was saved with a selection of rows beside its data, which would be lost; "
@@ -43,9 +45,7 @@ def _data_files(folder: Path) -> list[Path]:
     files = [folder / str(entry["filename"]) for entry in state.get("_data_files", [])]
     missing = [str(file) for file in files if not file.is_file()]
     if missing or not files:
-        raise InputError(
-            f"{folder}: state.json names data files that are not there: {missing or 'none at all'}"
-        )
+        raise InputError(f"{folder}: {STATE} names data files that are not there: {missing or 'none at all'}")
     return files
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tokenmill.base.durable import digest, publish_json
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.table import ROLE, TableWriter, read_table, table_schema
+from tokenmill.sources.hf_directory import SPLITS, STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.ledger.manifest import Manifest
 
-_STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+_INFO = "dataset_info.json"
 
 
 def _open_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -48,11 +49,11 @@ def _finish(root: Path, manifest: Manifest) -> None:
         "_output_all_columns": False,
         "_split": None,
     }
-    publish_json(root / _STATE, state)
+    publish_json(root / STATE, state)
 
 
 def _list_splits(names: Sequence[str]) -> tuple[str, bytes]:
-    return _SPLITS, (json.dumps({"splits": list(names)}, indent=1) + "\n").encode()
+    return SPLITS, (json.dumps({"splits": list(names)}, indent=1) + "\n").encode()
 
 
 FORMAT = Format(
@@ -61,7 +62,7 @@ FORMAT = Format(
     reader=partial(read_table, _open_batches),
     read_by="datasets.load_from_disk",
     bytes_per_document=4,
-    beside=(_STATE, _INFO),
+    beside=(STATE, _INFO),
     finish=_finish,
     list_splits=_list_splits,
 )

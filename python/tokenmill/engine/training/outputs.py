@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
 
 SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
-PROVENANCE = "training.json"
+TRAINING = "training.json"
 
 
 def save_all(
@@ -34,7 +34,7 @@ def save_all(
     """Write every format, then `training.json`; `minbpe` makes the same vocabulary in minbpe's numbers."""
     try:
         output.mkdir(parents=True, exist_ok=True)
-        (output / PROVENANCE).unlink(missing_ok=True)
+        (output / TRAINING).unlink(missing_ok=True)
         staging = temporary_name(output / "tokenizer")
         staging.mkdir()
         try:
@@ -46,7 +46,7 @@ def save_all(
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         sync(output)
-        publish_json(output / PROVENANCE, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
+        publish_json(output / TRAINING, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
     except OSError as error:
         raise InterruptedJobError(
             f"{output} cannot be written: {error}; free space and run it again"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import DatasetError
 from tokenmill.insight.browse import describe_run, document_at, find_token, progress_of, row_at
 from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError
+from tokenmill.insight.report.report import REPORT_HTML
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,7 +44,7 @@ def routes(served: Served) -> list[Any]:
         )
 
     async def report(request: Request) -> Response:
-        path = directory(request) / "report.html"
+        path = directory(request) / REPORT_HTML
         if not path.is_file():
             raise DatasetError(
                 f"{path.parent.name} has no report yet; tokenmill report {path.parent.name} writes it"

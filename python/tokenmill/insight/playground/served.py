@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tokenmill.base.errors import TokenmillError
 from tokenmill.base.run_files import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
+from tokenmill.engine.training.outputs import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
 
 TOKENIZER_FILES = ("tokenizer.json", "*.tiktoken", "*.model")
-RUN_FILES = (MANIFEST, PROGRESS, "training.json")
+RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
 DEEPEST = 4  # a served home directory must not be walked for minutes
 MOST_FOUND = 200
 KEPT_TOKENIZERS = 8

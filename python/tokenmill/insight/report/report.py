@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import DatasetError, TokenmillError
+from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.store.store import is_remote
+from tokenmill.engine.training.outputs import TRAINING
 from tokenmill.insight.report.page import page, paragraph, section, table
 from tokenmill.insight.report.report_data import dataset_report
 from tokenmill.insight.report.report_page import dataset_page
@@ -58,7 +60,7 @@ def report_if_possible(location: str | Path, tokenizer: Any = None) -> None:
 
 def collect(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     """The report of whatever the directory holds: a dataset or a trained tokenizer."""
-    if (root / "training.json").exists() and not (root / "plan.json").exists():
+    if (root / TRAINING).exists() and not (root / PLAN).exists():
         from tokenmill.insight.report.training_report import training_report
 
         return training_report(root)

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError
+from tokenmill.engine.training.outputs import TRAINING
 from tokenmill.insight.report.events import read_history
 from tokenmill.insight.report.page import cards, code, page, section, table
 from tokenmill.insight.report.svg import bars, number
@@ -26,7 +27,7 @@ def training_report(root: Path) -> dict[str, Any]:
     from tokenmill.engine.tokenizer import Tokenizer
 
     try:
-        figures = json.loads((root / "training.json").read_bytes())
+        figures = json.loads((root / TRAINING).read_bytes())
     except (OSError, ValueError) as error:
         raise DatasetError(f"{root / 'training.json'} cannot be read ({error}); train again") from error
     start = read_history(root).starts[-1:] or [{}]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import is_remote
@@ -64,7 +65,7 @@ def commit_directory(directory: str | Path) -> PartOutcome:
         remote.pull(root)
     plan = load_plan(root)
     if plan is None:
-        raise DatasetError(f"{directory} has no plan.json; give the output directory of a prepare job")
+        raise DatasetError(f"{directory} has no {PLAN}; give the output directory of a prepare job")
     manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
     report_if_possible(directory)
     return PartOutcome(len(plan.units), len(plan.units), manifest)
