@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use tokenmill_core::cpu::Cpu;
 use tokenmill_core::scan::{Path, ScanSpec, Scanner};
 
 fn text_from(bytes: &[u8]) -> String {
@@ -54,9 +55,10 @@ static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
         Family {
             name,
             oracle: Scanner::new(&ScanSpec::Chain(spec.steps())).expect("a known pattern"),
-            paths: [Path::Plain, Path::Portable, Path::detect()]
+            paths: (Cpu::all_here().into_iter().map(Path::Blocks))
+                .chain([Path::Plain])
                 .map(|path| (path, scanner(path)))
-                .into(),
+                .collect(),
         }
     };
     ScanSpec::names().map(family).collect()

@@ -24,6 +24,7 @@ __all__ = [
     "best_fit",
     "blank_texts",
     "copy_segments",
+    "cpu",
     "encode_part",
     "frame_documents",
     "has_blank",
@@ -314,6 +315,14 @@ def pattern_steps(pattern: str) -> list[tuple[str, str, str, bool]]:
     """A name or regex as (kind, pattern, behavior, flag) steps, in Hugging Face's names."""
 
 # --- scan --------------------------------------------------------------------------------------------
+
+def cpu() -> tuple[str, list[str]]:
+    """The set of instructions in use and its CPU features: `("avx2", ["avx2", "bmi1", "bmi2", …])`.
+
+    The best that this CPU has, or the one that `TOKENMILL_CPU` names ("avx512", "avx2", "neon", "portable");
+    every set gives the same results. A name that is unknown, or of a set that this CPU lacks, is a
+    RuntimeWarning when the module is imported.
+    """
 
 def scan_pieces(
     spec: str | Sequence[tuple[str, str, str, bool]], text: str, *, general: bool = False

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Instant;
 
+use tokenmill_core::cpu::Cpu;
 use tokenmill_core::scan::{Path, ScanSpec, Scanner};
 
 const FAMILIES: [&str; 5] = ["gpt2", "cl100k", "qwen3.5", "o200k", "deepseek-v3"];
@@ -38,17 +39,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         for name in FAMILIES {
             let spec = ScanSpec::named(name).ok_or(name)?;
             print!("  {name:<12}");
-            for path in [
-                Path::Plain,
-                Path::Portable,
-                Path::Avx2,
-                Path::Avx512,
-                Path::Neon,
-            ] {
-                if path.is_here() {
-                    let (speed, pieces) = measure(&Scanner::with_path(&spec, path)?, &text)?;
-                    print!("  {path:?} {speed:5.0} MB/s ({pieces} pieces)");
-                }
+            for cpu in [None]
+                .into_iter()
+                .chain(Cpu::all_here().into_iter().map(Some))
+            {
+                let path = cpu.map_or(Path::Plain, Path::Blocks);
+                let (speed, pieces) = measure(&Scanner::with_path(&spec, path)?, &text)?;
+                let name = cpu.map_or("plain", Cpu::name);
+                print!("  {name} {speed:5.0} MB/s ({pieces} pieces)");
             }
             println!();
         }

@@ -5,6 +5,7 @@
 
 pub mod bpe;
 pub mod codec;
+pub mod cpu;
 pub mod error;
 pub mod files;
 pub mod jsonl;

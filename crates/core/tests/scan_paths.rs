@@ -3,6 +3,7 @@
 mod scan_cases;
 
 use scan_cases::{alphabet, for_each_tuple, pieces};
+use tokenmill_core::cpu::Cpu;
 use tokenmill_core::scan::{Path, ScanSpec, Scanner};
 
 const FAMILIES: [&str; 10] = [
@@ -21,9 +22,7 @@ const FAMILIES: [&str; 10] = [
 /// The plain matcher and every block path of this CPU.
 fn scanners(name: &str) -> (Scanner, Vec<(Path, Scanner)>) {
     let spec = ScanSpec::named(name).unwrap();
-    let paths = [Path::Portable, Path::Avx2, Path::Avx512, Path::Neon]
-        .into_iter()
-        .filter(|path| path.is_here());
+    let paths = Cpu::all_here().into_iter().map(Path::Blocks);
     let fast = paths
         .map(|path| (path, Scanner::with_path(&spec, path).unwrap()))
         .collect();
@@ -56,7 +55,7 @@ fn tuples_across_a_block_edge() {
     for name in FAMILIES {
         let (plain, mut fast) = scanners(name);
         // The paths share the algebra and differ only in their lanes: here the fastest is enough.
-        fast.retain(|(path, _)| *path == Path::detect());
+        fast.retain(|(path, _)| *path == Path::Blocks(Cpu::get()));
         let mut text = String::new();
         for_each_tuple(&alphabet(name), length, &mut |tuple| {
             text.clear();

@@ -1,6 +1,10 @@
 //! The scan by itself: for looking at pieces, and for tests that hold it against other engines.
 
+use std::ffi::CString;
+
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
+use tokenmill_core::cpu::Cpu;
 use tokenmill_core::scan::{ScanSpec, Scanner};
 
 use crate::codec_spec::{steps_from, StepParts};
@@ -46,7 +50,24 @@ fn scan_family(py: Python<'_>, spec: Spec) -> PyResult<&'static str> {
     })
 }
 
+/// The name of the set of instructions in use, and the features that it is made of.
+#[pyfunction]
+fn cpu() -> (&'static str, &'static [&'static str]) {
+    let cpu = Cpu::get();
+    (cpu.name(), cpu.features())
+}
+
+/// Says in Python that `TOKENMILL_CPU` names something that cannot be had.
+fn warn_of_refusal(py: Python<'_>) -> PyResult<()> {
+    let Some(refusal) = Cpu::refusal().and_then(|told| CString::new(told).ok()) else {
+        return Ok(());
+    };
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &refusal, 1)
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    warn_of_refusal(module.py())?;
+    module.add_function(wrap_pyfunction!(cpu, module)?)?;
     module.add_function(wrap_pyfunction!(scan_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(scan_family, module)?)
 }

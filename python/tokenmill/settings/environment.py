@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 PREFIX = "TOKENMILL_"
 # Variables of ours that are no settings of a job.
-OTHER = {"TOKENMILL_CONFIG", "TOKENMILL_CACHE", "TOKENMILL_CACHE_BYTES", "TOKENMILL_TORCH_PYTHON"}
+OTHER = {
+    "TOKENMILL_CONFIG",
+    "TOKENMILL_CACHE",
+    "TOKENMILL_CACHE_BYTES",
+    "TOKENMILL_CPU",
+    "TOKENMILL_TORCH_PYTHON",
+}
 
 # In order of precedence for the setting they name.
 VARIABLES = {

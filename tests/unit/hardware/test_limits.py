@@ -10,7 +10,7 @@ import pytest
 
 from tokenmill.base.hardware import cgroup
 from tokenmill.base.hardware.cgroup import limits
-from tokenmill.base.hardware.cpu import cores, features, has_vectors
+from tokenmill.base.hardware.cpu import cores
 from tokenmill.base.hardware.machine import measure
 from tokenmill.base.hardware.memory import GB, memory
 from tokenmill.base.hardware.world import local_world_size
@@ -141,12 +141,3 @@ def test_settings_follow_a_reduced_affinity():
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert json.loads(done.stdout) == [1, 1, os.cpu_count()]
-
-
-def test_features(tmp_path):
-    info = tmp_path / "cpuinfo"
-    info.write_text("processor\t: 0\nflags\t\t: fpu sse4_2 avx2 bmi2 abm\n", encoding="utf-8")
-    assert features(info) == ("avx2", "bmi2", "abm")
-    assert not has_vectors(features(info))
-    assert has_vectors(("avx2", "bmi1", "bmi2", "abm"))
-    assert has_vectors(("asimd",))

@@ -11,6 +11,8 @@ use super::packed::INLINE;
 use super::segments::ROOM;
 use super::spill::{Chunk, CHUNK};
 use super::{Bpe, EncodeState};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Cpu;
 
 /// Keys of a batch and where their lines are. 128 to 320 pieces were best: as many as lines can be in
 /// flight, and as keys fit the first-level cache.
@@ -82,19 +84,15 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) {
         #[cfg(target_arch = "x86_64")]
-        if std::is_x86_feature_detected!("avx2")
-            && std::is_x86_feature_detected!("bmi1")
-            && std::is_x86_feature_detected!("bmi2")
-        {
-            // SAFETY: all three features were just detected.
-            unsafe { self.encode_batch_avx2::<TAGGED>(tiles, state, out) };
-            return;
+        if Cpu::get().avx2().is_some() {
+            // SAFETY: there is a proof of AVX2.
+            return unsafe { self.encode_batch_avx2::<TAGGED>(tiles, state, out) };
         }
         self.encode_batch_any::<TAGGED>(tiles, state, out);
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn encode_batch_avx2<const TAGGED: bool>(
         &self,
         tiles: Tiles,

@@ -5,6 +5,8 @@
 
 use super::pairs::PairTable;
 use super::NONE;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Cpu;
 
 /// Symbols that fit.
 pub(crate) const CAPACITY: usize = 32;
@@ -21,15 +23,15 @@ pub(crate) fn merge(
     n: usize,
 ) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi1") {
-        // SAFETY: both features were just detected.
+    if Cpu::get().avx2().is_some() {
+        // SAFETY: there is a proof of AVX2.
         return unsafe { merge_avx2(pairs, symbols, products, n) };
     }
     merge_any(pairs, symbols, products, n)
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn merge_avx2(
     pairs: &PairTable,
     symbols: &mut [u32; CAPACITY],

@@ -9,6 +9,8 @@ use super::merge_short::{CAPACITY, POSITION_BITS};
 use super::pairs::{PairTable, Spot, SYMBOL_LIMIT};
 use super::tables::Tables;
 use super::NONE;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Cpu;
 
 /// Words that are merged at a time: their waits are then hidden, and all fit the first-level cache.
 pub(crate) const WORDS: usize = 16;
@@ -129,18 +131,15 @@ impl Word {
 /// Merges all words to their end.
 pub(crate) fn merge(pairs: &PairTable, words: &mut [Word]) {
     #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2")
-        && std::is_x86_feature_detected!("bmi1")
-        && std::is_x86_feature_detected!("lzcnt")
-    {
-        // SAFETY: all three features were just detected.
+    if Cpu::get().avx2().is_some() {
+        // SAFETY: there is a proof of AVX2.
         return unsafe { merge_avx2(pairs, words) };
     }
     merge_any(pairs, words, smallest);
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,lzcnt")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn merge_avx2(pairs: &PairTable, words: &mut [Word]) {
     merge_any(pairs, words, |numbers| smallest_avx2(numbers));
 }

@@ -5,9 +5,9 @@ mod avx512;
 
 use std::ops::Range;
 
-use crate::pages::room;
 #[cfg(target_arch = "x86_64")]
-use crate::scan::Path;
+use crate::cpu::{Avx512, Cpu};
+use crate::pages::room;
 use crate::{Error, Result};
 
 /// Characters that are looked at together: most texts have long runs of ASCII, or none.
@@ -18,11 +18,8 @@ const WRITTEN: usize = 4 * RUN;
 /// A character as its owner keeps it.
 pub(super) trait Unit: Copy + Into<u32> {
     /// Sixteen of them, widened.
-    ///
-    /// # Safety
-    /// The CPU must have AVX-512.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn load(units: &[Self; RUN]) -> std::arch::x86_64::__m512i;
+    fn load(proof: Avx512, units: &[Self; RUN]) -> std::arch::x86_64::__m512i;
 }
 
 /// Makes `buffer` the text of some of these characters.
@@ -54,9 +51,9 @@ pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>
 /// `at` must be good for writing four bytes of each unit (three of two bytes, two of one), and [`WRITTEN`] more.
 unsafe fn write<U: Unit>(units: &[U], at: *mut u8) -> Option<*mut u8> {
     #[cfg(target_arch = "x86_64")]
-    if Path::Avx512.is_here() {
-        // SAFETY: the CPU has the instructions, and the room is the caller's promise.
-        return unsafe { avx512::write(units, at) };
+    if let Cpu::Avx512(proof) = Cpu::get() {
+        // SAFETY: the proof, and the room is the caller's promise.
+        return unsafe { avx512::write(proof, units, at) };
     }
     // SAFETY: the caller's promise.
     unsafe { write_any(units, at) }

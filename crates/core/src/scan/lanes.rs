@@ -1,4 +1,4 @@
-//! Sixty-four bytes compared at once: the three operations that block classification needs.
+//! Sixty-four bytes compared at once: what block classification needs, and the way back from bits to places.
 //!
 //! One small trait: AVX-512, AVX2 and NEON where the CPU has them, and eight 64-bit words elsewhere.
 //! The answer is always a `u64` with bit `i` for byte `i`.
@@ -12,11 +12,11 @@ pub mod neon;
 
 /// Sixty-four bytes of text.
 pub trait Lanes: Copy {
+    /// What proves that the CPU has the instructions.
+    type Proof: Copy;
+
     /// Loads a block.
-    ///
-    /// # Safety
-    /// The CPU must have the instructions of the implementation.
-    unsafe fn load(bytes: &[u8; 64]) -> Self;
+    fn load(proof: Self::Proof, bytes: &[u8; 64]) -> Self;
 
     /// Which bytes are in `low..=high`. Both ends must be ASCII, or neither.
     fn within(self, low: u8, high: u8) -> u64;
@@ -32,10 +32,7 @@ pub trait Lanes: Copy {
 
     /// Writes `base` plus the place of each set bit, in order, to the front of `places`; what is behind
     /// them may change too.
-    ///
-    /// # Safety
-    /// The CPU must have the instructions of the implementation.
-    unsafe fn unpack(bits: u64, base: u32, places: &mut [u32; 64]);
+    fn unpack(proof: Self::Proof, bits: u64, base: u32, places: &mut [u32; 64]);
 }
 
 /// Eight at a time without looking, as the number of bits is hard to predict.
@@ -71,8 +68,10 @@ fn gather(words: [u64; 8]) -> u64 {
 }
 
 impl Lanes for Portable {
+    type Proof = ();
+
     #[inline(always)]
-    unsafe fn load(bytes: &[u8; 64]) -> Self {
+    fn load((): (), bytes: &[u8; 64]) -> Self {
         Self(std::array::from_fn(|i| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[8 * i..8 * i + 8]);
@@ -108,7 +107,7 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    unsafe fn unpack(bits: u64, base: u32, places: &mut [u32; 64]) {
+    fn unpack((): (), bits: u64, base: u32, places: &mut [u32; 64]) {
         unpack_by_bit(bits, base, places);
     }
 }
@@ -116,16 +115,16 @@ impl Lanes for Portable {
 #[cfg(test)]
 mod tests {
     use super::{Lanes, Portable};
+    use crate::cpu::Cpu;
 
-    fn check<L: Lanes>() {
+    fn check<L: Lanes>(proof: L::Proof) {
         let (mut state, mut bytes) = (1u32, [0u8; 64]);
         for _ in 0..2_000 {
             for byte in &mut bytes {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 *byte = (state >> 24) as u8;
             }
-            // SAFETY: the caller has checked the CPU.
-            let lanes = unsafe { L::load(&bytes) };
+            let lanes = L::load(proof, &bytes);
             let expect = |test: &dyn Fn(u8) -> bool| {
                 (0..64).fold(0u64, |mask, i| mask | u64::from(test(bytes[i])) << i)
             };
@@ -141,37 +140,25 @@ mod tests {
             assert_eq!(lanes.high(), expect(&|b| b >= 128));
             assert_eq!(lanes.letters(), expect(&|b| b.is_ascii_alphabetic()));
             let (bits, mut places) = (expect(&|b| b > 150), [0; 64]);
-            // SAFETY: as above.
-            unsafe { L::unpack(bits, 1000, &mut places) };
+            L::unpack(proof, bits, 1000, &mut places);
             let expected = (0..64).filter(|i| bits >> i & 1 == 1).map(|i| 1000 + i);
             assert!(expected.eq(places.into_iter().take(bits.count_ones() as usize)));
         }
     }
 
     #[test]
-    fn portable_lanes_compare_like_bytes() {
-        check::<Portable>();
-    }
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn avx2_lanes_compare_like_bytes() {
-        if std::is_x86_feature_detected!("avx2") {
-            check::<super::avx2::Avx2>();
+    fn lanes_compare_like_bytes() {
+        for cpu in Cpu::all_here() {
+            match cpu {
+                Cpu::Portable => check::<Portable>(()),
+                #[cfg(target_arch = "x86_64")]
+                Cpu::Avx2(proof) => check::<super::avx2::Avx2Lanes>(proof),
+                #[cfg(target_arch = "x86_64")]
+                Cpu::Avx512(proof) => check::<super::avx512::Avx512Lanes>(proof),
+                #[cfg(target_arch = "aarch64")]
+                Cpu::Neon(proof) => check::<super::neon::NeonLanes>(proof),
+                _ => unreachable!("of another architecture"),
+            }
         }
-    }
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn avx512_lanes_compare_like_bytes() {
-        if super::avx512::is_here() {
-            check::<super::avx512::Avx512>();
-        }
-    }
-
-    #[test]
-    #[cfg(target_arch = "aarch64")]
-    fn neon_lanes_compare_like_bytes() {
-        check::<super::neon::Neon>();
     }
 }

@@ -30,6 +30,7 @@ pub use path::Path;
 pub use spans::Spans;
 pub use spec::{Behavior, Cl100k, Dialect, Gpt2, O200k, ScanSpec, Step};
 
+use crate::cpu::Cpu;
 use crate::Result;
 use chain::Chain;
 use deepseek::DeepSeek;
@@ -53,11 +54,10 @@ enum Engine {
 impl Scanner {
     /// Compiles a spec; only a chain can fail, when a pattern does not compile.
     pub fn new(spec: &ScanSpec) -> Result<Self> {
-        Self::with_path(spec, Path::detect())
+        Self::with_path(spec, Path::Blocks(Cpu::get()))
     }
 
-    /// Compiles a spec for one way to run it, which all give the same pieces; a way that this CPU
-    /// does not have becomes [`Path::Portable`].
+    /// Compiles a spec for one way to run it, which all give the same pieces.
     pub fn with_path(spec: &ScanSpec, path: Path) -> Result<Self> {
         let engine = match spec {
             ScanSpec::Gpt2(flags) => Engine::Gpt2(*flags),
@@ -66,10 +66,7 @@ impl Scanner {
             ScanSpec::DeepSeekV3 => Engine::DeepSeekV3(DeepSeek),
             ScanSpec::Chain(steps) => Engine::Chain(Chain::new(steps)?),
         };
-        Ok(Self {
-            engine,
-            path: path.or_portable(),
-        })
+        Ok(Self { engine, path })
     }
 
     /// Whether every byte of every text is in some piece: true of all families, false of a chain

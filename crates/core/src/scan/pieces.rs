@@ -47,20 +47,26 @@ impl Pieces {
     /// Writes the next ends and gives their number; 0 means the text is done. The last places of `ends`
     /// may stay unused, as a block is unpacked in one go.
     #[inline(always)]
-    pub fn fill<F: Family, L: Lanes>(&mut self, family: F, text: &[u8], ends: &mut [u32]) -> usize {
+    pub fn fill<F: Family, L: Lanes>(
+        &mut self,
+        family: F,
+        proof: L::Proof,
+        text: &[u8],
+        ends: &mut [u32],
+    ) -> usize {
         let mut count = 0;
         while count < ends.len() {
             if self.at < self.sure {
                 if count > 0 && ends.len() - count < 64 {
                     break;
                 }
-                count += self.take::<L>(&mut ends[count..]);
+                count += self.take::<L>(proof, &mut ends[count..]);
             } else if self.at < self.plain {
                 self.at = family.piece_end(text, self.at);
                 ends[count] = self.at as u32;
                 count += 1;
             } else if self.at < text.len() {
-                self.find::<F, L>(family, text);
+                self.find::<F, L>(family, proof, text);
             } else {
                 break;
             }
@@ -71,9 +77,9 @@ impl Pieces {
     /// Scans the next window. One without a sure end, in the middle of a very long piece or of text
     /// without letters, is matched piece by piece.
     #[inline(always)]
-    fn find<F: Family, L: Lanes>(&mut self, family: F, text: &[u8]) {
+    fn find<F: Family, L: Lanes>(&mut self, family: F, proof: L::Proof, text: &[u8]) {
         self.base = self.at;
-        self.sure = self.at + scan::<F, L>(family, text, self.at, &mut self.starts);
+        self.sure = self.at + scan::<F, L>(family, proof, text, self.at, &mut self.starts);
         if self.sure == self.at {
             self.plain = (self.at + BLOCKS * 64).min(text.len());
         }
@@ -84,13 +90,12 @@ impl Pieces {
     /// Moves ends from the window's bits to `ends`, until either is used up. `ends` may be left with less
     /// than a block of room, unless that is all it has.
     #[inline(always)]
-    fn take<L: Lanes>(&mut self, ends: &mut [u32]) -> usize {
+    fn take<L: Lanes>(&mut self, proof: L::Proof, ends: &mut [u32]) -> usize {
         let (mut count, last) = (0, (self.sure - self.base) / 64);
         loop {
             let base = (self.base + self.block * 64) as u32;
             if let Some(places) = ends.get_mut(count..).and_then(<[u32]>::first_chunk_mut) {
-                // SAFETY: the caller chose `L` for this CPU.
-                unsafe { L::unpack(self.bits, base, places) };
+                L::unpack(proof, self.bits, base, places);
                 count += self.bits.count_ones() as usize;
                 self.bits = 0;
             } else if count == 0 {

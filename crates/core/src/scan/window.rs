@@ -108,6 +108,7 @@ impl Starts {
 #[inline(always)]
 pub fn scan<F: Family, L: Lanes>(
     family: F,
+    proof: L::Proof,
     text: &[u8],
     base: usize,
     starts: &mut Starts,
@@ -116,7 +117,7 @@ pub fn scan<F: Family, L: Lanes>(
     let count = length.div_ceil(64);
     // Short texts need few of them.
     let mut room = [const { MaybeUninit::uninit() }; BLOCKS + 2];
-    let blocks = load::<F, L>(family, text, base, &mut room[..count + 2]);
+    let blocks = load::<F, L>(family, proof, text, base, &mut room[..count + 2]);
     (starts.any_quotes, starts.any_odd) = (0, 0);
     family.starts(blocks, starts);
     if starts.any_quotes != 0 {
@@ -139,6 +140,7 @@ pub fn scan<F: Family, L: Lanes>(
 #[inline(always)]
 fn load<'a, F: Family, L: Lanes>(
     family: F,
+    proof: L::Proof,
     text: &[u8],
     base: usize,
     room: &'a mut [MaybeUninit<Block>],
@@ -156,9 +158,7 @@ fn load<'a, F: Family, L: Lanes>(
         });
         // The encoder takes so long between two windows that the CPU no longer foresees the next.
         prefetch(bytes.as_ptr().wrapping_add(BLOCKS * 64));
-        // SAFETY: the caller chose `L` for this CPU.
-        let lanes = unsafe { L::load(bytes) };
-        (blocks[i + 1], wide[i]) = classify(family, lanes, &mut spill);
+        (blocks[i + 1], wide[i]) = classify(family, L::load(proof, bytes), &mut spill);
         any |= wide[i];
     }
     if any != 0 {

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.hardware import cgroup, world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-# What the vector code of the core is made of, as Linux names it: lzcnt is "abm" there, NEON "asimd".
-KNOWN_FEATURES = ("avx2", "bmi1", "bmi2", "abm", "neon", "asimd")
-VECTOR_SETS = ({"avx2", "bmi1", "bmi2", "abm"}, {"neon"}, {"asimd"})
 
 
 @dataclass(frozen=True)
@@ -58,23 +52,11 @@ def _within(count: int, quota: float | None) -> int:
     return max(1, int(quota + 0.5)) if quota is not None and quota < count else count
 
 
-def features(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """What this CPU has and the vector code of the core uses: `("avx2", "bmi1", "bmi2", "abm")`."""
-    try:
-        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ("neon",) if platform.machine() in {"arm64", "aarch64"} else ()
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in {"flags", "Features"}:
-            have = set(value.split())
-            return tuple(feature for feature in KNOWN_FEATURES if feature in have)
-    return ()
+def instructions() -> tuple[str, list[str]]:
+    """What the core's loops run with: `("avx2", ["avx2", "bmi1", "bmi2", "lzcnt", "popcnt"])`."""
+    from tokenmill import _core
 
-
-def has_vectors(found: tuple[str, ...]) -> bool:
-    """Whether one whole set is there: the core uses all of it or none."""
-    return any(needed <= set(found) for needed in VECTOR_SETS)
+    return _core.cpu()
 
 
 def _affinity(host: int) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import words
-from tokenmill.base.hardware.cpu import features, has_vectors
+from tokenmill.base.hardware.cpu import instructions
 from tokenmill.insight.doctor.doctor import Check
 
 if TYPE_CHECKING:
@@ -73,18 +73,17 @@ def memory(machine: Machine) -> Check:
     )
 
 
-def cpu_features(found: tuple[str, ...] | None = None) -> Check:
-    """The vector instructions that the core will use."""
-    found = features() if found is None else found
-    vector = has_vectors(found)
+def cpu_features(used: tuple[str, list[str]] | None = None) -> Check:
+    """The vector instructions that the core uses."""
+    name, features = instructions() if used is None else used
     return Check(
         name="cpu features",
-        status="ok" if vector else "warning",
-        found=", ".join(found) or "none that the core has code for",
-        meaning="vector scan in use" if vector else "the portable scan is used, at about half the speed",
+        status="ok" if features else "warning",
+        found=", ".join(features) or "none that the core has code for",
+        meaning=f"{name} code in use" if features else "portable code in use, at about half the speed",
         fix=None
-        if vector
-        else "run on a CPU with AVX2 or NEON, or pass the host's CPU to the virtual machine",
+        if features
+        else "take a CPU with AVX2 or NEON, pass the host's to the virtual machine, unset TOKENMILL_CPU",
     )
 
 

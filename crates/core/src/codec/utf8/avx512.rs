@@ -9,19 +9,24 @@ use std::arch::x86_64::{
 };
 
 use super::{write_any, Unit, RUN};
+use crate::cpu::Avx512;
 
 /// As [`super::write`].
 ///
 /// # Safety
-/// As there, and the CPU must have the path [`crate::scan::Path::Avx512`].
+/// As there; `proof` is that of the instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
-pub(super) unsafe fn write<U: Unit>(units: &[U], mut at: *mut u8) -> Option<*mut u8> {
+pub(super) unsafe fn write<U: Unit>(
+    proof: Avx512,
+    units: &[U],
+    mut at: *mut u8,
+) -> Option<*mut u8> {
     let (runs, rest) = units.as_chunks::<RUN>();
     let mut odd = 0;
     for run in runs {
         // SAFETY: the CPU has AVX-512, and there is room for four bytes of each character of a run.
         unsafe {
-            let wide = U::load(run);
+            let wide = U::load(proof, run);
             let multi = _mm512_cmpge_epu32_mask(wide, _mm512_set1_epi32(0x80));
             if multi == 0 {
                 _mm_storeu_si128(at.cast(), _mm512_cvtepi32_epi8(wide));
@@ -76,15 +81,15 @@ fn spread(wide: __m512i, multi: u16) -> (__m512i, u64) {
 
 impl Unit for u8 {
     #[inline(always)]
-    unsafe fn load(units: &[Self; RUN]) -> __m512i {
-        // SAFETY: sixteen bytes are there, and the CPU has AVX-512.
+    fn load(_: Avx512, units: &[Self; RUN]) -> __m512i {
+        // SAFETY: sixteen bytes are there, and the proof.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(units.as_ptr().cast())) }
     }
 }
 
 impl Unit for u16 {
     #[inline(always)]
-    unsafe fn load(units: &[Self; RUN]) -> __m512i {
+    fn load(_: Avx512, units: &[Self; RUN]) -> __m512i {
         // SAFETY: as above, with 32 bytes.
         unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(units.as_ptr().cast())) }
     }
@@ -92,7 +97,7 @@ impl Unit for u16 {
 
 impl Unit for u32 {
     #[inline(always)]
-    unsafe fn load(units: &[Self; RUN]) -> __m512i {
+    fn load(_: Avx512, units: &[Self; RUN]) -> __m512i {
         // SAFETY: as above, with 64 bytes.
         unsafe { _mm512_loadu_si512(units.as_ptr().cast()) }
     }

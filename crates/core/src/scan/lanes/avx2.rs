@@ -1,14 +1,15 @@
 //! Two AVX2 registers.
 
 use super::{unpack_by_bit, Lanes};
+use crate::cpu::Avx2;
 use std::arch::x86_64::{
     __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
     _mm256_or_si256, _mm256_set1_epi8, _mm256_sub_epi8,
 };
 
-/// A value is proof that the CPU has AVX2: `load`, which is unsafe, is the only way to one.
+/// Made from a proof that the CPU has AVX2, so a value is one too.
 #[derive(Clone, Copy)]
-pub struct Avx2(__m256i, __m256i);
+pub struct Avx2Lanes(__m256i, __m256i);
 
 /// Hides where a mask came from. LLVM takes a mask for a vector of bits, and moved it back to
 /// vector registers bit by bit to combine it with another: 5x slower than the scalar `|`.
@@ -21,7 +22,7 @@ fn opaque(mut mask: u32) -> u32 {
     mask
 }
 
-impl Avx2 {
+impl Avx2Lanes {
     #[inline(always)]
     fn mask(self, test: impl Fn(__m256i) -> __m256i) -> u64 {
         // SAFETY: a value of this type exists only where AVX2 does.
@@ -33,11 +34,13 @@ impl Avx2 {
     }
 }
 
-impl Lanes for Avx2 {
+impl Lanes for Avx2Lanes {
+    type Proof = Avx2;
+
     #[inline(always)]
-    unsafe fn load(bytes: &[u8; 64]) -> Self {
+    fn load(_: Avx2, bytes: &[u8; 64]) -> Self {
         let start = bytes.as_ptr();
-        // SAFETY: both halves lie inside the 64 bytes, and the loads need no alignment.
+        // SAFETY: the proof; both halves lie inside the 64 bytes, and the loads need no alignment.
         unsafe {
             Self(
                 _mm256_loadu_si256(start.cast()),
@@ -73,8 +76,9 @@ impl Lanes for Avx2 {
         let fold = |v| unsafe { _mm256_or_si256(v, _mm256_set1_epi8(0x20)) };
         Self(fold(self.0), fold(self.1)).within(b'a', b'z')
     }
+
     #[inline(always)]
-    unsafe fn unpack(bits: u64, base: u32, places: &mut [u32; 64]) {
+    fn unpack(_: Avx2, bits: u64, base: u32, places: &mut [u32; 64]) {
         unpack_by_bit(bits, base, places);
     }
 }

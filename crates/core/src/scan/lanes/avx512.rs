@@ -1,6 +1,7 @@
 //! One AVX-512 register: a comparison gives its mask at once, and set bits are unpacked by one instruction.
 
 use super::Lanes;
+use crate::cpu::Avx512;
 use std::arch::x86_64::{
     __m128i, __m512i, _mm512_add_epi32, _mm512_castsi512_si128, _mm512_cmpeq_epi8_mask,
     _mm512_cmple_epu8_mask, _mm512_cvtepu8_epi32, _mm512_extracti32x4_epi32, _mm512_loadu_si512,
@@ -8,16 +9,9 @@ use std::arch::x86_64::{
     _mm512_set1_epi8, _mm512_storeu_si512, _mm512_sub_epi8,
 };
 
-/// A value is proof that the CPU has AVX-512: `load`, which is unsafe, is the only way to one.
+/// Made from a proof that the CPU has AVX-512, so a value is one too.
 #[derive(Clone, Copy)]
-pub struct Avx512(__m512i);
-
-/// Whether this CPU has what this file uses.
-pub fn is_here() -> bool {
-    std::is_x86_feature_detected!("avx512f")
-        && std::is_x86_feature_detected!("avx512bw")
-        && std::is_x86_feature_detected!("avx512vbmi2")
-}
+pub struct Avx512Lanes(__m512i);
 
 /// The numbers of the 64 lanes.
 static LANES: [u8; 64] = {
@@ -40,10 +34,12 @@ fn opaque(mut mask: u64) -> u64 {
     mask
 }
 
-impl Lanes for Avx512 {
+impl Lanes for Avx512Lanes {
+    type Proof = Avx512;
+
     #[inline(always)]
-    unsafe fn load(bytes: &[u8; 64]) -> Self {
-        // SAFETY: 64 bytes are read, and the load needs no alignment.
+    fn load(_: Avx512, bytes: &[u8; 64]) -> Self {
+        // SAFETY: the proof; 64 bytes are read, and the load needs no alignment.
         Self(unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) })
     }
 
@@ -75,8 +71,8 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn unpack(bits: u64, base: u32, places: &mut [u32; 64]) {
-        // SAFETY: the caller vouches for the CPU; each store is one of four quarters of `places`.
+    fn unpack(_: Avx512, bits: u64, base: u32, places: &mut [u32; 64]) {
+        // SAFETY: the proof; each store is one of four quarters of `places`.
         unsafe {
             let lanes = _mm512_maskz_compress_epi8(bits, _mm512_loadu_si512(LANES.as_ptr().cast()));
             let base = _mm512_set1_epi32(base as i32);

@@ -1,18 +1,19 @@
 //! Four NEON registers.
 
 use super::{unpack_by_bit, Lanes};
+use crate::cpu::Neon;
 use std::arch::aarch64::{
     uint8x16_t, vaddv_u8, vandq_u8, vceqq_u8, vcgeq_u8, vcleq_u8, vdupq_n_u8, vget_high_u8,
     vget_low_u8, vld1q_u8, vorrq_u8,
 };
 
-/// A value is proof that the CPU has NEON: `load`, which is unsafe, is the only way to one.
+/// Made from a proof that the CPU has NEON, so a value is one too.
 #[derive(Clone, Copy)]
-pub struct Neon([uint8x16_t; 4]);
+pub struct NeonLanes([uint8x16_t; 4]);
 
 const PLACES: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
 
-impl Neon {
+impl NeonLanes {
     #[inline(always)]
     fn mask(self, test: impl Fn(uint8x16_t) -> uint8x16_t) -> u64 {
         let mut mask = 0;
@@ -29,11 +30,13 @@ impl Neon {
     }
 }
 
-impl Lanes for Neon {
+impl Lanes for NeonLanes {
+    type Proof = Neon;
+
     #[inline(always)]
-    unsafe fn load(bytes: &[u8; 64]) -> Self {
+    fn load(_: Neon, bytes: &[u8; 64]) -> Self {
         let start = bytes.as_ptr();
-        // SAFETY: the four quarters lie inside the 64 bytes.
+        // SAFETY: the proof; the four quarters lie inside the 64 bytes.
         unsafe { Self([0, 16, 32, 48].map(|offset| vld1q_u8(start.add(offset)))) }
     }
 
@@ -61,8 +64,9 @@ impl Lanes for Neon {
         // SAFETY: a value of this type exists only where NEON does.
         Self(self.0.map(|v| unsafe { vorrq_u8(v, vdupq_n_u8(0x20)) })).within(b'a', b'z')
     }
+
     #[inline(always)]
-    unsafe fn unpack(bits: u64, base: u32, places: &mut [u32; 64]) {
+    fn unpack(_: Neon, bits: u64, base: u32, places: &mut [u32; 64]) {
         unpack_by_bit(bits, base, places);
     }
 }
