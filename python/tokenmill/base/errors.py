@@ -88,7 +88,12 @@ class MissingExtraError(TokenmillError, ImportError):
 
     exit_code = EXIT_USAGE
 
+    remedy = "install the package that is missing"
+
     @classmethod
-    def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
-        """`of("ray", "ray", "the ray executor")` -> an error that names the command to run."""
-        return cls(f"{purpose} needs the package {package!r}: pip install 'tokenmill[{extra}]'")
+    def of(cls, package: str, extra: str | None, purpose: str) -> MissingExtraError:
+        """`of("ray", "ray", "the ray executor")` -> an error that names the command to run, its `remedy`."""
+        remedy = f"pip install 'tokenmill[{extra}]'" if extra else f"pip install {package}"
+        error = cls(f"{purpose} needs the package {package!r}: {remedy}")
+        error.remedy = remedy
+        return error

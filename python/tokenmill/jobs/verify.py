@@ -13,11 +13,11 @@ from tokenmill.datasets.ledger.duplicates import Duplicates, hashes_path
 from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.cache import local_copy
-from tokenmill.datasets.store.store import is_remote
 from tokenmill.jobs.units.control import Control
 from tokenmill.jobs.units.job import make_job
 from tokenmill.jobs.units.unit import run_unit, task_of
 from tokenmill.settings.schema import JobConfig
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from tokenmill.sources import hf_directory
 from tokenmill.sources.detect import FORMAT_OF_SUFFIX, by_name
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.identify import identify
-from tokenmill.sources.opening import filesystem, first_line, remote_errors
 from tokenmill.sources.raw import local_identity, remote_identity, retry
+from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def discover(config: SourceConfig) -> list[InputFile]:
         raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")
     found: dict[str, InputFile] = {}
     for name in config.inputs:
-        for file in _remote(name, config) if "://" in name else _local(name, config):
+        for file in _remote(name, config) if is_remote(name) else _local(name, config):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
     return only_split(files, config.split)
@@ -157,7 +157,7 @@ def _wanted(name: str, config: SourceConfig) -> bool:
 
 
 def _remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
-    system, path = filesystem(name)
+    system, path = open_filesystem(name)
     scheme = name.partition("://")[0]
     system.invalidate_cache()
     try:

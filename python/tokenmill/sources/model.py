@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from tokenmill.base.texts import Texts
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +44,7 @@ class InputFile:
     @property
     def local(self) -> bool:
         """Whether `url` is a path of this machine."""
-        return "://" not in self.url and self.format != MEMORY
+        return not is_remote(self.url) and self.format != MEMORY
 
 
 @dataclass(frozen=True, slots=True)

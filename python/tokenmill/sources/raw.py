@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from tokenmill.base.errors import InputError, InputNotFoundError, InputUnavailableError
 from tokenmill.sources.faults import ChangedInputError, FileFaultError
 from tokenmill.sources.model import MEMORY
-from tokenmill.sources.opening import filesystem, first_line, remote_errors
+from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +68,7 @@ def retry(url: str, work: Callable[[], T]) -> T:
                 f"{url}: the file was there when the job was planned and is gone"
             ) from error
         except remote_errors() as error:
-            if isinstance(error, PermissionError) and "://" not in url:
+            if isinstance(error, PermissionError) and not is_remote(url):
                 raise FileFaultError("unreadable", url, f"no permission ({error})") from error
             pause = next(pauses, None)
             if pause is None:
@@ -159,7 +159,7 @@ def _open(file: InputFile) -> BinaryIO:
 
 
 def _look_up(file: InputFile) -> tuple[Any, str]:
-    system, path = filesystem(file.url)
+    system, path = open_filesystem(file.url)
     system.invalidate_cache()  # a listing that was kept would show the object as it was
     _compare(file, remote_identity(system.info(path)))
     return system, path

@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -19,6 +21,7 @@ from tokenmill.cli.doctor import command
 from tokenmill.insight.doctor import doctor_disk, doctor_machine, doctor_setup
 from tokenmill.insight.doctor.doctor import Report, examine
 
+ROOT = Path(__file__).parents[3]
 GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free on this host"))
 
 
@@ -73,11 +76,36 @@ def test_a_variable_that_cannot_be_read(tmp_path):
     assert by_name(report)["environment"].status == "problem"
 
 
-def test_missing_extras_are_named():
-    missing = list(doctor_setup.extras(["s3://bucket/data", "local.jsonl"], find=lambda _: None))
-    assert [check.status for check in missing] == ["problem"]
-    assert missing[0].fix == "pip install 'tokenmill[s3]'"
-    assert list(doctor_setup.extras(["s3://bucket/data"], find=lambda name: name)) == []
+@pytest.mark.parametrize(
+    ("url", "package", "extra"),
+    [
+        ("s3://bucket/data", "obstore", "s3"),
+        ("gcs://bucket/data", "obstore", "s3"),
+        ("hf://datasets/a/b", "huggingface_hub", "hf"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(url, package, extra):
+    data, output = ([url, "local.jsonl"], url) if package == "obstore" else ([url], None)
+    assert list(doctor_setup.extras(data, output)) == []
+    # A module that is None in sys.modules cannot be imported: what a machine without the package sees.
+    code = f"""
+import json, sys
+sys.modules[{package!r}] = None
+from tokenmill.insight.doctor.doctor_setup import extras
+print(json.dumps([(check.status, check.fix) for check in extras({data!r}, {output!r})]))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    expected = ["problem", f"pip install 'tokenmill[{extra}]'"]
+    assert json.loads(ran.stdout) == [expected] * (1 + (output is not None))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert any(need.startswith(package.replace("_", "-")) for need in extras[extra])
+
+
+def test_urls_that_nothing_opens():
+    (found,) = doctor_setup.extras(["nowhere://x"])
+    assert "Protocol not known" in found.found
+    (found,) = doctor_setup.extras([], "hf://datasets/a/b")
+    assert "a dataset cannot be kept there" in found.found
 
 
 def test_an_output_that_cannot_be_written(tmp_path, monkeypatch):

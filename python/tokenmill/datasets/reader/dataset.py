@@ -15,7 +15,7 @@ from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards
 from tokenmill.datasets.shards.format import every_format, find_format
-from tokenmill.datasets.store.store import is_remote
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     import os

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tokenmill.base.durable import publish_bytes, sync, temporary_name
-from tokenmill.base.errors import MissingExtraError, StoreError
+from tokenmill.base.errors import StoreError
+from tokenmill.sources.stores import check_keeper, is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,11 +56,6 @@ class Store(Protocol):
 
     def check(self) -> None:
         """Raise `StoreError` unless `create` keeps its promise here."""
-
-
-def is_remote(address: str | os.PathLike[str]) -> bool:
-    """Whether an address is a URL: `"s3://bucket/x"` -> True."""
-    return "://" in os.fspath(address)
 
 
 def open_store(address: str | os.PathLike[str]) -> Store:
@@ -135,15 +131,13 @@ def store_variables() -> dict[str, str]:
 
 
 @lru_cache(maxsize=16)
-def _client(address: str, _variables: frozenset[tuple[str, str]], *, patient: bool) -> Any:
+def _open_client(address: str, _variables: frozenset[tuple[str, str]], *, patient: bool) -> Any:
     """One client, with its connections, for each address; another when there are new credentials."""
     from obstore.store import from_url
 
-    limits = {"max_retries": 10, "retry_timeout": timedelta(minutes=3)}
-    return from_url(
-        address,
-        retry_config=limits if patient else {"max_retries": 2, "retry_timeout": timedelta(seconds=10)},
-    )
+    tries, seconds = (10, 180) if patient else (2, 10)
+    limits = {"max_retries": tries, "retry_timeout": timedelta(seconds=seconds)}
+    return from_url(address, retry_config=limits)
 
 
 def _in_a_line(error: BaseException) -> str:
@@ -162,24 +156,17 @@ class ObjectStore:
 
     address: str
 
-    def _open(self, *, patient: bool = True) -> Any:
-        try:
-            import obstore  # noqa: F401 - only asks whether it is there
-        except ImportError as error:
-            raise MissingExtraError.of("obstore", "s3", f"the object store {self.address}") from error
-        with self._told("opened"):
-            return _client(self.address, frozenset(store_variables().items()), patient=patient)
-
     @contextmanager
-    def _told(self, what: str, name: str = "") -> Iterator[None]:
-        """What the store says, as one error that names the object and what was tried."""
+    def _client(self, what: str, name: str = "", *, patient: bool = True) -> Iterator[Any]:
+        """The store's client; what it raises is one error that names the object and what was tried."""
+        address = check_keeper(self.address)
         from obstore.exceptions import BaseError
 
         try:
-            yield
+            yield _open_client(address, frozenset(store_variables().items()), patient=patient)
+        except StoreError:
+            raise
         except (BaseError, OSError, ValueError) as error:
-            if isinstance(error, StoreError):
-                raise
             raise StoreError(
                 f"{self.address}/{name} could not be {what}: {_in_a_line(error)}. Check the address, the "
                 "credentials (they may have expired) and AWS_ENDPOINT_URL. What is finished is safe: the "
@@ -188,25 +175,19 @@ class ObjectStore:
 
     def read(self, name: str) -> bytes | None:
         """All of an object."""
-        import obstore
-
-        with self._told("read", name):
+        with self._client("read", name) as client:
             try:
-                return bytes(obstore.get(self._open(), name).bytes())
+                return bytes(client.get(name).bytes())
             except FileNotFoundError:
                 return None
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes, *, patient: bool = True) -> bool:
         """A conditional put: `If-None-Match: *`."""
-        return self._create(name, data, patient=True)
+        with self._client("created", name, patient=patient) as client:
+            from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
-    def _create(self, name: str, data: bytes, *, patient: bool) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, NotSupportedError
-
-        with self._told("created", name):
             try:
-                obstore.put(self._open(patient=patient), name, data, mode="create", use_multipart=False)
+                client.put(name, data, mode="create", use_multipart=False)
             except AlreadyExistsError:
                 return False
             except (NotSupportedError, NotImplementedError) as error:
@@ -215,27 +196,21 @@ class ObjectStore:
 
     def replace(self, name: str, data: bytes) -> None:
         """A put."""
-        import obstore
-
-        with self._told("written", name):
-            obstore.put(self._open(), name, data, use_multipart=False)
+        with self._client("written", name) as client:
+            client.put(name, data, use_multipart=False)
 
     def upload(self, name: str, path: Path) -> None:
         """A put in parts; the object appears when the last one is there."""
-        import obstore
-
-        with self._told("written", name), path.open("rb") as file:
-            obstore.put(self._open(), name, file, chunk_size=_PART_BYTES)
+        with self._client("written", name) as client, path.open("rb") as file:
+            client.put(name, file, chunk_size=_PART_BYTES)
 
     def fetch(self, name: str, path: Path) -> None:
         """A get, streamed into a temporary file."""
-        import obstore
-
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = temporary_name(path)
         try:
-            with self._told("fetched", name), temporary.open("wb") as file:
-                for chunk in obstore.get(self._open(), name).stream(min_chunk_size=_PART_BYTES):
+            with self._client("fetched", name) as client, temporary.open("wb") as file:
+                for chunk in client.get(name).stream(min_chunk_size=_PART_BYTES):
                     file.write(chunk)
             temporary.replace(path)
         finally:
@@ -243,33 +218,28 @@ class ObjectStore:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """A listing."""
-        import obstore
-
-        with self._told("listed", prefix):
-            pages = obstore.list(self._open(), prefix=prefix)
-            return {item["path"]: item["size"] for page in pages for item in page}
+        with self._client("listed", prefix) as client:
+            return {item["path"]: item["size"] for page in client.list(prefix=prefix) for item in page}
 
     def delete(self, names: Iterable[str]) -> None:
         """Deletes."""
-        import obstore
-
         listed = list(names)
         if listed:
-            with self._told("deleted", listed[0]):
-                obstore.delete(self._open(), listed)
+            with self._client("deleted", listed[0]) as client:
+                client.delete(listed)
 
     def check(self) -> None:
         """Create the same object twice; the second time must fail."""
         name = f".probe-{os.urandom(8).hex()}"
         # Not patient: at the start of a job a wrong address is likelier than a store that is down.
-        first, second = (self._create(name, b"probe", patient=False) for _ in range(2))
+        first, second = (self.create(name, b"probe", patient=False) for _ in range(2))
         self.delete([name])
         if not first or second:
             raise self._no_condition()
 
     def _no_condition(self) -> StoreError:
         return StoreError(
-            f"{self.address} does not keep its word on conditional writes (If-None-Match), so two jobs could "
+            f"{self.address} does not support conditional writes (If-None-Match), so two jobs could "
             "overwrite each other unseen. Use a store that has them (S3, GCS, Azure, MinIO, R2), or write to "
             "a local directory and copy it"
         )

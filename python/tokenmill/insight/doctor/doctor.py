@@ -7,6 +7,7 @@ from typing import Literal
 
 from tokenmill.base.hardware.machine import Machine, measure
 from tokenmill.settings.section import Section
+from tokenmill.sources.stores import is_remote
 
 Status = Literal["ok", "warning", "problem"]
 ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
@@ -51,12 +52,12 @@ def examine(
     from tokenmill.insight.doctor import doctor_disk, doctor_machine, doctor_setup, doctor_tokenizer
 
     machine = machine or measure(environ)
-    place = Path(output) if output is not None and "://" not in output else Path.cwd()
+    place = Path(output) if output is not None and not is_remote(output) else Path.cwd()
     parts: list[tuple[str, Callable[[], Iterable[Check]]]] = [
         ("tokenizer", lambda: doctor_tokenizer.checks(tokenizer, data)),
         ("machine", lambda: doctor_machine.checks(machine)),
         ("output", lambda: doctor_disk.checks(place, data, given=output is not None)),
-        ("set-up", lambda: doctor_setup.checks(machine, environ, [tokenizer, output, *data])),
+        ("set-up", lambda: doctor_setup.checks(machine, environ, data, output)),
     ]
     checks = tuple(check for name, part in parts for check in _guarded(name, part))
     worst: Status = max((check.status for check in checks), key=ORDER.index, default="ok")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import platform
 import sys
 from importlib import metadata
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import tokenmill
-from tokenmill.base.errors import ConfigError
+from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.insight.doctor.doctor import Check, Status
 from tokenmill.settings.environment import PREFIX, VARIABLES
 from tokenmill.settings.kinds import FALSE
 from tokenmill.settings.resolve import resolve
+from tokenmill.sources.stores import check_keeper, is_remote, open_filesystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,22 +30,15 @@ PACKAGES = (
     "torch",
 )
 OLDEST_PYTHON = (3, 11)
-# How a path or URL begins -> the packages that open it, and the extra that brings them.
-NEEDED = {
-    "s3://": (("s3fs",), "s3"),
-    "hf://": (("huggingface_hub",), "hf"),
-    "gs://": (("gcsfs",), None),
-    "abfs://": (("adlfs",), None),
-}
 
 
 def checks(
-    machine: Machine, environ: Mapping[str, str], places: Sequence[str | None] = ()
+    machine: Machine, environ: Mapping[str, str], data: Sequence[str] = (), output: str | None = None
 ) -> Iterator[Check]:
     """Every check of the set-up around a job."""
     yield from variables(machine, environ)
     yield versions()
-    yield from extras([place for place in places if place])
+    yield from extras(data, output)
 
 
 def variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -98,17 +91,23 @@ def versions() -> Check:
     )
 
 
-def extras(places: Sequence[str], find: Callable[[str], object | None] = find_spec) -> Iterator[Check]:
-    """Optional packages that the given paths need; a missing one is a problem before the job, not in it."""
-    for prefix, (packages, extra) in NEEDED.items():
-        for place in places:
-            missing = [package for package in packages if place.startswith(prefix) and find(package) is None]
-            if missing:
-                command = f"'tokenmill[{extra}]'" if extra else " ".join(missing)
-                yield Check(
-                    name="extras",
-                    status="problem",
-                    found=f"{', '.join(missing)} is not installed",
-                    meaning=f"{place} cannot be opened",
-                    fix=f"pip install {command}",
-                )
+def extras(data: Sequence[str], output: str | None = None) -> Iterator[Check]:
+    """Packages that these URLs need; a missing one is a problem before the job, not in it."""
+    places: list[tuple[str, Callable[[str], object]]] = [(url, open_filesystem) for url in data]
+    if output is not None:
+        places.append((output, check_keeper))
+    for place, check in places:
+        if not is_remote(place):
+            continue
+        try:
+            check(place)
+        except MissingExtraError as error:
+            yield _cannot_be_opened(place, error, error.remedy)
+        except TokenmillError as error:
+            yield _cannot_be_opened(place, error, "use a path, or a URL of a kind that is known")
+
+
+def _cannot_be_opened(place: str, error: TokenmillError, fix: str) -> Check:
+    return Check(
+        name="extras", status="problem", found=str(error), meaning=f"{place} cannot be opened", fix=fix
+    )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import DatasetError, TokenmillError
 from tokenmill.datasets.ledger.manifest import PLAN
-from tokenmill.datasets.store.store import is_remote
 from tokenmill.engine.training.outputs import TRAINING
 from tokenmill.insight.report.page import page, paragraph, section, table
 from tokenmill.insight.report.report_data import dataset_report
 from tokenmill.insight.report.report_page import dataset_page
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

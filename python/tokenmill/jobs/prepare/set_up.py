@@ -11,13 +11,14 @@ from tokenmill.base.console import lines, logs
 from tokenmill.base.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.remote import Remote
-from tokenmill.datasets.store.store import is_remote, open_store
+from tokenmill.datasets.store.store import open_store
 from tokenmill.jobs.executors.choose import choose_executor
 from tokenmill.jobs.prepare.launch import alone, this_launch, with_all_cores
 from tokenmill.jobs.prepare.run import Run
 from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 from tokenmill.jobs.units.job import make_job
 from tokenmill.sources import discover, settle
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,10 +10,10 @@ from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.remote import Remote
-from tokenmill.datasets.store.store import is_remote
 from tokenmill.insight.report.report import report_if_possible
 from tokenmill.jobs.prepare.leading import lead
 from tokenmill.jobs.units.commit import commit, find_receipts
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
