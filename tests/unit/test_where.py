@@ -98,6 +98,47 @@ def test_a_value_of_another_type_never_depends_on_its_neighbours():
         "lang < None",
         'lang in "ko"',
         "len(lang, lang) > 1",
+        "text.__class__",
+        "text.__class__ == 1",
+        'text.__class__.__name__ == "str"',
+        'field("x").y',
+        'field("x").y == 1',
+        'field("x").y is None',
+        "field(x) == 1",
+        "field(5) == 1",
+        'field("a", "b") == 1',
+        'field(name="a") == 1',
+        'field("a..b") == 1',
+        'field("") == 1',
+        'lang.lower() == "ko"',
+        'lang[0] == "k"',
+        "null.x == 1",
+        "1 .real == 1",
+        'lang == f"{x}"',
+        'lang == b"ko"',
+        "n == 1j",
+        "n == ...",
+        "n == +1",
+        "n == -True",
+        "n is 5",
+        'lang in {"ko"}',
+        'lang in ["ko", other]',
+        "lang in [None]",
+        'len(lang) == "2"',
+        "len(lang) == True",
+        "len(lang) is None",
+        'len("ko") == 2',
+        "ok if ok else ok",
+        "ok, ok",
+        "(x := 1)",
+        "*ok",
+        "await ok",
+        "ok; ok",
+        "ok ; import os",
+        "{}",
+        "True",
+        "5",
+        '"ko"',
         f"n == {2**70}",
         "(" * 3000 + "lang" + ")" * 3000,
         "a" * 20_000,
@@ -105,6 +146,19 @@ def test_a_value_of_another_type_never_depends_on_its_neighbours():
 )
 def test_anything_else_is_refused(expression):
     with pytest.raises(ConfigError, match="where"):
+        Predicate(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "place"),
+    [
+        ('lang == "ko" and text.__class__', r"'text\.__class__' at character 18"),
+        ('lang == "한국어" and field("x").y == 1', r"at character 19"),
+        ('(lang == "ko"\n and score + 1 > 2)', r"'score \+ 1' at character 6 of line 2"),
+    ],
+)
+def test_a_refusal_names_the_place(expression, place):
+    with pytest.raises(ConfigError, match=place):
         Predicate(expression)
 
 

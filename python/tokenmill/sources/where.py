@@ -1,7 +1,7 @@
 """A predicate over columns, such as `lang == "ko" and score >= 0.5`, evaluated a block at a time.
 
-The text is parsed as a Python expression and only a handful of its nodes are understood, so nothing
-in it can run. A comparison asks each column for values of the literal's type; a record that has no
+The text is parsed as a Python expression, and everything but the grammar of docs/sources.md is refused, so
+nothing in it can run. A comparison asks each column for values of the literal's type; a record that has no
 such value is neither true nor false, and is left out unless another part of an `or` keeps it.
 """
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.sources.fields import split_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Columns = Mapping[str, "Column"]
 Test = Callable[[Columns], Any]
+Literal = str | int | float | bool | None
 
 _COMPARE = {
     ast.Eq: pc.equal,
@@ -49,7 +51,7 @@ class Predicate:
     _test: Test = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parser = _Parser(self.text)
+        parser = _Parser(self.text.strip())
         object.__setattr__(self, "_test", parser.parse())
         object.__setattr__(self, "columns", tuple(parser.columns))
 
@@ -65,6 +67,23 @@ class Predicate:
         return mask
 
 
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field, or its length in characters."""
+
+    name: str
+    measured: bool = False
+
+    def values(self, columns: Columns, literal: Literal) -> pa.Array:
+        """Its values of the literal's type, null elsewhere."""
+        column = columns[self.name]
+        if self.measured:
+            return pc.utf8_length(column.strings())
+        if isinstance(literal, bool):
+            return column.booleans()
+        return column.strings() if isinstance(literal, str) else column.numbers()
+
+
 class _Parser:
     """One expression to one test; remembers the columns it meets, in order."""
 
@@ -78,19 +97,22 @@ class _Parser:
                 f"where: an expression of {len(self.text)} characters; at most {_MAX_LENGTH} are read"
             )
         try:
-            tree = ast.parse(self.text.strip(), mode="eval")
-            return self._test(tree.body)
+            return self._test(ast.parse(self.text, mode="eval").body)
+        except ConfigError:
+            raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            if isinstance(error, ConfigError):
-                raise
             raise ConfigError(
-                f"where: {self.text!r} is no expression ({error}); write e.g. {_EXAMPLE}"
+                f"where: {self.text!r} is not an expression ({error}); write e.g. {_EXAMPLE}"
             ) from error
 
-    def _refuse(self, node: ast.AST, expected: str) -> ConfigError:
-        found = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
+    def _refuse(self, node: ast.expr, expected: str) -> ConfigError:
+        found = ast.get_source_segment(self.text, node) or type(node).__name__
+        line = self.text.splitlines()[node.lineno - 1].encode()
+        place = len(line[: node.col_offset].decode("utf-8", "ignore")) + 1
+        where = f"character {place}" + (f" of line {node.lineno}" if node.lineno > 1 else "")
         return ConfigError(
-            f"where: {found!r} in {self.text!r} is not understood; expected {expected}, as in {_EXAMPLE}"
+            f"where: {found!r} at {where} of {self.text!r} is not understood; expected {expected}, as in "
+            f"{_EXAMPLE}"
         )
 
     def _test(self, node: ast.expr) -> Test:
@@ -98,129 +120,114 @@ class _Parser:
             join = pc.and_kleene if isinstance(node.op, ast.And) else pc.or_kleene
             return _joined(join, [self._test(value) for value in node.values])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self._test(node.operand)
-            return lambda columns: pc.invert(inner(columns))
+            return _inverted(self._test(node.operand))
         if isinstance(node, ast.Compare):
-            return self._chain(node)
+            # `0 < score <= 1` is two comparisons.
+            sides = [node.left, *node.comparators]
+            tests = [self._compare(sides[at], op, sides[at + 1]) for at, op in enumerate(node.ops)]
+            return _joined(pc.and_kleene, tests)
         name = self._name(node)
         if name is None:
             raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
         return lambda columns: columns[name].booleans()
 
-    def _chain(self, node: ast.Compare) -> Test:
-        """`0 < score <= 1` is two comparisons."""
-        sides = [node.left, *node.comparators]
-        tests = [self._compare(sides[at], op, sides[at + 1]) for at, op in enumerate(node.ops)]
-        return _joined(pc.and_kleene, tests)
-
     def _compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:
         if isinstance(op, ast.In | ast.NotIn):
-            return self._member(left, op, right)
-        if self._value(left) is None:
-            left, right = right, left
+            test = self._member(left, right)
+            return _inverted(test) if isinstance(op, ast.NotIn) else test
+        found = self._field(left)
+        if found is None:
+            self._literal(left)
+            found, left, right = self._field(right), right, left
             op = _MIRRORED.get(type(op), type(op))()
-        value = self._value(left)
-        constant = self._constant(right)
-        if value is None:
+        if found is None:
             raise self._refuse(left, "the name of a field on one side")
-        if constant.value is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
-            return self._null_test(left, negate=isinstance(op, ast.NotEq | ast.IsNot))
-        compare = _COMPARE.get(type(op))
-        if compare is None or constant.value is None:
-            raise self._refuse(right, "==, !=, <, <=, >, >=, in, or a test for None")
-        scalar = self._scalar(constant, right)
-        return lambda columns: compare(value(columns, constant.value), scalar)
+        if self._literal(right) is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
+            return self._null_test(left, found, negate=isinstance(op, ast.NotEq | ast.IsNot))
+        if type(op) not in _COMPARE:
+            raise self._refuse(right, "None after 'is'")
+        return self._with_literal(_COMPARE[type(op)], found, right)
 
-    def _null_test(self, node: ast.expr, *, negate: bool) -> Test:
-        name = self._name(node)
-        if name is None:
+    def _null_test(self, node: ast.expr, found: _Field, *, negate: bool) -> Test:
+        if found.measured:
             raise self._refuse(node, "the name of a field before a test for None")
-        if negate:
-            return lambda columns: pc.invert(columns[name].is_null())
-        return lambda columns: columns[name].is_null()
+        test: Test = lambda columns: columns[found.name].is_null()  # noqa: E731
+        return _inverted(test) if negate else test
 
-    def _member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:
+    def _member(self, left: ast.expr, right: ast.expr) -> Test:
         """`lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
-        negate = isinstance(op, ast.NotIn)
-        if isinstance(right, ast.List | ast.Tuple | ast.Set):
-            value = self._value(left)
-            if value is None:
+        if isinstance(right, ast.List | ast.Tuple):
+            found = self._field(left)
+            if found is None:
                 raise self._refuse(left, "the name of a field before 'in'")
-            test = _joined(pc.or_kleene, [self._equal(value, item) for item in right.elts])
-        else:
-            constant, name = self._constant(left), self._name(right)
-            if name is None or not isinstance(constant.value, str):
-                raise self._refuse(right, "a list after 'in', or the name of a field of strings")
-            test = lambda columns: pc.match_substring(columns[name].strings(), constant.value)  # noqa: E731
-        return (lambda columns: pc.invert(test(columns))) if negate else test
+            return _joined(pc.or_kleene, [self._with_literal(pc.equal, found, item) for item in right.elts])
+        part, name = self._literal(left), self._name(right)
+        if name is None or not isinstance(part, str):
+            raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
+        return lambda columns: pc.match_substring(columns[name].strings(), part)
 
-    def _equal(self, value: Callable[[Columns, Any], Any], node: ast.expr) -> Test:
-        constant = self._constant(node)
-        scalar = self._scalar(constant, node)
-        return lambda columns: pc.equal(value(columns, constant.value), scalar)
+    def _with_literal(self, compare: Callable[[Any, Any], Any], found: _Field, node: ast.expr) -> Test:
+        literal = self._literal(node)
+        if literal is None:
+            raise self._refuse(node, "a value; test for None with 'is None'")
+        if found.measured and (isinstance(literal, str) or literal is True or literal is False):
+            raise self._refuse(node, "a number to compare a length with")
+        try:
+            scalar = pa.scalar(literal)
+        except (pa.ArrowException, OverflowError) as error:
+            raise ConfigError(f"where: {literal!r} does not fit 64 bits") from error
+        return lambda columns: compare(found.values(columns, literal), scalar)
 
-    def _value(self, node: ast.expr) -> Callable[[Columns, Any], Any] | None:
-        """How to get a column's values of a literal's type; None if `node` is no field."""
+    def _field(self, node: ast.expr) -> _Field | None:
+        """A field or its length; None if `node` is something else."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-            measured = self._name(node.args[0]) if len(node.args) == 1 and not node.keywords else None
-            if measured is None:
+            name = self._name(node.args[0]) if len(node.args) == 1 and not node.keywords else None
+            if name is None:
                 raise self._refuse(node, "len of one field")
-            return lambda columns, _literal: pc.utf8_length(columns[measured].strings())
+            return _Field(name, measured=True)
         name = self._name(node)
-        return None if name is None else lambda columns, literal: _typed(columns[name], literal)
+        return None if name is None else _Field(name)
 
     def _name(self, node: ast.expr) -> str | None:
-        """`lang`, `meta.lang` or `field("any name")`."""
-        if isinstance(node, ast.Name) and node.id not in _WORDS:
-            name = node.id
-        elif isinstance(node, ast.Attribute) and (outer := self._name_of(node.value)) is not None:
-            name = f"{outer}.{node.attr}"
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
-            if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Constant):
+        """`lang`, `meta.lang` or `field("any name")`; None if `node` is something else."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
+            quoted = node.args[0] if len(node.args) == 1 and not node.keywords else None
+            if not isinstance(quoted, ast.Constant) or not isinstance(quoted.value, str):
                 raise self._refuse(node, 'field("name")')
-            name = str(node.args[0].value)
+            name = quoted.value
+            try:
+                split_path(name)
+            except ConfigError as error:
+                raise self._refuse(quoted, "a name in which no part between dots is empty") from error
         else:
-            return None
+            keys = []
+            inner = node
+            while isinstance(inner, ast.Attribute):
+                keys.append(inner.attr)
+                inner = inner.value
+            if not isinstance(inner, ast.Name) or inner.id in _WORDS:
+                return None
+            keys.append(inner.id)
+            if any(key.startswith("__") for key in keys):
+                raise self._refuse(node, 'a name in quotes where it begins with "__": field("__name")')
+            name = ".".join(reversed(keys))
         self.columns[name] = None
         return name
 
-    def _name_of(self, node: ast.expr) -> str | None:
-        """A name without taking note of it: only the whole path is a column."""
-        before = dict(self.columns)
-        name = self._name(node)
-        self.columns = before
-        return name
-
-    def _constant(self, node: ast.expr) -> ast.Constant:
+    def _literal(self, node: ast.expr) -> Literal:
         if isinstance(node, ast.Name) and node.id in _WORDS:
-            return ast.Constant(_WORDS[node.id])
-        if (
-            isinstance(node, ast.UnaryOp)
-            and isinstance(node.op, ast.USub)
-            and isinstance(node.operand, ast.Constant)
-        ):
-            value = node.operand.value
+            return _WORDS[node.id]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | None):
+            return node.value
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            value = node.operand.value if isinstance(node.operand, ast.Constant) else None
             if isinstance(value, int | float) and not isinstance(value, bool):
-                return ast.Constant(-value)
-        if isinstance(node, ast.Constant) and (
-            node.value is None or isinstance(node.value, str | int | float)
-        ):
-            return node
+                return -value
         raise self._refuse(node, "a string, a number, True, False or None")
 
-    def _scalar(self, constant: ast.Constant, node: ast.expr) -> pa.Scalar:
-        if constant.value is None:
-            raise self._refuse(node, "a value; test for None with 'is None'")
-        try:
-            return pa.scalar(constant.value)
-        except (pa.ArrowException, OverflowError) as error:
-            raise ConfigError(f"where: {constant.value!r} does not fit 64 bits") from error
 
-
-def _typed(column: Column, literal: Any) -> pa.Array:
-    if isinstance(literal, bool):
-        return column.booleans()
-    return column.strings() if isinstance(literal, str) else column.numbers()
+def _inverted(test: Test) -> Test:
+    return lambda columns: pc.invert(test(columns))
 
 
 def _joined(join: Callable[[Any, Any], Any], tests: list[Test]) -> Test:
