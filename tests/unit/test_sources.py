@@ -3,6 +3,8 @@
 import json
 import os
 from itertools import pairwise
+from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +13,13 @@ import pytest
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
 from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.settings.fields import Format
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources.compression import COMPRESSIONS
+from tokenmill.sources.formats import FORMATS
 from tokenmill.sources.memory import attached
+from tokenmill.sources.model import MEMORY
 from tokenmill.sources.where import Predicate
 
 
@@ -213,3 +219,14 @@ def test_json_lines_under_the_name_of_json(tmp_path):
     for indent in (None, 1):
         (tmp_path / "b.json").write_text(json.dumps(keyed, indent=indent))
         assert read_all(tmp_path / "b.json", text_field="text").texts == TEXTS[1:3]
+
+
+def test_formats_and_compressions_are_told_alike_everywhere():
+    text = Path(__file__).parents[2].joinpath("docs/sources.md").read_text(encoding="utf-8")
+    files = {name: format_ for name, format_ in FORMATS.items() if name != MEMORY}
+    assert {"auto", "hf", *files} == set(get_args(Format))
+    for format_ in files.values():
+        assert f"`{format_.name}`" in text
+        assert all(suffix in text for suffix in format_.suffixes)
+    assert all(kind.suffixes[0] in text for kind in COMPRESSIONS)
+    assert {kind.suffixes[0] for kind in COMPRESSIONS} == set(COMPRESS)

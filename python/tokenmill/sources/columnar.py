@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from tokenmill.base.errors import TokenmillError
+from tokenmill.sources.columns import is_text
 from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.model import Range
 from tokenmill.sources.raw import RawFile
 from tokenmill.sources.tables import block_of, slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import Block, InputFile
 
@@ -42,17 +45,34 @@ def _parquet(source: Any) -> Any:
     return pq.ParquetFile(source, pre_buffer=False)
 
 
-def parquet_schema(file: InputFile) -> pa.Schema:
-    """The columns of a Parquet file."""
+def parquet_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+    """Columns of strings, and all columns."""
     with _reading(file) as source:
-        return _parquet(source).schema_arrow
+        return _names(_parquet(source).schema_arrow)
 
 
-def group_sizes(file: InputFile) -> list[int]:
-    """Decoded bytes of each row group."""
+def _names(schema: pa.Schema) -> tuple[list[str], list[str]]:
+    return [field.name for field in schema if is_text(field.type)], schema.names
+
+
+def cut_groups(file: InputFile, unit_bytes: int) -> list[Range]:
+    """Ranges of row groups, by their decoded bytes."""
     with _reading(file) as source:
         metadata = _parquet(source).metadata
-        return [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
+        sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
+    return _grouped("groups", sizes, unit_bytes)
+
+
+def _grouped(kind: Literal["groups", "batches"], sizes: list[int], unit_bytes: int) -> list[Range]:
+    """Neighbours together until they reach `unit_bytes`: sizes 6, 6, 6 in units of 10 -> [0, 2), [2, 3)."""
+    found: list[Range] = []
+    start = total = 0
+    for at, size in enumerate(sizes):
+        total += size
+        if total >= unit_bytes or at + 1 == len(sizes):
+            found.append(Range(kind, start, at + 1, total))
+            start, total = at + 1, 0
+    return found
 
 
 def parquet_blocks(request: Request) -> Iterator[Block]:
@@ -96,17 +116,18 @@ def _open_arrow(source: Any) -> tuple[Any, bool]:
     return (pa.ipc.open_file(source), True) if magic == b"ARROW1" else (pa.ipc.open_stream(source), False)
 
 
-def arrow_schema(file: InputFile) -> pa.Schema:
-    """The columns of an Arrow file or stream."""
+def arrow_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+    """Columns of strings, and all columns, of an Arrow file or stream."""
     with _reading(file) as source:
-        return _open_arrow(source)[0].schema
+        return _names(_open_arrow(source)[0].schema)
 
 
-def batch_count(file: InputFile) -> int | None:
-    """The record batches of an Arrow file; None for a stream, which has no directory of them."""
+def cut_batches(file: InputFile, unit_bytes: int) -> list[Range] | None:
+    """Ranges of record batches of an Arrow file; None for a stream, which has no directory of them."""
     with _reading(file) as source:
         reader, seekable = _open_arrow(source)
-        return int(reader.num_record_batches) if seekable else None
+        count = int(reader.num_record_batches) if seekable else 0
+    return _grouped("batches", [file.size // max(count, 1)] * count, unit_bytes) if seekable else None
 
 
 def arrow_blocks(request: Request) -> Iterator[Block]:

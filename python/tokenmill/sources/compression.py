@@ -1,11 +1,13 @@
 """Compressed inputs as streams of decoded bytes: any number of members, bounded memory, capped growth.
 
 Arrow's streams decode gzip, zstd, bz2 and lz4 without the GIL, go on over the end of a member, and
-tell a truncated file from a finished one; xz is the standard library's.
+tell a truncated file from a finished one; xz is the standard library's. A new compression is one more
+entry of `COMPRESSIONS`, and nothing elsewhere.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tokenmill.base.errors import TokenmillError
@@ -13,7 +15,54 @@ from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.raw import RawFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenmill.sources.model import InputFile
+
+
+def _open_with_arrow(raw: RawFile, name: str) -> Any:
+    import pyarrow as pa  # here, since most inputs are not compressed
+
+    return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), name)
+
+
+def _open_xz(raw: RawFile, _name: str) -> Any:
+    import lzma
+
+    return lzma.LZMAFile(cast("BinaryIO", raw))
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """How a compressed file is named, how it begins, and what decodes it."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    magic: tuple[bytes, ...]
+    open: Callable[[RawFile, str], Any] = _open_with_arrow
+
+
+# A zstd file may begin with a frame to be skipped, whose first byte is 0x50 to 0x5f.
+_SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+COMPRESSIONS = (
+    Compression("gzip", (".gz", ".gzip"), (b"\x1f\x8b",)),
+    Compression("zstd", (".zst", ".zstd"), (b"\x28\xb5\x2f\xfd", *_SKIPPABLE)),
+    Compression("bz2", (".bz2",), (b"BZh",)),
+    Compression("xz", (".xz",), (b"\xfd7zXZ\x00",), _open_xz),
+    Compression("lz4", (".lz4",), (b"\x04\x22\x4d\x18",)),
+)
+_BY_NAME = {compression.name: compression for compression in COMPRESSIONS}
+
+
+def compression_named(suffix: str) -> str | None:
+    """`".zst"` -> `"zstd"`."""
+    return next((kind.name for kind in COMPRESSIONS if suffix in kind.suffixes), None)
+
+
+def compression_of(head: bytes) -> str | None:
+    """The compression that the first bytes show, if any."""
+    return next((kind.name for kind in COMPRESSIONS if head.startswith(kind.magic)), None)
+
 
 # Below this many decoded bytes a high ratio proves nothing: a file of blank lines is no bomb.
 _FREE_BYTES = 64 << 20
@@ -29,26 +78,23 @@ class DecodedStream:
     """
 
     def __init__(self, raw: RawFile, file: InputFile, max_expansion: int) -> None:
+        import lzma  # here, since most inputs are not compressed
+
+        import pyarrow as pa
+
+        # Of whichever decoder; what the file itself raises is no fault of these bytes.
+        self._faults = (EOFError, OSError, lzma.LZMAError, pa.ArrowException)
         self._raw = raw
         self._file = file
         self._limit = max_expansion
         self._decoded = 0
         self._step = _STEP_BYTES
-        import lzma  # here, since most inputs are not compressed
-
-        self._faults: tuple[type[Exception], ...] = (EOFError, OSError, lzma.LZMAError)
         self._stream: Any = self._decoder()
         self._first: Any = None
 
     def _decoder(self) -> Any:
-        if self._file.compression == "xz":
-            import lzma
-
-            return lzma.LZMAFile(cast("BinaryIO", self._raw))
-        import pyarrow as pa  # here, since most inputs are not compressed
-
-        self._faults = (*self._faults, pa.ArrowException)
-        return pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), self._file.compression)
+        kind = _BY_NAME[self._file.compression or ""]
+        return kind.open(self._raw, kind.name)
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of `buffer`; 0 means the end."""

@@ -4,45 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from tokenmill.sources.model import Compression
+from tokenmill.sources.compression import compression_named, compression_of
+from tokenmill.sources.formats import FORMATS, binary_format_of, format_named
 
-COMPRESSION_OF_SUFFIX: dict[str, Compression] = {
-    ".gz": "gzip",
-    ".gzip": "gzip",
-    ".zst": "zstd",
-    ".zstd": "zstd",
-    ".bz2": "bz2",
-    ".xz": "xz",
-    ".lz4": "lz4",
-}
-FORMAT_OF_SUFFIX = {
-    ".txt": "txt",
-    ".text": "txt",
-    ".md": "txt",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".jsonlines": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".arrows": "arrow",
-}
-_COMPRESSION_MAGIC: tuple[tuple[bytes, Compression], ...] = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"BZh", "bz2"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"\x04\x22\x4d\x18", "lz4"),
-)
-_BINARY_FORMATS = {"parquet", "arrow"}
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 HEAD_BYTES = 1 << 20
 
@@ -51,31 +17,15 @@ class Named(NamedTuple):
     """What a name promises."""
 
     format: str | None
-    compression: Compression | None
+    compression: str | None
 
 
 def by_name(name: str) -> Named:
     """`"a/b.jsonl.zst"` -> `("jsonl", "zstd")`."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
-    compression = COMPRESSION_OF_SUFFIX.get(suffixes[-1]) if suffixes else None
+    compression = compression_named(suffixes[-1]) if suffixes else None
     rest = suffixes[:-1] if compression else suffixes
-    return Named(FORMAT_OF_SUFFIX.get(rest[-1]) if rest else None, compression)
-
-
-def compression_of(head: bytes) -> Compression | None:
-    """The compression that the first bytes show, if any."""
-    if len(head) >= 8 and head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F:
-        return "zstd"  # a skippable frame may come first
-    return next((kind for magic, kind in _COMPRESSION_MAGIC if head.startswith(magic)), None)
-
-
-def binary_format_of(head: bytes) -> str | None:
-    """The columnar format that the first bytes show, if any."""
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return "arrow"
-    return None
+    return Named(format_named(rest[-1]) if rest else None, compression)
 
 
 def text_format_of(head: bytes) -> str:
@@ -112,7 +62,8 @@ def disagreement(name: str, named: Named, head: bytes) -> str | None:
     if named.compression != compression and (head or named.compression):
         found = compression or (f"bytes {head[:8]!r}" if head else "an empty file")
         return f"{name} is named as {named.compression or 'not compressed'}, but holds {found}"
-    if compression is None and named.format in _BINARY_FORMATS and binary != named.format:
+    marked = named.format is not None and bool(FORMATS[named.format].magic)
+    if compression is None and marked and binary != named.format:
         found = binary or (f"bytes {head[:8]!r}" if head else "an empty file")
         return f"{name} is named as {named.format}, but holds {found}"
     if compression is None and binary and named.format not in {binary, None}:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError, InputNotFoundError
 from tokenmill.sources import hf_directory
-from tokenmill.sources.detect import FORMAT_OF_SUFFIX, by_name
+from tokenmill.sources.detect import by_name
 from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.formats import FORMATS
 from tokenmill.sources.identify import identify
 from tokenmill.sources.raw import local_identity, remote_identity, retry
 from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
@@ -98,7 +99,7 @@ def _directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
         return
     names = sorted(_walk(path, config))
     if not names:
-        known = ", ".join(sorted(FORMAT_OF_SUFFIX))
+        known = ", ".join(sorted(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
         raise InputNotFoundError(
             f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
         )

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenmillError
-from tokenmill.sources import read_blocks
+from tokenmill.sources import ranges, read_blocks
 from tokenmill.sources.model import MEMORY, Range
-from tokenmill.sources.ranges import row_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,9 +60,8 @@ def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int
 
 
 def _take(sample: Sample, file: InputFile, source: SourceConfig, most: int) -> None:
-    if file.format == MEMORY and row_count(file) is None:
-        # It can only be walked once, and that is for the job.
-        return
+    if file.format == MEMORY and ranges(file, 1 << 62)[0].kind == "file":
+        return  # it can only be walked once, and that is for the job
     wanted, read = len(sample.texts) + most, 0
     # All of it is one range, since to cut it would open the file once more; no more is read than is taken.
     whole = Range("file", 0, file.size, file.size)

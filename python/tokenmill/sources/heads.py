@@ -9,9 +9,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError
+from tokenmill.sources.identify import decoded_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.sources.model import InputFile
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 SAMPLE_RECORDS = 100
@@ -19,6 +23,33 @@ SAMPLE_RECORDS = 100
 SAMPLE_CHARACTERS = 1 << 17
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+
+
+def csv_names(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+    """The names of the first row; a delimited file has only strings."""
+    head = decoded_head(file, config.max_expansion)
+    names = csv_header(head, DELIMITERS[file.format], file.url)[0]
+    return names, names
+
+
+def jsonl_names(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+    """The fields of the first lines."""
+    return names_of(_line_records(decoded_head(file, config.max_expansion)))
+
+
+def json_names(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+    """The fields of the first records of one JSON value."""
+    return names_of(_value_records(decoded_head(file, config.max_expansion)))
+
+
+def names_of(records: Iterable[Any]) -> tuple[list[str], list[str]]:
+    """Names that hold a string in every record that has them, and all names."""
+    kinds: dict[str, bool] = {}
+    for record in records:
+        if isinstance(record, dict):
+            for name, value in record.items():
+                kinds[name] = kinds.get(name, True) and (value is None or isinstance(value, str))
+    return [name for name, string in kinds.items() if string], list(kinds)
 
 
 def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
@@ -38,7 +69,7 @@ def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
     return names, len(row)
 
 
-def line_records(head: bytes) -> Iterator[Any]:
+def _line_records(head: bytes) -> Iterator[Any]:
     """The first values of JSON Lines, bad lines left out; of one huge line, what the head has of it."""
     lines = head.removeprefix(codecs.BOM_UTF8).split(b"\n", SAMPLE_RECORDS)
     seen = 0
@@ -55,7 +86,7 @@ def line_records(head: bytes) -> Iterator[Any]:
                 yield dict(_members(line, _skip(line, 0)))
 
 
-def value_records(head: bytes) -> Iterator[dict[str, Any]]:
+def _value_records(head: bytes) -> Iterator[dict[str, Any]]:
     """The first records of one JSON value, as far as `head` has them whole."""
     text = head.decode("utf-8-sig", "ignore")
     start = _skip(text, 0)

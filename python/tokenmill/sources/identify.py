@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from tokenmill.sources.compression import open_stream
+from tokenmill.sources.compression import compression_of, open_stream
 from tokenmill.sources.detect import (
     HEAD_BYTES,
     Named,
-    binary_format_of,
     by_name,
-    compression_of,
     disagreement,
     is_lines_of_json,
     text_format_of,
 )
 from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.formats import binary_format_of
 from tokenmill.sources.model import InputFile
 from tokenmill.sources.raw import RawFile
 

@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from tokenmill.base.errors import InputError
+from tokenmill.sources.heads import names_of
 from tokenmill.sources.memory_items import Items, ListOfItems
 from tokenmill.sources.memory_tables import HfDataset, HfStream, Table
 from tokenmill.sources.model import MEMORY, InputFile
+from tokenmill.sources.ranges import cut_equally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import Block
+    from tokenmill.sources.model import Block, Range
 
 
 class _Data(Protocol):
@@ -80,14 +83,16 @@ def attached(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
                 del _ATTACHED[url]
 
 
-def row_count(file: InputFile) -> int | None:
-    """How many rows an attached object has; None if it can only be walked."""
-    return _data(file).rows
+def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
+    """Ranges of rows; None for what can only be walked."""
+    rows = _data(file).rows
+    return None if rows is None else cut_equally("rows", rows, file.size, unit_bytes)
 
 
-def sample(file: InputFile) -> list[Any]:
-    """The first records of an attached object."""
-    return _data(file).sample()
+def item_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+    """The fields of the first records; a string is a record with a text."""
+    found = _data(file).sample()
+    return names_of({"text": item} if isinstance(item, str) else item for item in found)
 
 
 def memory_blocks(request: Request) -> Iterator[Block]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tokenmill.sources.columns import Column
 
-Compression = Literal["gzip", "zstd", "bz2", "xz", "lz4"]
 # The format of data that is attached and not in a file.
 MEMORY = "memory"
 RangeKind = Literal["file", "bytes", "groups", "batches", "rows"]
@@ -35,7 +34,7 @@ class InputFile:
     size: int
     identity: str
     format: str
-    compression: Compression | None = None
+    compression: str | None = None
     split: str | None = None
     txt_mode: Literal["file", "line", "separator"] | None = None
     separator: str | None = None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tokenmill.base.errors import InputError
 from tokenmill.sources.faults import FileFaultError, refused
 from tokenmill.sources.fields import Request, make_fields
-from tokenmill.sources.model import MEMORY, Block
+from tokenmill.sources.formats import format_of
+from tokenmill.sources.model import Block
 from tokenmill.sources.raw import unchanged
 
 if TYPE_CHECKING:
@@ -18,17 +17,6 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile, Range
 
 DEFAULT_BLOCK_BYTES = 4 << 20
-# format -> (module, function); imported when used, since some bring Arrow along and most jobs need one.
-_READERS = {
-    "txt": ("records", "txt_blocks"),
-    "jsonl": ("records", "jsonl_blocks"),
-    "json": ("structured", "json_blocks"),
-    "csv": ("structured", "csv_blocks"),
-    "tsv": ("structured", "csv_blocks"),
-    "parquet": ("columnar", "parquet_blocks"),
-    "arrow": ("columnar", "arrow_blocks"),
-    MEMORY: ("memory", "memory_blocks"),
-}
 
 
 def read_blocks(
@@ -46,13 +34,7 @@ def read_blocks(
     fault stays. A fault of the machine raises `InputUnavailableError` and an input that is not the one that
     was planned, before or after it was read, `ChangedInputError`, whatever the policy.
     """
-    if file.format not in _READERS:
-        raise InputError(
-            f"{file.url}: format {file.format!r} is not known; use one of {', '.join(sorted(_READERS))}"
-        )
-    module, name = _READERS[file.format]
-    reader = getattr(import_module(f"tokenmill.sources.{module}"), name)
-    blocks = reader(Request(file, part, config, make_fields(config, columns), block_bytes))
+    blocks = format_of(file).read(Request(file, part, config, make_fields(config, columns), block_bytes))
     try:
         with unchanged(file):
             for block in blocks:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4")
 # Text under the usual compressors is three to four times as large; a token is some 3.5 bytes of text and
 # is written as 2 or 4 bytes, here 4 to be safe, with a little for indexes.
 EXPANSION = 4.0
@@ -58,7 +57,7 @@ def estimate(data: tuple[str, ...]) -> int | None:
         files = discover(SourceConfig(inputs=data))
     except TokenmillError:
         return None
-    text = sum(file.size * (EXPANSION if file.url.endswith(COMPRESSED) else 1) for file in files)
+    text = sum(file.size * (EXPANSION if file.compression else 1) for file in files)
     return int(text * BYTES_PER_TEXT_BYTE)
 
 

@@ -1,0 +1,107 @@
+"""The formats that are read: how a file is named and begins, and where the code of each is.
+
+A new one is an entry here and a module with what the entry names (and a choice of the setting `format`, which
+a test holds against this table).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import InputError
+from tokenmill.sources.model import MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.sources.fields import Request
+    from tokenmill.sources.model import Block, InputFile, Range
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format. The functions are named as `module:function` of this room.
+
+    They are imported when used, since some bring Arrow along and most jobs need one.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    reader: str
+    # Names of the fields: those of strings, and all; none where a file has no fields.
+    fields: str | None = None
+    # Ranges of about so many bytes; None where the file at hand cannot be entered in the middle.
+    cut: str | None = None
+    magic: tuple[bytes, ...] = ()
+
+    def read(self, request: Request) -> Iterator[Block]:
+        """The blocks of a range."""
+        blocks: Iterator[Block] = _load(self.reader)(request)
+        return blocks
+
+    def names(self, file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+        """Fields that hold strings, and all fields; nothing of a format without fields."""
+        found: tuple[list[str], list[str]] = _load(self.fields)(file, config) if self.fields else ([], [])
+        return found
+
+    def ranges(self, file: InputFile, unit_bytes: int) -> list[Range] | None:
+        """Where a file can be cut, if it can."""
+        found: list[Range] | None = _load(self.cut)(file, unit_bytes) if self.cut else None
+        return found
+
+
+def _load(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"tokenmill.sources.{module}"), function)
+
+
+_TXT = Format("txt", (".txt", ".text", ".md"), "records:txt_blocks", cut="ranges:cut_lines")
+_JSONL = Format(
+    "jsonl",
+    (".jsonl", ".ndjson", ".jsonlines"),
+    "records:jsonl_blocks",
+    fields="heads:jsonl_names",
+    cut="ranges:cut_lines",
+)
+_JSON = Format("json", (".json",), "structured:json_blocks", fields="heads:json_names")
+_CSV = Format("csv", (".csv",), "structured:csv_blocks", fields="heads:csv_names")
+_TSV = Format("tsv", (".tsv",), "structured:csv_blocks", fields="heads:csv_names")
+_PARQUET = Format(
+    "parquet",
+    (".parquet", ".pq"),
+    "columnar:parquet_blocks",
+    fields="columnar:parquet_names",
+    cut="columnar:cut_groups",
+    magic=(b"PAR1",),
+)
+_ARROW = Format(
+    "arrow",
+    (".arrow", ".feather", ".ipc", ".arrows"),
+    "columnar:arrow_blocks",
+    fields="columnar:arrow_names",
+    cut="columnar:cut_batches",
+    magic=(b"ARROW1", b"\xff\xff\xff\xff"),
+)
+_MEMORY = Format(MEMORY, (), "memory:memory_blocks", fields="memory:item_names", cut="memory:cut_rows")
+FORMATS = {format_.name: format_ for format_ in (_TXT, _JSONL, _JSON, _CSV, _TSV, _PARQUET, _ARROW, _MEMORY)}
+
+
+def format_of(file: InputFile) -> Format:
+    """The format of an input."""
+    if file.format not in FORMATS:
+        known = ", ".join(sorted(FORMATS))
+        raise InputError(f"{file.url}: format {file.format!r} is not known; use one of {known}")
+    return FORMATS[file.format]
+
+
+def format_named(suffix: str) -> str | None:
+    """`".ndjson"` -> `"jsonl"`."""
+    return next((format_.name for format_ in FORMATS.values() if suffix in format_.suffixes), None)
+
+
+def binary_format_of(head: bytes) -> str | None:
+    """The format that the first bytes show; only columnar ones have a mark."""
+    return next((format_.name for format_ in FORMATS.values() if head.startswith(format_.magic)), None)
