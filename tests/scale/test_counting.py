@@ -3,6 +3,7 @@
 import pytest
 
 import tokenmill
+from byte_tokenizer import ByteTokenizer
 from tokenmill.base.errors import ConfigError
 from tokenmill.jobs import count_parts, train
 from tokenmill.jobs.executors.local import LocalExecutor
@@ -54,5 +55,15 @@ def test_ray_counting_gives_the_same_merges(cluster, corpus, one_process, tmp_pa
 
 
 def test_texts_in_memory_cannot_go_to_a_cluster(tmp_path):
-    with pytest.raises(ConfigError, match="needs input files and an output directory"):
+    said = "data in memory cannot be read by an executor of other processes"
+    with pytest.raises(ConfigError, match=said):
         tokenmill.train(iter(["a b c"]), 300, output=tmp_path / "tok", executor="ray", progress=False)
+    with pytest.raises(ConfigError, match=said):
+        tokenmill.prepare(
+            dataset=["a b c"], tokenizer=ByteTokenizer(), output=str(tmp_path / "out"), executor="ray"
+        )
+
+
+def test_a_cluster_needs_a_place_that_all_nodes_see(corpus):
+    with pytest.raises(ConfigError, match="needs input files and an output directory"):
+        tokenmill.train([str(corpus / "part-*.jsonl")], 300, executor="ray", progress=False)

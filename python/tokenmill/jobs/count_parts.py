@@ -10,6 +10,7 @@ from tokenmill.base.errors import ConfigError
 from tokenmill.engine.training.counts_file import add_saved
 from tokenmill.engine.training.parts import CountJob, CountTask, ReduceTask, count_part, reduce_part
 from tokenmill.jobs.executors.base import RunContext
+from tokenmill.jobs.executors.choose import check_inputs
 from tokenmill.sources import ranges, read_blocks
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def count_by_parts(
     advance: Callable[..., None],
 ) -> None:
     """Add the counts of every file of a corpus; what is written meanwhile is removed at the end."""
+    check_inputs(executor, corpus.files)
     if output is None or not corpus.files:
         raise ConfigError(
             "an executor other than local needs input files and an output directory that all nodes see"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InterruptedJobError, RejectLimitError, StoreError, TokenmillError
 from tokenmill.jobs.executors.base import Workers
-from tokenmill.jobs.executors.budgets import Attempt, Budgets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +22,29 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tokenmill.ray")
 
+# A unit that fails or kills its worker is tried three times more; a node that is lost says nothing of it.
+MOST_FAILURES, MOST_LOSSES = 4, 20
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 SPEAK_SECONDS = 30.0
 _POLL_SECONDS = 0.2
-_LOOK_SECONDS = 1.0
+_CLUSTER_SECONDS = 1.0
+
+
+@dataclass
+class Attempt:
+    """One task on its way: how often it failed, how often its node was lost, when it may go again."""
+
+    task: Task
+    failures: int = 0
+    losses: int = 0
+    not_before: float = 0.0
+    last: BaseException | None = None
+
+    def may_go_on(self, now: float) -> bool:
+        """Whether to try again, after a pause that doubles with every try."""
+        tries = self.failures + self.losses
+        self.not_before = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1))
+        return self.failures < MOST_FAILURES and self.losses < MOST_LOSSES
 
 
 @dataclass
@@ -37,23 +56,18 @@ class ClusterRun:
     context: RunContext
     waiting: deque[Attempt] = field(default_factory=deque)
     running: dict[Any, Attempt] = field(default_factory=dict)
-    budgets: Budgets = field(default_factory=Budgets)
+    aside: list[Attempt] = field(default_factory=list)
     _cpus: int = 1
-    _looked: float = float("-inf")
+    _measured: float = float("-inf")
     _spoken: float = field(default_factory=time.monotonic)
     _began: float = field(default_factory=time.monotonic)
     _busy: dict[str, float] = field(default_factory=dict)
 
-    def all(self, tasks: Iterable[Task], count: int) -> Iterator[Done]:
+    def run(self, tasks: Iterable[Task], count: int) -> Iterator[Done]:
         """Submit as many as the cluster has room for, collect as they end."""
         source, done = iter(tasks), 0
         try:
-            while True:
-                self._fill(source)
-                if not self.running and not self.waiting:
-                    self.waiting.extend(self.budgets.judge(time.monotonic()))
-                    if not self.waiting:
-                        break
+            while self._fill(source):
                 for ended in self._collect():
                     done += 1
                     yield ended
@@ -67,29 +81,28 @@ class ClusterRun:
                 self.ray.cancel(handle, force=False)
         self.context.workers(self.workers())
         logger.info("Cluster: %s", self.workers().words)
-        self._name_what_was_set_aside(count)
+        self._raise_if_aside(count)
 
-    def _fill(self, source: Iterator[Task]) -> None:
-        """One task for every CPU, and one more for each to find when it is done with that."""
+    def _fill(self, source: Iterator[Task]) -> bool:
+        """Submit one task for every CPU and one more for each to find next; False when nothing is left."""
         now = time.monotonic()
-        if now - self._looked >= _LOOK_SECONDS:
-            self._looked = now
+        if now - self._measured >= _CLUSTER_SECONDS:
+            self._measured = now
             self._cpus = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
             self.context.workers(self.workers())
-        later: deque[Attempt] = deque()
         while len(self.running) < 2 * self._cpus:
-            attempt = self._next(source, now, later)
+            attempt = self._next(source, now)
             if attempt is None:
                 break
             self.running[self.submit(attempt.task)] = attempt
-        self.waiting.extendleft(reversed(later))
+        return bool(self.running or self.waiting)
 
-    def _next(self, source: Iterator[Task], now: float, later: deque[Attempt]) -> Attempt | None:
-        while self.waiting:
-            attempt = self.waiting.popleft()
+    def _next(self, source: Iterator[Task], now: float) -> Attempt | None:
+        """An attempt whose pause is over, else a new task; None if there is neither."""
+        for attempt in self.waiting:
             if attempt.not_before <= now:
+                self.waiting.remove(attempt)
                 return attempt
-            later.append(attempt)
         task = next(source, None)
         return None if task is None else Attempt(task)
 
@@ -104,37 +117,34 @@ class ClusterRun:
             try:
                 ended, counts, node = self.ray.get(handle)
             except Exception as error:  # noqa: BLE001 - whatever a cluster can say is sorted below
-                self._failed(attempt, error)
+                self._fail(attempt, error)
             else:
-                self.budgets.ended(attempt)
                 self._busy[node] = self._busy.get(node, 0.0) + ended.seconds
                 self.context.report(**counts)
                 found.append(ended)
         return found
 
-    def _failed(self, attempt: Attempt, error: BaseException) -> None:
-        """Count a failure where it belongs, and queue the task again if its budgets allow."""
+    def _fail(self, attempt: Attempt, error: BaseException) -> None:
+        """Count a failure where it belongs; queue the task again, or set it aside for good."""
         exceptions = self.ray.exceptions
         if isinstance(error, exceptions.RayTaskError):
-            attempt.errors += 1
+            attempt.failures += 1
             error = error.cause if isinstance(error.cause, TokenmillError) else error
         elif isinstance(error, exceptions.WorkerCrashedError | exceptions.OutOfMemoryError):
-            attempt.deaths += 1
+            attempt.failures += 1
         else:
-            attempt.faults += 1
+            attempt.losses += 1
         attempt.last = error
-        again = self.budgets.failed(attempt, time.monotonic())
+        again = attempt.may_go_on(time.monotonic())
         if again:
             self.waiting.append(attempt)
         elif isinstance(error, StoreError):
             # The client has been patient already, and every unit would meet the same.
             raise error
-        logger.warning(
-            "unit %s failed (%s); %s",
-            attempt.task.name,
-            in_a_line(error),
-            "it is tried again" if again else "the others come first",
-        )
+        else:
+            self.aside.append(attempt)
+        what = "it is tried again" if again else "it is set aside"
+        logger.warning("unit %s failed (%s); %s", attempt.task.name, in_a_line(error), what)
 
     def workers(self) -> Workers:
         """Who is at work now, and how much of the time each node's CPUs were so far."""
@@ -146,18 +156,18 @@ class ClusterRun:
             self._spoken = time.monotonic()
             logger.info("%d of %d units done; %s", done, count, self.workers().words)
 
-    def _name_what_was_set_aside(self, count: int) -> None:
-        aside = self.budgets.aside
-        if not aside:
+    def _raise_if_aside(self, count: int) -> None:
+        if not self.aside:
             return
         named = "; ".join(
-            f"unit {attempt.task.name} of {attempt.task.source} after {attempt.tries} attempts: "
-            f"{in_a_line(attempt.last)}"
-            for attempt in aside
+            f"unit {attempt.task.name} of {attempt.task.source} after "
+            f"{attempt.failures + attempt.losses} attempts: {in_a_line(attempt.last)}"
+            for attempt in self.aside
         )
+        done = count - len(self.aside)
         raise RejectLimitError(
-            f"{count - len(aside)} of {count} units are done, {len(aside)} were set aside: {named}. "
-            "Mend the cause and run the same command again"
+            f"{done} of {count} units are done, {len(self.aside)} were set aside: {named}. "
+            "Fix the cause and run the same command again"
         )
 
 

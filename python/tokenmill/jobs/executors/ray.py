@@ -1,7 +1,7 @@
 """Units as plain tasks of a Ray cluster: settings, unit ids and receipts travel, text and tokens never.
 
 A task is one unit. What a worker process needs beyond that (our modules, the job with its vocabulary, the
-encoder's tables and cache) it gets once and keeps. `budgets.py` says what happens to a unit that fails.
+encoder's tables and cache) it gets once and keeps. `cluster_run.py` says what happens to a unit that fails.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class RayExecutor:
             _run_task
         )
         shared = (reference.hex(), [reference], work, context.batching)
-        return ClusterRun(ray, lambda task: remote.remote(*shared, task), context).all(tasks, count)
+        return ClusterRun(ray, lambda task: remote.remote(*shared, task), context).run(tasks, count)
 
 
 EXECUTOR = RayExecutor

@@ -12,7 +12,7 @@ from tokenmill.base.errors import ConfigError, InputNotFoundError, TokenizerNotF
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import open_store
-from tokenmill.jobs.executors.choose import choose_executor
+from tokenmill.jobs.executors.choose import check_inputs, choose_executor
 from tokenmill.jobs.prepare.launch import alone, this_launch, with_all_cores
 from tokenmill.jobs.prepare.run import Run
 from tokenmill.jobs.prepare.tokenizers import load_tokenizer
@@ -51,6 +51,7 @@ def set_up(
     if inputs is None:
         with resolved.blamed("source.inputs", InputNotFoundError):
             inputs = discover(resolved.config.source)
+    check_inputs(executor, inputs)
     runs: dict[str, Run] = {}
     for name, files in _by_split(inputs).items():
         job = _settle_job(_of_split(resolved, name), files, tokenizer, keep)
