@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 from contextlib import contextmanager
+from platform import node
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
+from tokenmill.base.platform import is_alive, sync, write_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,15 +49,6 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def sync(path: Path) -> None:
-    """Make what is in a file, or a rename in a directory, survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def version_of(path: Path) -> tuple[int, ...] | None:
     """Something that is another whenever a file is published again; None while there is none."""
     try:
@@ -68,13 +60,13 @@ def version_of(path: Path) -> tuple[int, ...] | None:
 
 def temporary_name(path: Path) -> Path:
     """A hidden neighbour of `path` that names its host and process, so that leftovers can be told."""
-    owner = f"{platform.node()}-{os.getpid()}-{os.urandom(4).hex()}"
+    owner = f"{node()}-{os.getpid()}-{os.urandom(4).hex()}"
     return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
 
 
 def sweep_leftovers(directory: Path) -> int:
     """Delete the unfinished files of dead processes of this host; the number deleted."""
-    prefix = f"{_TEMPORARY}{platform.node()}-"
+    prefix = f"{_TEMPORARY}{node()}-"
     swept = 0
     for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
@@ -82,17 +74,6 @@ def sweep_leftovers(directory: Path) -> int:
             path.unlink(missing_ok=True)
             swept += 1
     return swept
-
-
-def is_alive(process: int) -> bool:
-    """Whether this host runs a process of that number, ours or another user's."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def publish_bytes(path: Path, data: bytes) -> None:
@@ -153,7 +134,7 @@ class DurableFile:
         at = 0
         with _naming(self.path):
             while at < len(view):
-                at += os.pwrite(self._handle, view[at:], at)
+                at += write_at(self._handle, view[at:], at)
 
     def sha256(self) -> str:
         """The hash of the whole content."""

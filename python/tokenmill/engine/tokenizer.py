@@ -307,9 +307,9 @@ def _not_one_text(texts: object) -> None:
 def thread_count(threads: int | None) -> int:
     """The caller's number, or what this process may use."""
     if threads is None:
-        from tokenmill.engine.threads import available
+        from tokenmill.base.hardware.cpu import default_threads
 
-        return available()
+        return default_threads()
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise TokenizerError(f"threads={threads!r}; expected an integer of at least 1, or None for automatic")
     return threads

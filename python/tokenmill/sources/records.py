@@ -6,10 +6,11 @@ import mmap
 from array import array
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from tokenmill import _core
 from tokenmill.base.errors import InputError
+from tokenmill.base.platform import give_back
 from tokenmill.base.texts import Texts
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
@@ -113,22 +114,19 @@ def _span(reader: Reader, window: Window) -> tuple[int, int] | None:
 def _huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
     """A block of that text; its memory can be given back from the front while it is read."""
     start, end = span
-    memory: Any = window.data.obj
+    memory = cast("mmap.mmap", window.data.obj)
     freed = 0
 
     def release(count: int) -> None:
         nonlocal freed
         upto = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
         if upto > freed:
-            memory.madvise(mmap.MADV_DONTNEED, freed, upto - freed)
+            give_back(memory, freed, upto - freed)
             freed = upto
 
     texts = Texts(window.data[start:end], array("q", [0, end - start]))
     rows = memoryview(array("q", [row]))
-    can_release = hasattr(memory, "madvise") and hasattr(mmap, "MADV_DONTNEED")
-    return Block(
-        texts, rows, bytes_read=len(window.data), rows_read=1, release=release if can_release else None
-    )
+    return Block(texts, rows, bytes_read=len(window.data), rows_read=1, release=release)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from tokenmill.base.platform import map_memory
 from tokenmill.sources.faults import FileFaultError
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 BOM = b"\xef\xbb\xbf"
 LARGE = 64 << 20
-# Memory of this process only: a shared mapping could not grow.
-PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class Stream(Protocol):
@@ -112,7 +111,7 @@ class Buffer:
                 return
         # A new array: the consumer may still hold a view of the old one, which forbids resizing it. A large
         # one is mapped, so that only what is filled takes memory.
-        data = bytearray(capacity) if capacity < LARGE else mmap.mmap(-1, capacity, flags=PRIVATE)
+        data = bytearray(capacity) if capacity < LARGE else map_memory(capacity)
         data[: self.fill - start] = memoryview(self.data)[start : self.fill]
         self.data = data
 

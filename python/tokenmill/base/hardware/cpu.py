@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tokenmill.base.hardware import cgroup, world
+from tokenmill.base.platform import count_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +34,7 @@ class Cores:
 def cores(limits: cgroup.Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
     """The cores for this process: `Cores(usable=4, host=64, affinity=32, quota=None, ranks=8, ...)`."""
     limits = cgroup.limits() if limits is None else limits
-    host = os.cpu_count() or 1
-    affinity = _affinity(host)
+    host, affinity = count_cores()
     ranks, variable = world.local_world_size(environ)
     within = _within(min(affinity, host), limits.cpus)
     reasons = [f"{host} on this host"]
@@ -59,7 +60,13 @@ def instructions() -> tuple[str, list[str]]:
     return _core.cpu()
 
 
-def _affinity(host: int) -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return host
+@lru_cache(maxsize=1)
+def usable_cores() -> int:
+    """The cores for this process, looked at once."""
+    return cores().usable
+
+
+def default_threads(environ: Mapping[str, str] = os.environ) -> int:
+    """How many threads to use where the caller does not say; `TOKENMILL_THREADS` comes before the cores."""
+    wanted = environ.get("TOKENMILL_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else usable_cores()

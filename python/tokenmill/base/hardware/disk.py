@@ -5,12 +5,12 @@ The kernel's `rotational` flag is wrong on most virtual disks, so speed is a tim
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from tokenmill.base.platform import forget_pages, try_lock, write_at
 
 PROBE_BYTES = 16 << 20
 CHUNK = 1 << 20
@@ -55,7 +55,7 @@ def probe(directory: Path, size: int = PROBE_BYTES) -> DiskSpeed:
         file.flush()
         os.fsync(file.fileno())
         written = time.perf_counter()
-        _forget(file.fileno())
+        forget_pages(file.fileno())  # so that the read meets the disk
         file.seek(0)
         begin_read = time.perf_counter()
         while file.read(CHUNK):
@@ -66,15 +66,9 @@ def probe(directory: Path, size: int = PROBE_BYTES) -> DiskSpeed:
     return DiskSpeed(size / max(1e-9, written - started), size / max(1e-9, read - begin_read), flush)
 
 
-def _forget(descriptor: int) -> None:
-    """Drop the pages just written from the cache, so that the read meets the disk where that is allowed."""
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 def _small_flush(descriptor: int) -> float:
     started = time.perf_counter()
-    os.pwrite(descriptor, b"x" * 4096, 0)
+    write_at(descriptor, memoryview(b"x" * 4096), 0)
     os.fsync(descriptor)
     return time.perf_counter() - started
 
@@ -112,14 +106,6 @@ def locks_work(directory: Path) -> bool:
 
     with (
         tempfile.NamedTemporaryFile(dir=directory, prefix=".tokenmill-probe-") as first,
-        Path(first.name).open("rb") as second,
+        Path(first.name).open("r+b") as second,
     ):
-        try:
-            fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as refused:
-            return refused.errno in {errno.EWOULDBLOCK, errno.EACCES}
-    return False
+        return try_lock(first.file) is True and try_lock(second) is False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from tokenmill.base.errors import DatasetError
+from tokenmill.base.platform import open_file_limit
 from tokenmill.datasets.shards.index import map_offsets, map_segments
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Shards:
         self._shuffled = False
         self._indexes: dict[str, NDArray[np.uint64]] = {}
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
-        self._most_mapped = max(64, _descriptor_limit() // 2)
+        self._most_mapped = max(64, open_file_limit() // 2)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -168,12 +169,3 @@ class Shards:
                 del self._indexes[next(iter(self._indexes))]
             self._indexes[entry.name] = found
         return found
-
-
-def _descriptor_limit() -> int:
-    try:
-        import resource
-    except ImportError:  # not on Windows, which has no such limit on maps
-        return 8192
-    soft: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return soft if soft > 0 else 1 << 20

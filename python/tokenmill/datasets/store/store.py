@@ -16,8 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tokenmill.base.durable import publish_bytes, sync, temporary_name
+from tokenmill.base.durable import publish_bytes, temporary_name
 from tokenmill.base.errors import StoreError
+from tokenmill.base.platform import sync
 from tokenmill.sources.stores import check_keeper, is_remote
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
-from tokenmill.base.durable import sync, temporary_name
+from tokenmill.base.durable import temporary_name
 from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.base.platform import sync
 from tokenmill.base.texts import Texts
 
 if TYPE_CHECKING:

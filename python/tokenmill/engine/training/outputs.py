@@ -9,8 +9,9 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.base.durable import publish_json, sync, temporary_name
+from tokenmill.base.durable import publish_json, temporary_name
 from tokenmill.base.errors import InterruptedJobError
+from tokenmill.base.platform import sync
 from tokenmill.engine.files.saving import save
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import platform
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import words
-from tokenmill.base.durable import is_alive
 from tokenmill.base.errors import TokenmillError
 from tokenmill.base.hardware import disk
+from tokenmill.base.platform import is_alive
 from tokenmill.base.run_files import read_progress
 from tokenmill.insight.doctor.doctor import Check
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import words
 from tokenmill.base.hardware.cpu import instructions
+from tokenmill.base.platform import open_file_limit
 from tokenmill.insight.doctor.doctor import Check
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def checks(machine: Machine, shared_memory: Path = Path("/dev/shm")) -> Iterator
     yield cores(machine)
     yield memory(machine)
     yield cpu_features()
-    yield open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    yield open_files(open_file_limit())
     if shared_memory.is_dir():
         yield shared(shutil.disk_usage(shared_memory).total)
 

@@ -6,8 +6,6 @@ correctness: two leaders at once would still write the same bytes and publish th
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import threading
@@ -17,6 +15,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from tokenmill.base.errors import EXIT_FAILED
+from tokenmill.base.platform import try_lock
 from tokenmill.base.run_files import PROGRESS, read_object
 from tokenmill.jobs.prepare.launch import host_clock, this_host
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 LOCK, MARKER, FAILURE = ".leader.lock", ".leader.alive.json", ".leader.failure.json"
 BEAT_SECONDS = 1.0
-# File systems without locks answer with one of these; there, signs of life alone decide.
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 class Lease:
@@ -60,12 +57,9 @@ class Lease:
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / LOCK
         file = path.open("ab")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                file.close()
-                return False
+        if try_lock(file) is False:  # without locks, signs of life alone decide
+            file.close()
+            return False
         # The one before us may have removed the file between our open and our lock, or do so now.
         try:
             same = path.stat().st_ino == os.fstat(file.fileno()).st_ino

@@ -1,0 +1,115 @@
+"""What systems do differently: locks, flushing, memory maps, limits. Nothing else asks which system this is.
+
+Each function takes what the system has and does the next best where it lacks it, so that the package imports
+and works on Linux, macOS and Windows; `tests/unit/test_platform.py` takes the parts of Linux away one by one.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+try:
+    import resource
+except ImportError:
+    resource = None  # type: ignore[assignment]
+
+# File systems without locks answer with one of these.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+_NO_LIMIT = 1 << 20
+
+
+def try_lock(file: IO[bytes]) -> bool | None:
+    """Lock a file until it is closed: True if it is ours, False if it is another's, None without locks."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            _lock_first_byte(file)
+    except OSError as error:
+        return None if error.errno in _NO_LOCKS else False
+    return True
+
+
+def _lock_first_byte(file: IO[bytes]) -> None:
+    msvcrt: Any = __import__("msvcrt")
+    file.seek(0)
+    msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+
+def sync(path: Path) -> None:
+    """Make what is in a file, or a rename in a directory, survive a power cut."""
+    if fcntl is None and path.is_dir():
+        return  # Windows opens no directories, and writes their changes down by itself
+    handle = os.open(path, os.O_RDONLY if fcntl is not None else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_at(handle: int, data: memoryview, offset: int) -> int:
+    """Overwrite bytes of an open file; how many the system took."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(handle, data, offset)
+    before = os.lseek(handle, 0, os.SEEK_CUR)
+    os.lseek(handle, offset, os.SEEK_SET)
+    try:
+        return os.write(handle, data)
+    finally:
+        os.lseek(handle, before, os.SEEK_SET)
+
+
+def forget_pages(handle: int) -> None:
+    """Drop a file's pages from the cache, where that is allowed."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def map_memory(size: int) -> mmap.mmap:
+    """Memory of this process only, since a shared mapping could not grow; pages appear when written to."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
+
+
+def give_back(memory: mmap.mmap, start: int, size: int) -> None:
+    """Let the system have whole pages of such memory again; their content is gone."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        memory.madvise(mmap.MADV_DONTNEED, start, size)
+
+
+def is_alive(process: int) -> bool:
+    """Whether this host runs a process of that number, ours or another user's."""
+    if fcntl is None:  # there, signal 0 would end the process
+        import psutil
+
+        return bool(psutil.pid_exists(process))
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def count_cores() -> tuple[int, int]:
+    """`(on this host, allowed for this process)`."""
+    host = os.cpu_count() or 1
+    return host, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else host
+
+
+def open_file_limit() -> int:
+    """How many files this process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else 0
+    return soft if soft > 0 else _NO_LIMIT

@@ -1,0 +1,100 @@
+"""The package on a system that lacks what Linux has: parts are taken away in a child, which then works."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tokenmill.base import platform
+
+# What macOS and Windows lack of Linux; the locks of Windows are played by those of Linux.
+TAKE_AWAY = """
+import fcntl, mmap, os, sys, types
+# Others' modules find their way on every system by themselves.
+import asyncio, multiprocessing.pool, psutil, pyarrow.parquet, pyarrow.compute, shutil, subprocess, tempfile
+lock = fcntl.flock
+system = sys.argv[1]
+for name in ("posix_fadvise", "sched_getaffinity"):
+    delattr(os, name)
+if system == "windows":
+    for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+        sys.modules[name] = None
+    for name in ("pwrite", "pread", "fork", "getuid"):
+        delattr(os, name)
+    for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", *(name for name in dir(mmap) if name.startswith("MADV"))):
+        delattr(mmap, name)
+    class Map(mmap.mmap):
+        madvise = property()
+    mmap.mmap = Map
+    def kill(process, signal):
+        raise AssertionError("this would end the process on Windows")
+    os.kill = kill
+    psutil.pid_exists = lambda process: os.path.exists(f"/proc/{process}")
+    real = os.open
+    def open_(path, *rest):
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, *rest)
+    os.open = open_
+    msvcrt = types.ModuleType("msvcrt")
+    msvcrt.LK_NBLCK = 2
+    msvcrt.locking = lambda number, mode, count: lock(number, 2 | 4)
+    sys.modules["msvcrt"] = msvcrt
+"""
+IMPORT_ALL = """
+import importlib, pkgutil
+import tokenmill
+for found in pkgutil.walk_packages(tokenmill.__path__, "tokenmill."):
+    if not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
+"""
+WORK = """
+from pathlib import Path
+from tokenmill.base import platform
+from tokenmill.base.hardware import disk
+sys.path.insert(0, sys.argv[3])
+from byte_tokenizer import ByteTokenizer
+folder = Path(sys.argv[2])
+(folder / "a.jsonl").write_text('{"text": "one two"}\\n' * 200)
+made = tokenmill.prepare(inputs=str(folder / "a.jsonl"), tokenizer=ByteTokenizer(), output=str(folder / "out"),
+                         format="tokenmill", verbose_level="ERROR")
+assert len(made) == 200
+again = tokenmill.prepare(inputs=str(folder / "a.jsonl"), tokenizer=ByteTokenizer(), output=str(folder / "out"),
+                          format="tokenmill", verbose_level="ERROR")
+assert again.content_hash == made.content_hash
+assert len(tokenmill.train(folder / "a.jsonl", 260, output=folder / "tok", progress=False).encode("one two")) > 1
+memory = platform.map_memory(1 << 20)
+memory[:3] = b"abc"
+platform.give_back(memory, 0, 1 << 20)
+assert platform.is_alive(os.getpid())
+assert disk.locks_work(folder)
+assert platform.open_file_limit() > 10
+print("works")
+"""
+
+
+@pytest.mark.parametrize("system", ["macos", "windows"])
+def test_the_package_works_without_what_only_linux_has(tmp_path, system, request):
+    command = [sys.executable, "-c", TAKE_AWAY + IMPORT_ALL + WORK, system, str(tmp_path)]
+    done = subprocess.run(
+        [*command, str(request.config.rootpath / "tests")], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith("works\n"), done.stderr
+
+
+def test_a_lock_is_somebodys_or_ours(tmp_path):
+    path = tmp_path / "lock"
+    with path.open("ab") as first, path.open("ab") as second:
+        assert platform.try_lock(first) is True
+        assert platform.try_lock(second) is False
+    with path.open("ab") as third:
+        assert platform.try_lock(third) is True
+
+
+def test_a_file_system_without_locks_says_so(tmp_path, monkeypatch):
+    def refuse(file, mode):
+        raise OSError(platform.errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(platform.fcntl, "flock", refuse)
+    with (tmp_path / "lock").open("ab") as file:
+        assert platform.try_lock(file) is None
