@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 19
 
 
 @dataclass
-class Sample:
+class FirstDocuments:
     """The beginnings of some documents, and how long those documents really are."""
 
     texts: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Sample:
         self.texts += [texts.beginning(place, LONGEST) for place in range(len(texts))]
 
 
-def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> Sample:
+def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:
     """Up to `most` documents, some from each of up to eight files spread over the list.
 
     A record that cannot be read is left out here: the job itself meets it again and tells of it.
@@ -50,23 +50,23 @@ def sample_documents(files: Sequence[InputFile], source: SourceConfig, most: int
     chosen = files[:: max(1, len(files) // FILES)][:FILES]
     lenient = source.replaced(on_error="skip")
     share = max(1, most // max(1, len(chosen)))
-    sample = Sample()
+    found = FirstDocuments()
     for file in chosen:
         try:
-            _take(sample, file, lenient, share)
+            _take(found, file, lenient, share)
         except (TokenmillError, OSError):
             continue
-    return sample
+    return found
 
 
-def _take(sample: Sample, file: InputFile, source: SourceConfig, most: int) -> None:
+def _take(found: FirstDocuments, file: InputFile, source: SourceConfig, most: int) -> None:
     if file.format == MEMORY and ranges(file, 1 << 62)[0].kind == "file":
         return  # it can only be walked once, and that is for the job
-    wanted, read = len(sample.texts) + most, 0
+    wanted, read = len(found.texts) + most, 0
     # All of it is one range, since to cut it would open the file once more; no more is read than is taken.
     whole = Range("file", 0, file.size, file.size)
     for block in read_blocks(file, whole, source, block_bytes=BLOCK_BYTES):
-        sample.add(block, wanted - len(sample.texts))
+        found.add(block, wanted - len(found.texts))
         read += block.bytes_read
-        if len(sample.texts) >= wanted or read >= MOST_BYTES:
+        if len(found.texts) >= wanted or read >= MOST_BYTES:
             return

@@ -11,7 +11,7 @@ from tokenmill.base.hardware.disk import DiskSpeed
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.jobs.prepare import readiness
-from tokenmill.sources.first_documents import Sample
+from tokenmill.sources.first_documents import FirstDocuments
 
 SLOW = DiskSpeed(write=20e6, read=50e6, flush_seconds=0.05)
 FAST = DiskSpeed(write=900e6, read=900e6, flush_seconds=0.001)
@@ -28,15 +28,15 @@ def run(batch_size=None):
 
 
 def test_batch_size_follows_the_documents():
-    assert readiness.choose_batch_size(run(), Sample(["a"], 4096), machine(24)) == 8192
-    assert readiness.choose_batch_size(run(), Sample(["a"], 40960), machine(24)) == 819
+    assert readiness.choose_batch_size(run(), FirstDocuments(["a"], 4096), machine(24)) == 8192
+    assert readiness.choose_batch_size(run(), FirstDocuments(["a"], 40960), machine(24)) == 819
 
 
 def test_a_batch_that_memory_cannot_hold_is_taken_with_a_word(caplog):
     logging.getLogger("tokenmill").propagate = True
     asked = 20_000_000
     with caplog.at_level(logging.WARNING, "tokenmill"):
-        assert readiness.choose_batch_size(run(asked), Sample(["a"], 4096), machine(24)) == asked
+        assert readiness.choose_batch_size(run(asked), FirstDocuments(["a"], 4096), machine(24)) == asked
     assert "batch_size 20000000 of documents of 4.1 kB is more than memory holds" in caplog.text
 
 

@@ -50,7 +50,7 @@ class Counting:
         special = list(options.special_tokens)
         self._counter = _core.PieceCounter(options.pattern, special, threads, memory_budget, spill_dir)
         self._held_out = options.held_out
-        self._sample = Sample()
+        self._sample = KeptTexts()
         self._started = time.perf_counter()
         self._documents = self._bytes = 0  # of counts that were made earlier
         self.inputs: list[dict[str, Any]] = []
@@ -183,7 +183,7 @@ class _Feed:
             close()
 
 
-class Sample:
+class KeptTexts:
     """Some of the texts, spread over all of them, in about half a megabyte."""
 
     def __init__(self, limit: int = SAMPLE_BYTES) -> None:

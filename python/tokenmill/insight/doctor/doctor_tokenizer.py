@@ -97,11 +97,11 @@ def sample(data: tuple[str, ...]) -> list[str]:
         return []
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import discover, settle
-    from tokenmill.sources.first_documents import sample_documents
+    from tokenmill.sources.first_documents import read_first_documents
 
     try:
         files = discover(SourceConfig(inputs=data))
         source, _ = settle(SourceConfig(inputs=data), files)
-        return sample_documents(files, source).texts
+        return read_first_documents(files, source).texts
     except TokenmillError:
         return []

@@ -20,7 +20,7 @@ from tokenmill.jobs.units.control import do_nothing
 from tokenmill.jobs.units.events import Recorder
 from tokenmill.jobs.units.hashing import hash_unit
 from tokenmill.jobs.units.unit import Task, run_unit, task_of
-from tokenmill.sources.first_documents import sample_documents
+from tokenmill.sources.first_documents import read_first_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def lead(run: Run, part: UnitRange | None = None) -> Leader:
     """Do what is left of a job, or of a part of it, with the engine that the comparison lets pass."""
-    sample = sample_documents(run.inputs, run.job.config.source)
+    sample = read_first_documents(run.inputs, run.job.config.source)
     batching = get_ready(run, sample)
     # Last, so that the comparison runs beside the first units and not beside all of the above.
     gate = compare_engines(run, sample.texts)

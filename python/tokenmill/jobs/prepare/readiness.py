@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tokenmill.base.hardware.machine import Machine
     from tokenmill.jobs.prepare.run import Run
     from tokenmill.jobs.units.job import Job
-    from tokenmill.sources.first_documents import Sample
+    from tokenmill.sources.first_documents import FirstDocuments
 
 logger = logging.getLogger("tokenmill.prepare")
 WARM_UP_DOCUMENTS = 64
@@ -25,7 +25,7 @@ PROBE_BYTES = 4 << 20
 PROBED_FROM = 64 << 20
 
 
-def get_ready(run: Run, sample: Sample) -> Batching:
+def get_ready(run: Run, sample: FirstDocuments) -> Batching:
     """How this job's documents go through its units; says how it will run."""
     job, execution, here = run.job, run.job.config.execution, run.executor.in_process
     if here:
@@ -39,7 +39,7 @@ def get_ready(run: Run, sample: Sample) -> Batching:
     return Batching(size, execution.writer_batch_size, bool(keep))
 
 
-def choose_batch_size(run: Run, sample: Sample, machine: Machine) -> int:
+def choose_batch_size(run: Run, sample: FirstDocuments, machine: Machine) -> int:
     """Documents per batch by their size, unless the user set them; then a word if memory cannot hold them."""
     asked = run.job.config.execution.batch_size
     if asked is None:

@@ -6,7 +6,7 @@ import pytest
 
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, settle
-from tokenmill.sources.first_documents import LONGEST, sample_documents
+from tokenmill.sources.first_documents import LONGEST, read_first_documents
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def look(tmp_path):
             (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         config = SourceConfig(inputs=(str(tmp_path),))
         found = discover(config)
-        return sample_documents(found, settle(config, found)[0], most)
+        return read_first_documents(found, settle(config, found)[0], most)
 
     return write_and_look
 
@@ -38,6 +38,6 @@ def test_bad_records_are_left_for_the_job_to_tell(look):
 
 
 def test_nothing_there():
-    sample = sample_documents([], SourceConfig())
+    sample = read_first_documents([], SourceConfig())
     assert sample.texts == []
     assert sample.average_bytes is None
