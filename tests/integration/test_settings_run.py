@@ -63,8 +63,7 @@ def test_yaml_files_run_as_they_stand(home, name, context_length, overlap, strat
     assert re.search(r"Processed 300 examples at \d+\.\d examples/sec", done.stderr)
     assert {"native": "Using native tokenizer", "fast": "Using Fast Tokenizer"}[strategy] in done.stderr
     if name != "automatic":
-        assert "num_proc=" in done.stderr
-        assert "is ignored" in done.stderr
+        assert "is ignored" not in done.stderr
 
 
 @pytest.mark.parametrize("block", ENVIRONMENTS, ids=lambda path: path.stem)

@@ -14,12 +14,23 @@ if TYPE_CHECKING:
 GB = 1000**3
 
 
-def measured(machine: Machine) -> dict[str, tuple[Any, Origin]]:
-    """`{"execution.threads": (2, Origin("automatic", "2 on this host")), ...}`."""
-    memory = machine.memory
+def cap_threads(threads: int, reason: str, num_proc: int | None, told: object) -> tuple[int, Origin]:
+    """Threads that nobody set: no more than the `num_proc` that somebody did, whichever engine runs."""
+    if num_proc is not None and num_proc < threads:
+        return num_proc, Origin("automatic", f"as many as num_proc ({told}), of {reason}")
+    return threads, Origin("automatic", reason)
+
+
+def measured(
+    machine: Machine, values: Mapping[str, Any], origins: Mapping[str, Origin]
+) -> dict[str, tuple[Any, Origin]]:
+    """`{"execution.threads": (2, Origin("automatic", "2 on this host")), ...}`, given what was set."""
+    memory, asked = machine.memory, "execution.num_proc"
     free = f"{memory.available / GB:.1f} GB {memory.reason}"
     found: dict[str, tuple[Any, Origin]] = {
-        "execution.threads": (machine.cores.usable, Origin("automatic", machine.cores.reason)),
+        "execution.threads": cap_threads(
+            machine.cores.usable, machine.cores.reason, values.get(asked), origins.get(asked)
+        ),
         "execution.memory_budget": (
             machine.memory_budget,
             Origin("automatic", f"an eighth of {free}, {machine.memory_budget_cap >> 20} MiB at most"),

@@ -56,15 +56,6 @@ class Resolved:
                 raise
             raise type(error)(f"{self.origins[name]}: {name}: {error}") from error
 
-    def ignored(self, strategy: str) -> list[str]:
-        """Lines about settings that the chosen strategy has no use for: num_proc with a Rust engine."""
-        if strategy == "slow" or not self.by_user("execution.num_proc"):
-            return []
-        asked = f"num_proc={self.value('execution.num_proc')} ({self.origins['execution.num_proc']})"
-        threads = self.value("execution.threads")
-        why = f"the {strategy} engine runs {threads} Rust threads in this process, not worker processes"
-        return [f"{asked} is ignored: {why}; set threads to change that"]
-
 
 def resolve(
     file: str | Path | None = None,
@@ -159,7 +150,7 @@ def _resolved(
         for given in layer:
             values[given.name], origins[given.name] = checked(given), given.origin
     warnings += excess(values, origins, machine)
-    for name, (value, origin) in measured(machine).items():
+    for name, (value, origin) in measured(machine, values, origins).items():
         if name not in values:
             values[name], origins[name] = value, origin
     config = assembled(values, {name: str(origin) for name, origin in origins.items()})

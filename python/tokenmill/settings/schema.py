@@ -172,7 +172,7 @@ class ExecutionConfig(Section):
     threads: Positive | None = None
     """Rust threads; automatic: the cores this process may use."""
     num_proc: Positive | None = None
-    """Worker processes of a slow tokenizer; automatic: half the cores."""
+    """Worker processes of a slow tokenizer (automatic: half the cores); for any other, the most threads."""
     batch_size: Positive | None = None
     """Documents encoded at once; automatic: by document size and memory."""
     writer_batch_size: Positive | None = None

@@ -25,18 +25,30 @@ MOST_BYTES = 1 << 19
 
 @dataclass
 class FirstDocuments:
-    """The beginnings of some documents, and how long those documents really are."""
+    """The beginnings of some documents, how long those really are, and what was read to get at them."""
 
     texts: list[str] = field(default_factory=list)
     bytes: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    complete: bool = False
+    """Whether that was all there is."""
 
     @property
     def average_bytes(self) -> float | None:
         """The average document size, or None without documents."""
         return self.bytes / len(self.texts) if self.texts else None
 
+    def count_records(self, total_bytes: int | None) -> int | None:
+        """How many records inputs of so many bytes have, by those that were read; None if it is not known."""
+        if self.complete or not self.bytes_read or total_bytes is None:
+            return self.rows_read if self.complete else None
+        return round(total_bytes * self.rows_read / self.bytes_read)
+
     def add(self, block: Block, most: int) -> None:
         """Take up to `most` documents of a block."""
+        self.rows_read += block.rows_read
+        self.bytes_read += block.bytes_read
         texts = block.texts.slice(0, most)
         self.bytes += texts.nbytes
         self.texts += [texts.beginning(place, LONGEST) for place in range(len(texts))]
@@ -50,23 +62,25 @@ def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most:
     chosen = files[:: max(1, len(files) // FILES)][:FILES]
     lenient = source.replaced(on_error="skip")
     share = max(1, most // max(1, len(chosen)))
-    found = FirstDocuments()
+    found, ended = FirstDocuments(), 0
     for file in chosen:
         try:
-            _take(found, file, lenient, share)
+            ended += _take(found, file, lenient, share)
         except (TokenmillError, OSError):
             continue
+    found.complete = ended == len(files)
     return found
 
 
-def _take(found: FirstDocuments, file: InputFile, source: SourceConfig, most: int) -> None:
+def _take(found: FirstDocuments, file: InputFile, source: SourceConfig, most: int) -> bool:
+    """Add documents of one file; whether it has no more."""
     if file.format == MEMORY and ranges(file, 1 << 62)[0].kind == "file":
-        return  # it can only be walked once, and that is for the job
-    wanted, read = len(found.texts) + most, 0
+        return False  # it can only be walked once, and that is for the job
+    wanted, enough = len(found.texts) + most, found.bytes_read + MOST_BYTES
     # All of it is one range, since to cut it would open the file once more; no more is read than is taken.
     whole = Range("file", 0, file.size, file.size)
     for block in read_blocks(file, whole, source, block_bytes=BLOCK_BYTES):
         found.add(block, wanted - len(found.texts))
-        read += block.bytes_read
-        if len(found.texts) >= wanted or read >= MOST_BYTES:
-            return
+        if len(found.texts) >= wanted or found.bytes_read >= enough:
+            return False
+    return True

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.base.hardware.cpu import Cores
+from tokenmill.base.hardware.machine import Machine
+from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.settings.resolve import from_options, resolve
 
 # Settings files of existing projects, word for word.
@@ -167,12 +170,21 @@ def test_more_than_the_machine_has_is_taken_with_a_warning():
     assert [line.split()[0] for line in resolved.warnings] == ["num_proc", "memory_budget"]
 
 
-def test_num_proc_with_a_rust_engine_is_ignored_out_loud():
-    resolved = resolve(flags={"num_proc": 8}, environ={})
-    assert "is ignored" in resolved.ignored("native")[0]
-    assert "--num-proc" in resolved.ignored("fast")[0]
-    assert resolved.ignored("slow") == []
-    assert resolve(environ={}).ignored("native") == []
+@pytest.mark.parametrize(
+    ("flags", "environ", "threads"),
+    [
+        ({"num_proc": 3}, {}, 3),
+        ({}, {"DATASET_NUM_PROC": "1"}, 1),
+        ({"num_proc": 100}, {}, 8),
+        ({"num_proc": 1, "threads": 4}, {}, 4),
+    ],
+)
+def test_num_proc_caps_the_threads_that_nobody_set(flags, environ, threads):
+    machine = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free"))
+    resolved = resolve(flags=flags, environ=environ, machine=machine)
+    assert resolved.config.execution.threads == threads
+    capped = "as many as num_proc" in str(resolved.origins["execution.threads"])
+    assert capped == (threads in {1, 3})
 
 
 def test_options_route_to_their_sections(tmp_path):

@@ -68,12 +68,15 @@ def test_the_lines_users_look_for(capsys):
         capsys,
         lambda: lines.performance_configuration("fast", 6000),
         lambda: lines.performance_configuration("slow", 4000, num_proc=8),
-        lambda: lines.split_start("train", 50_000),
+        lambda: lines.split_start("train", 50_000, workers=1),
         lambda: lines.completion("train", 50_000, 125.45),
         lambda: lines.tokenizer_type("fast"),
         lines.warming_up,
         lines.warmed_up,
-        lambda: lines.split_start("train", workers=48, kind="processes"),
+        lambda: lines.split_start("train", None, workers=48, kind="processes"),
+        lambda: lines.split_start("test", 1234, exact=False, workers=2),
+        lambda: lines.dataset_settings(2, "threads", 8192, 8192),
+        lambda: lines.parity_skipped("the package is missing", possible=True),
     )
     for line in (
         "INFO: Performance configuration: batch_size=6000, parallelism=fast_tokenizer_internal",
@@ -86,6 +89,9 @@ def test_the_lines_users_look_for(capsys):
         "INFO: 🔥 Warming up tokenizer...",
         "INFO: ✅ Tokenizer warmed up",
         "INFO: ⚡ Tokenizing with 48 processes...",
+        "INFO: Tokenizing split 'test' with about 1234 examples",
+        "INFO:   - Writer batch size: 8192",
+        "WARNING: Parity check skipped: the package is missing",
     ):
         assert line in found
 

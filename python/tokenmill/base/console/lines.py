@@ -66,12 +66,12 @@ def memory_mode(memory: Memory) -> None:
         logger.warning("Limited RAM (%s), using disk-based processing", free)
 
 
-def dataset_settings(processes: int, batch_size: int | None, writer_batch_size: int | None) -> None:
-    """The three settings that users tune first."""
+def dataset_settings(workers: int, kind: str, batch_size: int, writer_batch_size: int) -> None:
+    """The three settings that users tune first; `kind` is `threads` or `processes`."""
     logger.info("📊 Dataset loading settings:")
-    logger.info("  - Parallel processes: %d", processes)
-    logger.info("  - Batch size: %s", batch_size if batch_size is not None else "auto")
-    logger.info("  - Writer batch size: %s", writer_batch_size if writer_batch_size is not None else "auto")
+    logger.info("  - Parallel %s: %d", kind, workers)
+    logger.info("  - Batch size: %d", batch_size)
+    logger.info("  - Writer batch size: %d", writer_batch_size)
 
 
 def packing(mode: str, context_length: int | None = None, overlap: int = 0) -> None:
@@ -95,6 +95,11 @@ def parity_known(documents: int) -> None:
     )
 
 
+def parity_skipped(why: str, *, possible: bool) -> None:
+    """No comparison was made; a warning where it could have been."""
+    logger.log(logging.WARNING if possible else logging.INFO, "Parity check skipped: %s", why)
+
+
 def warming_up() -> None:
     """Before the first batch, which is not timed."""
     logger.info("🔥 Warming up tokenizer...")
@@ -106,13 +111,13 @@ def warmed_up() -> None:
 
 
 def split_start(
-    split: str, examples: int | None = None, *, workers: int | None = None, kind: str = "threads"
+    split: str, examples: int | None, *, exact: bool = True, workers: int, kind: str = "threads"
 ) -> None:
-    """`Tokenizing split 'train' with 50000 examples`; the count may not be known yet."""
-    count = f" with {examples} examples" if examples is not None else ""
+    """`Tokenizing split 'train' with 50000 examples`, or about so many; of a compressed input, unknown."""
+    about = "" if exact else "about "
+    count = f" with {about}{examples} examples" if examples is not None else ""
     logger.info("Tokenizing split '%s'%s", split, count)
-    if workers is not None:
-        logger.info("⚡ Tokenizing with %d %s...", workers, kind)
+    logger.info("⚡ Tokenizing with %d %s...", workers, kind)
 
 
 def completion(split: str, examples: int, seconds: float) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.hardware import world
 from tokenmill.jobs.executors.choose import find_executor
-from tokenmill.settings.origin import Origin
+from tokenmill.settings.automatic import cap_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,8 +72,10 @@ def with_all_cores(resolved: Resolved) -> Resolved:
     shared = execution.unit_range is not None or not find_executor(execution.executor).in_process
     if shared or cores.together <= cores.usable or resolved.by_user("execution.threads"):
         return resolved
-    mine = execution.replaced(threads=cores.together)
-    origin = Origin("automatic", f"all {cores.together} cores: the other ranks of this host wait")
+    reason = f"all {cores.together} cores: the other ranks of this host wait"
+    told = resolved.origins["execution.num_proc"]
+    threads, origin = cap_threads(cores.together, reason, execution.num_proc, told)
+    mine = execution.replaced(threads=threads)
     return replace(
         resolved,
         config=resolved.config.replaced(execution=mine),

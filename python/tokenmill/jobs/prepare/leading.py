@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 def lead(run: Run, part: UnitRange | None = None) -> Leader:
     """Do what is left of a job, or of a part of it, with the engine that the comparison lets pass."""
-    sample = read_first_documents(run.inputs, run.job.config.source)
-    batching = get_ready(run, sample)
+    first = read_first_documents(run.inputs, run.job.config.source)
+    batching = get_ready(run, first)
     # Last, so that the comparison runs beside the first units and not beside all of the above.
-    gate = compare_engines(run, sample.texts)
+    gate = compare_engines(run, first.texts)
     leader = Leader(run, gate.job, batching, gate.wait)
     try:
         leader.finish(part)

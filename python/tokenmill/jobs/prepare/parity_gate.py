@@ -50,9 +50,13 @@ class ParityGate:
 def compare_engines(run: Run, texts: list[str]) -> ParityGate:
     """The gate of a job, its comparison under way; made first where units run in other processes."""
     job, encoder = run.job, run.job.encoder
-    if not job.config.tokenizer.parity_check or not texts or not isinstance(encoder, Tokenizer):
+    if not isinstance(encoder, Tokenizer) or encoder.strategy.name != "native":
+        lines.parity_skipped("the tokenizer's own code runs, there is nothing to compare", possible=False)
         return ParityGate(job)
-    if encoder.strategy.name != "native":
+    if not job.config.tokenizer.parity_check or not texts:
+        off = not job.config.tokenizer.parity_check
+        why = "parity_check is false" if off else "no document can be read before the job reads it"
+        lines.parity_skipped(f"{why}, so native is not compared with Hugging Face", possible=True)
         return ParityGate(job)
     total = sum(file.size for file in run.inputs)
     sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, total // SHARE)))
@@ -94,7 +98,9 @@ class _Comparison(ParityGate):
             verdict = check_parity(
                 self._encoder, self._sample, special=self.job.lenient_special, threads=self._threads
             )
-        if verdict.documents and not verdict.difference:
+        if verdict.skipped:
+            lines.parity_skipped(verdict.skipped, possible=True)
+        elif not verdict.difference:
             self.memory.remember()
         return verdict
 

@@ -25,30 +25,30 @@ PROBE_BYTES = 4 << 20
 PROBED_FROM = 64 << 20
 
 
-def get_ready(run: Run, sample: FirstDocuments) -> Batching:
+def get_ready(run: Run, first: FirstDocuments) -> Batching:
     """How this job's documents go through its units; says how it will run."""
     job, execution, here = run.job, run.job.config.execution, run.executor.in_process
     if here:
-        warm_up(job, sample.texts, run.threads)
+        warm_up(job, first.texts, run.threads)
     machine = measure()
-    size = choose_batch_size(run, sample, machine)
+    size = choose_batch_size(run, first, machine)
     keep = execution.keep_in_memory
     if keep is None and here and sum(file.size for file in run.inputs) >= PROBED_FROM:
         keep = choose_keep_in_memory(job, machine)
-    announce(run, machine, size)
+    announce(run, first, machine, size)
     return Batching(size, execution.writer_batch_size, bool(keep))
 
 
-def choose_batch_size(run: Run, sample: FirstDocuments, machine: Machine) -> int:
+def choose_batch_size(run: Run, first: FirstDocuments, machine: Machine) -> int:
     """Documents per batch by their size, unless the user set them; then a word if memory cannot hold them."""
     asked = run.job.config.execution.batch_size
     if asked is None:
-        return batch_size(sample.average_bytes, run.memory_budget, run.threads)
-    if held_bytes(sample.average_bytes, asked, run.threads) > machine.memory.available:
+        return batch_size(first.average_bytes, run.memory_budget, run.threads)
+    if held_bytes(first.average_bytes, asked, run.threads) > machine.memory.available:
         logger.warning(
             "batch_size %d of documents of %s is more than memory holds (%s); batches are cut to blocks",
             asked,
-            words.size(sample.average_bytes or 0),
+            words.size(first.average_bytes or 0),
             words.size(machine.memory.available),
         )
     return asked
@@ -86,7 +86,7 @@ def warm_up(job: Job, texts: list[str], threads: int) -> None:
         lines.warmed_up()
 
 
-def announce(run: Run, machine: Machine, size: int) -> None:
+def announce(run: Run, first: FirstDocuments, machine: Machine, size: int) -> None:
     """The lines that users look for before the first document is done."""
     config = run.job.config
     execution, packing = config.execution, config.packing
@@ -94,8 +94,10 @@ def announce(run: Run, machine: Machine, size: int) -> None:
     name = strategy.name if strategy is not None else "native"
     processes = execution.num_proc or machine.slow_processes
     workers, kind = (processes, "processes") if name == "slow" else (run.threads, "threads")
-    lines.dataset_settings(workers, size, execution.writer_batch_size)
+    lines.dataset_settings(workers, kind, size, execution.writer_batch_size or size)
     lines.performance_configuration(name, size, threads=run.threads, num_proc=processes)
     lines.memory_mode(machine.memory)
     lines.packing(packing.mode, packing.context_length, packing.overlap)
-    lines.split_start(config.source.split or "train", workers=workers, kind=kind)
+    examples = first.count_records(run.plan().foreseen_bytes)
+    split = config.source.split or "train"
+    lines.split_start(split, examples, exact=first.complete, workers=workers, kind=kind)

@@ -113,12 +113,16 @@ def _settle_job(
     job = _make_job(config, encoder, keep)
     for line in [*found, *_describe(job)]:
         logger.info("%s", line)
+    if job.lacks_separators:
+        logger.warning(
+            "No token stands between documents: %s names no EOS token. Give --eos TOKEN to add one, or "
+            "--eos false if that is meant",
+            job.tokenizer.name,
+        )
     strategy = getattr(encoder, "strategy", None)
     if strategy is not None:
         processes = config.execution.num_proc or resolved.machine.slow_processes
         lines.tokenizer_type(strategy.name, strategy.reason, processes)
-        for line in resolved.ignored(strategy.name):
-            logger.warning("%s", line)
     return job
 
 

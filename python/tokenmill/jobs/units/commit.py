@@ -48,6 +48,11 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
     for receipt in ordered:
         account.add(receipt.account)
     account.check()
+    if account.documents_written and account.text_bytes and not account.tokens_encoded:
+        raise DatasetError(
+            f"{account.documents_written} documents gave not one token: {plan.target.tokenizer.name} finds "
+            "nothing in their text. Check --tokenizer, --pattern and the text field; nothing was published"
+        )
     places = [place for receipt in ordered for place in receipt.rejects][:MAX_REJECT_PLACES]
     return Manifest(
         format=plan.target.format,

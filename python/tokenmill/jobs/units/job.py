@@ -73,6 +73,13 @@ class Job:
         return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"
 
     @property
+    def lacks_separators(self) -> bool:
+        """Whether documents follow each other with nothing between them, and nobody asked for that."""
+        packing, asked = self.packing, self.config.packing
+        alone = packing.mode in {"window", "pad"}
+        return not alone and packing.eos_id is None and packing.bos_id is None and asked.eos is None
+
+    @property
     def lenient_special(self) -> Special:
         """How samples are encoded: a forbidden token is a unit's to find, which knows the file and row."""
         special = self.config.tokenizer.special
