@@ -158,10 +158,47 @@ def test_counts_of_another_pattern_or_special_token_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="weight"):
         tokenmill.train(vocab_size=300, counts=f"{counts}:-1")
     counts.write_bytes(counts.read_bytes()[:100])
-    with pytest.raises(InputError, match="no complete counts file"):
+    with pytest.raises(InputError, match="not a whole counts file"):
         tokenmill.train(vocab_size=300, counts=counts)
     with pytest.raises(InputNotFoundError, match="save-counts"):
         tokenmill.train(vocab_size=300, counts=tmp_path / "absent.parquet")
+
+
+def test_a_changed_byte_of_a_counts_file_is_noticed(tmp_path):
+    counts = tmp_path / "a.parquet"
+    tokenmill.train(iter(TEXTS), 260, save_counts=counts)
+    whole = counts.read_bytes()
+    expected_merges = merges(tokenmill.train(vocab_size=300, counts=counts))
+    silent = 0
+    for place in range(3, len(whole), max(1, len(whole) // 150)):
+        counts.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+        words = words_of_failure(
+            lambda: merges(tokenmill.train(vocab_size=300, counts=counts)), expected_merges
+        )
+        assert words is None or "a.parquet" in words, (place, words)
+        silent += words is None  # bytes that say nothing, such as the name of the writer
+    assert silent < 30
+
+
+def words_of_failure(work, expected):
+    try:
+        assert work() == expected
+    except tokenmill.TokenmillError as error:
+        return str(error)
+    return None
+
+
+def test_counts_of_the_first_version_are_still_read(tmp_path):
+    counts = tmp_path / "a.parquet"
+    tokenmill.train(iter(TEXTS), 260, save_counts=counts)
+    file = pq.ParquetFile(counts)
+    about = json.loads(file.metadata.metadata[b"tokenmill.counts"])
+    del about["checksum"], about["refused"]
+    old = pa.Table.from_batches(file.iter_batches()).replace_schema_metadata(
+        {b"tokenmill.counts": json.dumps(about | {"version": 1}).encode()}
+    )
+    pq.write_table(old, tmp_path / "old.parquet")
+    assert merges(tokenmill.train(vocab_size=300, counts=tmp_path / "old.parquet")) == expected(TEXTS, 300)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +297,15 @@ def test_an_interrupted_training_on_objects_goes_on_with_the_same_ones_only(tmp_
         tokenmill.train(iter(TEXTS), 300, progress=stop_midway, **options)
     with pytest.raises(ResumeError, match="other documents"):
         tokenmill.train(iter(TEXTS[1:]), 300, resume=True, **options)
+    folder = tmp_path / "out" / ".training"
+    steps, job = (folder / "steps.npy").read_bytes(), (folder / "job.json").read_bytes()
+    bad = [("steps.npy", steps[:at] + bytes([steps[at] ^ 4]) + steps[at + 1 :]) for at in range(len(steps))]
+    for name, content in [*bad, *(("job.json", text) for text in (b"[]", b"{}", b"{", job[:40]))]:
+        (folder / name).write_bytes(content)
+        with pytest.raises(ResumeError, match="damaged"):
+            tokenmill.train(iter(TEXTS), 300, resume=True, **options)
+        (folder / "steps.npy").write_bytes(steps)
+        (folder / "job.json").write_bytes(job)
     tokenizer = tokenmill.train(iter(TEXTS), 300, resume=True, **options)
     assert merges(tokenizer) == expected(TEXTS, 300)
 

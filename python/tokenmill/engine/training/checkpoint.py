@@ -6,6 +6,7 @@ without being chosen. A folder `.training` beside the output holds it until the 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -43,11 +44,18 @@ class Checkpoint:
         if not resume or not (self.folder / _JOB).is_file():
             self.remove()
             return None
-        found = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
-        self._refuse_other(found["job"])
-        self._counts = found.get("counts")
-        path = self.folder / _STEPS
-        return np.load(path, allow_pickle=False) if path.is_file() else np.empty(0, np.uint32)
+        try:
+            found = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
+            self._refuse_other(found["job"])
+            self._counts = found.get("counts")
+            path = self.folder / _STEPS
+            return _unpack(path.read_bytes()) if path.is_file() else np.empty(0, np.uint32)
+        except ResumeError:
+            raise
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ResumeError(
+                f"{self.folder} is damaged ({error}); run without --resume to start anew"
+            ) from error
 
     def _refuse_other(self, found: dict[str, Any]) -> None:
         names = sorted(found.keys() | self._job.keys())
@@ -78,11 +86,24 @@ class Checkpoint:
         if self.folder is not None:
             if not (self.folder / _JOB).is_file():
                 self.open()
-            buffer = io.BytesIO()
-            np.save(buffer, steps, allow_pickle=False)
-            publish_bytes(self.folder / _STEPS, buffer.getvalue())
+            publish_bytes(self.folder / _STEPS, _pack(steps))
 
     def remove(self) -> None:
         """Forget everything."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _pack(steps: np.ndarray[Any, np.dtype[np.uint32]]) -> bytes:
+    """An npy file with its checksum behind it: other steps would be another vocabulary."""
+    buffer = io.BytesIO()
+    np.save(buffer, steps, allow_pickle=False)
+    return buffer.getvalue() + hashlib.sha256(buffer.getvalue()).digest()
+
+
+def _unpack(data: bytes) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    content, checksum = data[:-32], data[-32:]
+    if hashlib.sha256(content).digest() != checksum:
+        raise ValueError("the checksum of the merges so far does not agree")
+    steps: np.ndarray[Any, np.dtype[np.uint32]] = np.load(io.BytesIO(content), allow_pickle=False)
+    return steps

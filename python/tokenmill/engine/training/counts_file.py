@@ -1,13 +1,16 @@
 """Counts as an artefact: a Parquet file of (piece, count) that says which pattern and inputs it is of.
 
 A second vocabulary size or tie rule then costs only the merging, and the counts of several corpora add up
-with weights.
+with weights. A checksum over content and description stands in the file: Parquet itself would let many a
+changed byte pass.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
-from tokenmill.base.durable import temporary_name
-from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.base.durable import digest, temporary_name
+from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError, TokenmillError
 from tokenmill.base.platform import sync
 from tokenmill.base.texts import Texts
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.training.options import TrainOptions
 
 KEY = b"tokenmill.counts"
-VERSION = 1
+VERSION = 2
 SCHEMA = pa.schema([("piece", pa.large_binary()), ("count", pa.uint64())])
 GROUP_BYTES = 32 << 20
 
@@ -64,21 +67,42 @@ def save_some(
         "pieces": counted.pieces,
         "inputs": counted.inputs,
     }
-    schema = SCHEMA.with_metadata({KEY: json.dumps(about, sort_keys=True).encode()})
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(path)
     try:
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+            checksum = _Checksum()
             for batch in _groups(counted.counts):
                 if chosen is not None:
                     batch = batch.filter(pa.array(chosen(Texts.from_arrow(batch.column(0)))))  # noqa: PLW2901
-                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+                checksum.add(batch)
+                writer.write_batch(batch)
+            writer.add_key_value_metadata({KEY: json.dumps(checksum.seal(about), sort_keys=True)})
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
         sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+class _Checksum:
+    """Over pieces, their lengths and their counts, whatever the batches they come in."""
+
+    def __init__(self) -> None:
+        self._parts = [hashlib.blake2b(digest_size=16) for _ in range(3)]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add some rows."""
+        pieces = Texts.from_arrow(batch.column(0))
+        data = pieces.data[pieces.offsets[0] : pieces.offsets[-1]]
+        columns = (data, np.diff(pieces.offsets), batch.column(1).to_numpy(zero_copy_only=False))
+        for part, column in zip(self._parts, columns, strict=True):
+            part.update(np.ascontiguousarray(column).data)
+
+    def seal(self, about: dict[str, Any]) -> dict[str, Any]:
+        """The description with the checksum of itself and of all rows."""
+        return {**about, "checksum": digest([about, *(part.hexdigest() for part in self._parts)])}
 
 
 def _groups(counts: _core.PieceCounts) -> Iterator[pa.RecordBatch]:
@@ -123,33 +147,46 @@ def add_saved(counting: Counting, options: TrainOptions, specs: Iterable[Any]) -
     """Add saved counts to a count in progress; a file of another pattern is an error."""
     for spec in specs:
         path, weight = parse_spec(spec)
-        with _opened(path) as file:
-            about = describe(file, path)
+        with _reading(path) as file:
+            about = _describe(file, path)
             _check(about, options, path)
+            checksum = _Checksum()
             for batch in file.iter_batches(batch_size=1 << 18):
+                batch.validate(full=True)
+                if any(column.null_count for column in batch.columns):
+                    raise ValueError("it has empty cells")
+                checksum.add(batch)
                 counting.add_counts(Texts.from_arrow(batch.column(0)), weighted(batch.column(1), weight))
+            found = about.pop("checksum", None)
+            if about["version"] > 1 and checksum.seal(about)["checksum"] != found:
+                raise ValueError("its checksum does not agree with its content")
         counting.add_totals(int(about["documents"]), int(about["bytes"]), about.get("refused", {}))
         counting.inputs.append({"counts": str(path), "weight": weight, "inputs": about["inputs"]})
 
 
-def _opened(path: Path) -> pq.ParquetFile:
+@contextmanager
+def _reading(path: Path) -> Iterator[pq.ParquetFile]:
+    """The open file; whatever a damaged one makes Arrow or us stumble over is one error that names it."""
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        with pq.ParquetFile(path) as file:
+            yield file
+    except TokenmillError:
+        raise
     except FileNotFoundError as error:
         raise InputNotFoundError(f"no counts file at {path}; make one with --save-counts") from error
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path} is no complete counts file: {error}; make it again") from error
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+        raise InputError(f"{path} is not a whole counts file: {error}; make it again") from error
 
 
-def describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
+def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
     """What a counts file says of itself."""
-    metadata = file.schema_arrow.metadata or {}
-    if KEY not in metadata or file.schema_arrow.names != SCHEMA.names:
+    metadata = file.metadata.metadata or {}
+    if KEY not in metadata or not file.schema_arrow.equals(SCHEMA):
         raise InputError(f"{path} holds no piece counts; expected a file made with --save-counts")
     about: dict[str, Any] = json.loads(metadata[KEY])
-    if about["version"] != VERSION:
+    if about["version"] not in (1, VERSION):
         raise InputError(f"{path} has counts of version {about['version']}; this tokenmill reads {VERSION}")
     return about
 
