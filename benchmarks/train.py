@@ -46,11 +46,11 @@ def documents(path):
 
 
 def tokenmill(path, vocab_size):
-    from tokenmill.engine.training.options import TrainOptions
-    from tokenmill.jobs.train import TrainRequest, run
+    from tokenmill.jobs.train import run
+    from tokenmill.settings.resolve import from_options
 
-    source = {"format": "txt", "txt_mode": "separator", "document_separator": SEPARATOR}
-    trained = run(TrainRequest([path], TrainOptions(vocab_size), progress=False, source=source))
+    source = {"input_format": "txt", "txt_mode": "separator", "document_separator": SEPARATOR}
+    trained = run(from_options(job="train", vocab_size=vocab_size, **source), [path], progress=False)
     return {"stages": trained.summary["seconds"], "tokens": trained.summary["vocab_size"]}
 
 

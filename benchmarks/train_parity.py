@@ -23,9 +23,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenmill.engine.files.alphabet import chars_of
 from tokenmill.engine.training import inputs
 from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.options import TrainOptions
-from tokenmill.jobs.train import TrainRequest, run
-from tokenmill.settings.schema import SourceConfig
+from tokenmill.jobs.train import run
+from tokenmill.settings.resolve import from_options
+from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,11 +53,9 @@ def theirs(paths, vocab_size):
     return [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
 
 
-def ours(paths, vocab_size, **how):
-    request = TrainRequest(
-        [str(path) for path in paths], TrainOptions(vocab_size), **{"progress": False} | how
-    )
-    trained = run(request)
+def ours(paths, vocab_size, progress=False, **how):  # noqa: FBT002
+    resolved = from_options(job="train", vocab_size=vocab_size, **how)
+    trained = run(resolved, [str(path) for path in paths], progress=progress)
     model = trained.tokenizer.recipe.model
     spell = [chars_of(token) for token in model.tokens]
     return [(spell[left], spell[right]) for left, right in model.merges], trained.summary
@@ -116,7 +114,7 @@ def by_reference(path, documents, vocab_size):
     texts = [text[:2000] for text in islice(texts_of([path]), documents)]
     pieces = reference.pieces_of(texts)
     for tie in ("huggingface", "lexicographic"):
-        merged = train_merges(iter(texts), TrainOptions(vocab_size, tie_break=tie))
+        merged = train_merges(iter(texts), TrainingConfig(vocab_size=vocab_size, tie_break=tie))
         mine = [(merged.tokens[left], merged.tokens[right]) for left, right in merged.merges]
         compare(f"{path.name}, reference, {tie}", mine, reference.train(pieces, vocab_size, tie))
 

@@ -18,7 +18,7 @@ from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting, count_all
 from tokenmill.engine.training.inputs import open_corpus
 from tokenmill.engine.training.merging import merge
-from tokenmill.engine.training.options import TrainOptions
+from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from train_parity import texts_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,13 +79,13 @@ def main():
     parser.add_argument("--vocab-size", type=int, default=32_000)
     args = parser.parse_args()
     texts = list(texts_of([args.corpora / f"{name}.jsonl.zst" for name in args.names]))
-    options = TrainOptions(args.vocab_size)
+    options = TrainingConfig(vocab_size=args.vocab_size)
     print(f"tokenmill {_core.__version__}, {', '.join(args.names)}, {args.vocab_size:,} tokens\n")
     print("| corpus | MB | counting CPU s | MB per CPU-s | distinct pieces | their MB | merging s |")
     print("|---|---|---|---|---|---|---|")
     rows = []
     for label, step in (("1x", 4), ("2x", 2), ("4x", 1)):
-        with open_corpus(iter(texts[::step]), {}) as corpus:
+        with open_corpus(iter(texts[::step]), SourceConfig()) as corpus:
             blocks = list(corpus.blocks())
         rows.append(measure(blocks, options))
         line(label, rows[-1])

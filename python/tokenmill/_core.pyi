@@ -209,7 +209,7 @@ class PairMerger:
         min_frequency: int,
         min_piece_frequency: int,
         max_token_length: int,
-        lexicographic: bool,
+        tie_break: str,
         unify: bool,
     ) -> PairMerger: ...
     def advance(self, limit: int) -> bool:

@@ -23,9 +23,9 @@ from tokenmill.base.errors import (
     ResumeError,
 )
 from tokenmill.cli import main
-from tokenmill.engine.training.options import TrainOptions
 from tokenmill.engine.training.summary import lines
-from tokenmill.jobs.train import TrainRequest, run
+from tokenmill.jobs.train import run
+from tokenmill.settings.resolve import from_options
 
 WORDS = "the lowest newer wider lower 한국어 문장 中文文本 don't 42 x_1 -- \n"
 TEXTS = [WORDS * (3 + i % 5) + f"tail {i % 7}" for i in range(60)]
@@ -106,12 +106,8 @@ def test_columns_in_memory_are_documents():
 
 @pytest.mark.parametrize("make", [pa.array, iter, lambda texts: ({"text": text} for text in texts)])
 def test_missing_values_are_left_out_and_counted(make):
-    options = {
-        "inputs": make([TEXTS[0], None, *TEXTS[1:], None]),
-        "options": TrainOptions(300),
-        "progress": False,
-    }
-    trained = run(TrainRequest(**options))
+    given = make([TEXTS[0], None, *TEXTS[1:], None])
+    trained = run(from_options(job="train", vocab_size=300), given, progress=False)
     assert merges(trained.tokenizer) == expected(TEXTS, 300)
     assert trained.summary["refused"] == {"missing_field": 2}
     assert trained.summary["documents"] == len(TEXTS)
@@ -123,7 +119,7 @@ def test_refused_records_are_counted_wherever_they_are_read(tmp_path):
     source.write_text('{"text": "some words"}\n{broken\n' * 20, encoding="utf-8")
     counts = tmp_path / "counts.parquet"
     tokenmill.train(source, 260, on_error="skip", save_counts=counts)
-    trained = run(TrainRequest(None, TrainOptions(260), counts=(counts,), progress=False))
+    trained = run(from_options(job="train", vocab_size=260, counts=counts), progress=False)
     assert trained.summary["refused"] == {"broken_json": 20}
 
 
@@ -204,8 +200,8 @@ def test_counts_of_the_first_version_are_still_read(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"vocab_size": 256, "special_tokens": ["aa"]}, "vocab_size is 256; expected an integer from 257"),
-        ({"vocab_size": 100}, "expected an integer from 256"),
+        ({"vocab_size": 256, "special_tokens": ["aa"]}, "vocab_size is 256; expected 257"),
+        ({"vocab_size": 100}, "vocab_size is 100; expected 256"),
         ({"vocab_size": 300, "special_tokens": ["aa", "bb", "aa"]}, "'aa' is listed twice"),
         ({"vocab_size": 300, "special_tokens": [""]}, "is empty"),
         ({"vocab_size": 300, "special_tokens": ["a"]}, "single byte"),

@@ -9,7 +9,7 @@ import pytest
 
 import reference
 from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.options import TrainOptions
+from tokenmill.settings.schema import TrainingConfig
 
 
 def pairs(merged):
@@ -17,7 +17,7 @@ def pairs(merged):
 
 
 def test_one_repeated_character_doubles():
-    merged = train_merges(iter(["a" * (1 << 20)]), TrainOptions(276))
+    merged = train_merges(iter(["a" * (1 << 20)]), TrainingConfig(vocab_size=276))
     assert [len(left + right) for left, right in pairs(merged)] == [1 << power for power in range(1, 21)]
     assert merged.counts.tolist() == [(1 << (20 - power)) - 1 for power in range(20)]
 
@@ -25,7 +25,7 @@ def test_one_repeated_character_doubles():
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 37, 100, 1023])
 def test_runs_equal_the_reference(length):
     texts = ["=" * length, " " * (length + 2) + "x", "ab" * length]
-    merged = train_merges(iter(texts), TrainOptions(290))
+    merged = train_merges(iter(texts), TrainingConfig(vocab_size=290))
     assert pairs(merged) == reference.train(reference.pieces_of(texts), 290)
 
 
@@ -33,10 +33,10 @@ def test_long_unbroken_chinese():
     random.seed(1)
     characters = [chr(0x4E00 + random.randrange(300)) for _ in range(1500)]
     text = "".join(characters)
-    merged = train_merges(iter([text]), TrainOptions(400))
+    merged = train_merges(iter([text]), TrainingConfig(vocab_size=400))
     assert pairs(merged) == reference.train(reference.pieces_of([text]), 400)
     long = "".join(chr(0x4E00 + min(int(random.expovariate(0.01)), 2999)) for _ in range(700_000))
-    merged = train_merges(iter([long]), TrainOptions(5000), threads=2)
+    merged = train_merges(iter([long]), TrainingConfig(vocab_size=5000), threads=2)
     assert len(merged.merges) == 5000 - 256
 
 
@@ -44,8 +44,8 @@ def test_a_long_text_is_shared_by_threads_without_a_change():
     random.seed(2)
     words = ["one", "둘", "三", "four,", "5", "\n", "'s", "\u3000", "x\u00a0y"]
     text = "".join(random.choice(words) + random.choice(["", " "]) for _ in range(900_000))
-    one = train_merges(iter([text]), TrainOptions(350), threads=1)
-    three = train_merges(iter([text]), TrainOptions(350), threads=3)
+    one = train_merges(iter([text]), TrainingConfig(vocab_size=350), threads=1)
+    three = train_merges(iter([text]), TrainingConfig(vocab_size=350), threads=3)
     assert one.merges == three.merges
     assert one.counts.tolist() == three.counts.tolist()
 
@@ -55,15 +55,15 @@ def test_a_long_text_is_shared_by_threads_without_a_change():
 def test_ten_million_unique_words_stay_within_memory(tmp_path):
     code = """
 import json, pathlib, sys, tempfile, tokenmill
-from tokenmill.jobs.train import TrainRequest, run
-from tokenmill.engine.training.options import TrainOptions
+from tokenmill.jobs.train import run
+from tokenmill.settings.resolve import from_options
 letters = str.maketrans("0123456789", "ghijklmnop")  # or the pattern would cut between digits and letters
 texts = (
     " ".join(f"{i * 2654435761 % 2**40:x}" for i in range(s, s + 20000)).translate(letters)
     for s in range(0, 10_000_000, 20000)
 )
-request = TrainRequest(texts, TrainOptions(2000), memory_budget=512 << 20, progress=False, spill_dir=pathlib.Path(sys.argv[1]))
-summary = run(request).summary
+resolved = from_options(job="train", vocab_size=2000, memory_budget=512 << 20, spill_dir=sys.argv[1])
+summary = run(resolved, texts, progress=False).summary
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(json.dumps({**summary, "peak": int(peak.split()[1]) * 1024}))
 """

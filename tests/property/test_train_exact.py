@@ -13,7 +13,7 @@ from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting
 from tokenmill.engine.training.direct import train_merges
 from tokenmill.engine.training.merging import merge
-from tokenmill.engine.training.options import TrainOptions
+from tokenmill.settings.schema import TrainingConfig
 
 TEXT = st.text(st.sampled_from("aaab  c'st12,\n한국中文é"), max_size=60)
 TEXTS = st.lists(TEXT, max_size=12)
@@ -27,7 +27,9 @@ def pairs(merged):
 @pytest.mark.parametrize("tie_break", TIES)
 @given(texts=TEXTS, extra=st.integers(0, 40), least=st.integers(0, 3), longest=st.none() | st.integers(1, 6))
 def test_merges_equal_a_recount_at_every_step(tie_break, texts, extra, least, longest):
-    options = TrainOptions(256 + extra, min_frequency=least, max_token_length=longest, tie_break=tie_break)
+    options = TrainingConfig(
+        vocab_size=256 + extra, min_frequency=least, max_token_length=longest, tie_break=tie_break
+    )
     merged = train_merges(iter(texts), options)
     expected = reference.train(reference.pieces_of(texts), 256 + extra, tie_break, least, longest)
     assert pairs(merged) == expected
@@ -45,7 +47,7 @@ def flat(texts):
 )
 def test_threads_blocks_and_budget_change_nothing(tmp_path_factory, texts, threads, block, budget):
     folder = tmp_path_factory.mktemp("spill")
-    options = TrainOptions(300, special_tokens=("<|end|>", "c'"))
+    options = TrainingConfig(vocab_size=300, special_tokens=("<|end|>", "c'"))
     counting = Counting(options, threads=threads, memory_budget=budget, spill_dir=str(folder))
     for start in range(0, len(texts), block):
         counting.count(flat(texts[start : start + block]))
@@ -59,13 +61,13 @@ def test_threads_blocks_and_budget_change_nothing(tmp_path_factory, texts, threa
 
 @given(texts=TEXTS, cut=st.integers(0, 30))
 def test_a_resumed_run_ends_alike(texts, cut):
-    options = TrainOptions(290)
+    options = TrainingConfig(vocab_size=290)
 
     def merger():
         counting = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
         counting.count(flat(texts))
         return _core.PairMerger(
-            counting.finish().counts, 290, 0, 1, 2**32 - 1, lexicographic=False, unify=True
+            counting.finish().counts, 290, 0, 1, 2**32 - 1, tie_break="huggingface", unify=True
         )
 
     whole, first, second = merger(), merger(), merger()
@@ -79,7 +81,7 @@ def test_a_resumed_run_ends_alike(texts, cut):
 
 @given(texts=TEXTS, least=st.integers(2, 4))
 def test_rare_pieces_are_left_out_before_merging(texts, least):
-    merged = train_merges(iter(texts), TrainOptions(280, min_piece_frequency=least))
+    merged = train_merges(iter(texts), TrainingConfig(vocab_size=280, min_piece_frequency=least))
     kept = {piece: count for piece, count in reference.pieces_of(texts).items() if count >= least}
     assert pairs(merged) == reference.train(kept, 280)
 
@@ -88,5 +90,5 @@ def test_merges_of_real_prose_equal_the_reference():
     text = (reference.__doc__ + reference.train.__doc__ + "def train(pieces):\n    return pieces\n") * 3
     texts = [text, "하나 둘 셋 하나 둘", "一二三一二 三", "-" * 37, " " * 61 + "x"]
     for tie_break in TIES:
-        merged = train_merges(iter(texts), TrainOptions(420, tie_break=tie_break), threads=2)
+        merged = train_merges(iter(texts), TrainingConfig(vocab_size=420, tie_break=tie_break), threads=2)
         assert pairs(merged) == reference.train(reference.pieces_of(texts), 420, tie_break)

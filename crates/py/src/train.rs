@@ -191,7 +191,7 @@ impl PairMerger {
     /// Takes the counts, which are used up.
     #[new]
     #[allow(clippy::too_many_arguments)] // keyword arguments on the Python side
-    #[pyo3(signature = (counts, tokens, min_frequency, min_piece_frequency, max_token_length, lexicographic, unify))]
+    #[pyo3(signature = (counts, tokens, min_frequency, min_piece_frequency, max_token_length, tie_break, unify))]
     fn new(
         py: Python<'_>,
         counts: &PieceCounts,
@@ -199,22 +199,17 @@ impl PairMerger {
         min_frequency: u64,
         min_piece_frequency: u64,
         max_token_length: u32,
-        lexicographic: bool,
+        tie_break: &str,
         unify: bool,
     ) -> PyResult<Self> {
-        let tie = if lexicographic {
-            TieBreak::GreatestBytes
-        } else {
-            TieBreak::LowestIds
-        };
-        let options = MergeOptions {
-            tokens,
-            min_frequency,
-            max_token_length,
-            tie,
-            unify,
-        };
         detached(py, |_| {
+            let options = MergeOptions {
+                tokens,
+                min_frequency,
+                max_token_length,
+                tie: TieBreak::named(tie_break)?,
+                unify,
+            };
             let taken = lock(&counts.0).take();
             let mut counts = taken.ok_or_else(|| spent("the counts"))?;
             let words = Words::build(&mut counts, min_piece_frequency)?;

@@ -58,9 +58,10 @@ Examples:
 @click.option("--table", is_flag=True, help="A Markdown table instead of JSON Schema.")
 def schema(*, table: bool) -> None:
     """Print the JSON Schema of a settings file."""
-    from tokenmill.settings import describe
+    from tokenmill.settings.describe import table as markdown
+    from tokenmill.settings.jsonschema import settings_schema
 
-    click.echo(describe.table() if table else json.dumps(describe.json_schema(), indent=2))
+    click.echo(markdown() if table else json.dumps(settings_schema(), indent=2))
 
 
 @command.command(

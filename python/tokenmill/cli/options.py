@@ -6,23 +6,30 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from tokenmill.settings.describe import show_value
 from tokenmill.settings.kinds import without_rules
-from tokenmill.settings.names import ALIASES, SECTIONS, SPELLING, full_name
+from tokenmill.settings.names import SETTINGS, bare_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-_NOT_FLAGS = {"source.inputs"}
+    from tokenmill.settings.section import Job
+
+_SHORT = {"output.path": "-o", "tokenizer.tokenizer_name": "-t"}
 
 
-def setting_options(*sections: str) -> Callable[[Any], Any]:
-    """Add an option for every setting of these sections; they arrive as `section__key` keyword arguments."""
+def setting_options(job: Job, *sections: str) -> Callable[[Any], Any]:
+    """Add an option for every setting that a job takes from these sections, as `section__key` arguments."""
+    names = [
+        full
+        for section in sections
+        for full, each in SETTINGS.items()
+        if full.startswith(f"{section}.") and each.only in {None, job} and full != "source.inputs"
+    ]
 
     def decorate(function: Any) -> Any:
-        for section in reversed(sections):
-            for key in reversed(SECTIONS[section].settings):
-                if f"{section}.{key}" not in _NOT_FLAGS:
-                    function = _option(section, key)(function)
+        for full in reversed(names):
+            function = _option(full, job)(function)
         return function
 
     return decorate
@@ -34,42 +41,27 @@ def given_settings(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None and value != ()}
 
 
-def _option(section: str, key: str) -> Callable[[Any], Any]:
-    annotation = without_rules(SECTIONS[section].settings[key].annotation)
-    name = SPELLING.get(f"{section}.{key}", key).replace("_", "-")
-    parameter = f"{section}__{key}"
-    kinds = _kinds(annotation)
+def _option(full: str, job: Job) -> Callable[[Any], Any]:
+    setting = SETTINGS[full]
+    annotation = without_rules(setting.annotation)
+    first = setting.spelled or full.partition(".")[2]
+    others = sorted(word for word, name in bare_names(job).items() if name == full and word != first)
+    names = [f"--{word.replace('_', '-')}" for word in (first, *others)]
+    if full in _SHORT:
+        names.append(_SHORT[full])
+    many = get_origin(annotation) is tuple
+    help_ = setting.meaning.partition("\n")[0] + (" May be repeated." if many else "")
+    kinds, words = _kinds(annotation), sorted(_words(annotation))
     if bool in kinds and str not in kinds:
-        return click.option(f"--{name}/--no-{name}", parameter, default=None, cls=_Setting)
-    names = [f"--{name}", *_other_words(f"{section}.{key}", name)]
-    if get_origin(annotation) is tuple:
-        words = sorted(_words(annotation))
-        return click.option(*names, parameter, multiple=True, type=click.Choice(words), cls=_Setting)
-    words = sorted(_words(annotation))
-    if words and str not in kinds:
-        return click.option(*names, parameter, type=click.Choice(words, case_sensitive=False), cls=_Setting)
-    return click.option(*names, parameter, metavar=_metavar(kinds), cls=_Setting)
-
-
-class _Setting(click.Option):
-    """An option whose help is looked up when it is shown: reading it takes longer than most commands."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from tokenmill.settings.meanings import meaning
-
-        section, _, key = (self.name or "").partition("__")
-        self.help = meaning(SECTIONS[section], key).split("\n", 1)[0]
-        if self.multiple:
-            self.help += " May be repeated."
-        return super().get_help_record(ctx)
-
-
-def _other_words(full: str, name: str) -> Iterable[str]:
-    others = [f"--{alias.replace('_', '-')}" for alias, target in ALIASES.items() if target == full]
-    own = full.partition(".")[2]
-    if full_name(own) == full:
-        others.append(f"--{own.replace('_', '-')}")
-    return sorted({other for other in others if other != f"--{name}"})
+        both = f"{names[0]}/--no-{names[0][2:]}"
+        return click.option(both, full.replace(".", "__"), default=None, help=help_)
+    choice = click.Choice(words, case_sensitive=False) if words and str not in kinds else None
+    metavar = None if choice else "TEXT" if str in kinds else "NUMBER"
+    if setting.default not in {None, ()}:
+        help_ += f"  [default: {show_value(setting.default)}]"
+    return click.option(
+        *names, full.replace(".", "__"), multiple=many, type=choice, metavar=metavar, help=help_
+    )
 
 
 def _kinds(annotation: Any) -> set[Any]:
@@ -83,9 +75,3 @@ def _words(annotation: Any) -> set[str]:
     if get_origin(annotation) is Literal:
         return {word for word in get_args(annotation) if isinstance(word, str)}
     return set().union(set(), *(_words(part) for part in get_args(annotation)))
-
-
-def _metavar(kinds: set[Any]) -> str:
-    if str in kinds:
-        return "TEXT"
-    return "NUMBER" if int in kinds or float in kinds else "VALUE"

@@ -30,7 +30,7 @@ Examples:
 @click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
-@setting_options("tokenizer", "output", "packing", "source", "filter", "execution")
+@setting_options("prepare", "tokenizer", "output", "packing", "source", "filter", "execution")
 def command(
     inputs: tuple[str, ...],
     config_file: str | None,
@@ -54,7 +54,7 @@ def command(
     flags = given_settings(values)
     if inputs:
         flags["source.inputs"] = inputs
-    resolved = resolve(config_file, flags)
+    resolved = resolve(config_file, flags, job="prepare")
     tokenizer = begin_loading(resolved.config)
     # Only now: these take longer to import than the core to load a tokenizer.
     from tokenmill.jobs.prepare.set_up import list_splits, set_up

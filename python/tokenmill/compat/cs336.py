@@ -14,8 +14,8 @@ from tokenmill.engine.files.alphabet import bytes_of
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.options import TrainOptions
 from tokenmill.engine.training.pattern import pre_tokenizer_of
+from tokenmill.settings.schema import SourceConfig, TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,9 +38,11 @@ def train_bpe(
     """
     from tokenmill.base.hardware.machine import measure
 
-    options = TrainOptions(vocab_size, special_tokens=tuple(special_tokens), tie_break="lexicographic")
+    given = {"vocab_size": vocab_size, "special_tokens": list(special_tokens), "tie_break": "lexicographic"}
+    options = TrainingConfig.from_dict(given)
     threads = threads or measure().cores.usable
-    merged = train_merges(input_path, options, threads=threads, format="txt", txt_mode="file")
+    source = SourceConfig(format="txt", txt_mode="file")
+    merged = train_merges(input_path, options, threads=threads, source=source)
     first = len(options.special_tokens)
     vocab = {i: token.encode() for i, token in enumerate(options.special_tokens)}
     vocab |= {first + i: token for i, token in enumerate(merged.tokens)}

@@ -16,9 +16,9 @@ from tokenmill.engine.files.saving import save
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.options import TrainOptions
 from tokenmill.engine.training.outputs import vocabulary_lines
 from tokenmill.engine.training.pattern import byte_level, split_of
+from tokenmill.settings.schema import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +51,11 @@ class RegexTokenizer:
 
     def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """Learn `vocab_size - 256` merges from a text or several."""
-        options = TrainOptions(vocab_size, self._scan_pattern(), unify=False, **self._filters())
+        given = {"vocab_size": vocab_size, "pattern": self._scan_pattern(), **self._filters()}
+        options = TrainingConfig.from_dict(given)
         texts = [text] if isinstance(text, str) else text
         tell = _tell if verbose else None
-        merged = train_merges(iter(texts), options, threads=self._threads(), tell=tell)
+        merged = train_merges(iter(texts), options, threads=self._threads(), tell=tell, unify=False)
         self._take(merged)
         if verbose:
             for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):

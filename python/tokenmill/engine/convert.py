@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.tiktoken import pattern_of
-from tokenmill.engine.tokenizer import SaveFormat, Tokenizer
+from tokenmill.engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tokenmill.settings.fields import SaveFormat
 
 # Short texts in which the alternatives of the usual patterns compete.
 _PROBES = (

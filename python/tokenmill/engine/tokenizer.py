@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tokenmill.base.texts import Texts
     from tokenmill.engine.backends.backend import Backend, Special, Strategy, StrategyName
     from tokenmill.engine.recipe import Recipe
-
-SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
+    from tokenmill.settings.fields import SaveFormat
 
 
 class Tokenizer:

@@ -7,7 +7,7 @@ all their documents and bytes are counted, and every k-th block is kept.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import InputError
@@ -56,7 +56,7 @@ def take_sample(
 ) -> Sample:
     """About `size` bytes of text from all over `files`; the same seed takes the same."""
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
-    config = config.replaced(on_error="skip")
+    config = replace(config, on_error="skip")
     sample = Sample(sum(file.size for file in files))
     for file, part, keep in _choice(files, size, rng):
         seen = Seen(part.size)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.training.counting import Counting
     from tokenmill.engine.training.inputs import Corpus
-    from tokenmill.engine.training.options import TrainOptions
     from tokenmill.jobs.executors.base import Executor
+    from tokenmill.settings.schema import TrainingConfig
 
 PART_BYTES = 64 << 20
 PARTITIONS = 8
@@ -28,7 +28,7 @@ TASK_MEMORY = 256 << 20
 
 def count_by_parts(
     counting: Counting,
-    options: TrainOptions,
+    options: TrainingConfig,
     corpus: Corpus,
     executor: Executor,
     output: Path | None,

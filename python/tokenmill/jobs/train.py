@@ -6,59 +6,43 @@ import logging
 import tempfile
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.errors import ConfigError, InputError
-from tokenmill.base.hardware.machine import measure
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counted, Counting, count_all
 from tokenmill.engine.training.counts_file import add_saved, save_counts
 from tokenmill.engine.training.inputs import Corpus, open_corpus
 from tokenmill.engine.training.merging import Merged, MergeState, merge
-from tokenmill.engine.training.options import TieBreak, TrainOptions
-from tokenmill.engine.training.outputs import SaveFormat, save_all
+from tokenmill.engine.training.outputs import save_all
+from tokenmill.engine.training.pattern import canonical
 from tokenmill.engine.training.summary import summarise
 from tokenmill.engine.training.vocabulary import minbpe_recipe_of, recipe_of
 from tokenmill.jobs.count_parts import count_by_parts
+from tokenmill.jobs.executors.choose import budget as usable
 from tokenmill.jobs.executors.choose import choose_executor
 from tokenmill.jobs.units.events import Recorder
-from tokenmill.settings.schema import ExecutionConfig
+from tokenmill.settings.fields import SaveFormat
+from tokenmill.settings.resolve import from_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from tokenmill.settings.fields import ExecutorName
+    from tokenmill.settings.resolve import Resolved
+    from tokenmill.settings.schema import JobConfig
+
+    # Whether to show progress, or whom to tell of (stage, done, total) instead.
+    Told = bool | Callable[[str, int, int | None], None] | None
 
 logger = logging.getLogger("tokenmill.train")
 # Counting that took longer than this is kept on disk, so that a resumed run need not repeat it.
-DEAR_SECONDS = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class TrainRequest:
-    """A whole training: what decides the vocabulary, and how it is run."""
-
-    inputs: Any
-    options: TrainOptions
-    threads: int | None = None
-    memory_budget: int | None = None
-    counts: tuple[Any, ...] = ()
-    progress: bool | Callable[[str, int, int | None], None] | None = None
-    output: Path | None = None
-    save_as: tuple[SaveFormat, ...] = ("hf",)
-    save_counts: Path | None = None
-    resume: bool = False
-    checkpoint_every: int | None = None
-    spill_dir: Path | None = None
-    verbose: bool = False
-    source: dict[str, Any] = field(default_factory=dict)
-    executor: ExecutorName = "local"
-    ray_address: str | None = None
+KEEP_COUNTS_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +55,11 @@ class Trained:
 
 def train(
     inputs: Any = None,
-    vocab_size: int = 32_000,
+    vocab_size: int | None = None,
     *,
-    pattern: str = "gpt2",
-    special_tokens: Sequence[str] = (),
-    min_frequency: int = 0,
-    min_piece_frequency: int = 1,
-    max_token_length: int | None = None,
-    tie_break: TieBreak = "huggingface",
-    held_out: float = 0.0,
-    threads: int | None = None,
-    memory_budget: int | None = None,
-    counts: Any = None,
-    progress: bool | Callable[[str, int, int | None], None] | None = None,
-    output: str | Path | None = None,
-    save_as: Sequence[SaveFormat] = ("hf",),
-    save_counts: str | Path | None = None,
-    resume: bool = False,
-    checkpoint_every: int | None = None,
-    spill_dir: str | Path | None = None,
-    verbose: bool = False,
-    executor: ExecutorName = "local",
-    ray_address: str | None = None,
-    **source: Any,
+    config: str | Path | None = None,
+    progress: Told = None,
+    **options: Any,
 ) -> Tokenizer:
     """Train a byte-level BPE tokenizer: `train("corpus/*.txt", 32_000).encode("hello")` -> `[…]`.
 
@@ -104,197 +70,169 @@ def train(
     `progress` may be a function of (stage, done, total). The result never depends on `threads` or
     `memory_budget`.
     """
-    options = TrainOptions(
-        vocab_size,
-        pattern,
-        tuple(special_tokens),
-        min_frequency,
-        min_piece_frequency,
-        max_token_length,
-        tie_break,
-        held_out,
-    )
-    request = TrainRequest(
-        inputs,
-        options,
-        threads,
-        memory_budget,
-        _specs(counts),
-        progress,
-        None if output is None else Path(output),
-        tuple(save_as),
-        None if save_counts is None else Path(save_counts),
-        resume,
-        checkpoint_every,
-        None if spill_dir is None else Path(spill_dir),
-        verbose,
-        source,
-        executor,
-        ray_address,
-    )
-    return run(request).tokenizer
+    resolved = from_options(config, job="train", vocab_size=vocab_size, **options)
+    return run(resolved, inputs, progress=progress).tokenizer
 
 
-def _specs(counts: Any) -> tuple[Any, ...]:
-    if counts is None:
-        return ()
-    return (counts,) if isinstance(counts, str | Path) else tuple(counts)
-
-
-def run(request: TrainRequest) -> Trained:
-    """Count, merge, save; raises before anything is written when the request makes no sense."""
-    started = time.perf_counter()
-    _check(request)
-    with open_corpus(request.inputs, request.source) as corpus:
-        if not corpus.files and not request.counts:
+def run(
+    resolved: Resolved,
+    inputs: Any = None,
+    *,
+    progress: Told = None,
+) -> Trained:
+    """Count, merge, save; raises before anything is written when the settings make no sense."""
+    config = resolved.config
+    logs.configure(config.execution.verbose_level, log_json=config.execution.log_json)
+    for warning in resolved.warnings:
+        logger.warning("%s", warning)
+    with open_corpus(inputs if inputs is not None else list(config.source.inputs), config.source) as corpus:
+        if not corpus.files and not config.source.counts:
             raise InputError("nothing to train on; name input files, texts or counts")
-        trained = _run(request, corpus, started)
-    if request.output is not None and "hf" in request.save_as:
-        from tokenmill.insight.report.report import report_if_possible
-
-        report_if_possible(request.output)
-    return trained
+        return _Training(config, corpus, progress=progress).run()
 
 
-def _run(request: TrainRequest, corpus: Corpus, started: float) -> Trained:
-    job = {
-        "options": request.options.identity(),
-        "inputs": corpus.identity(),
-        "counts": [str(spec) for spec in request.counts],
-    }
-    checkpoint = Checkpoint(request.output, job)
-    steps = checkpoint.begin(resume=request.resume)
-    with _watched(request, corpus) as watch:
-        counted = _count(request, corpus, checkpoint, watch, kept=steps is not None)
-        merged = _merge(request, counted, checkpoint, watch, steps)
-        tokenizer = Tokenizer(recipe_of(merged, request.options, str(request.output or "trained")))
-        seconds = time.perf_counter() - started
-        summary = summarise(request.options, counted, merged, tokenizer, seconds)
-        if request.output is not None:
-            minbpe = partial(minbpe_recipe_of, merged, request.options, str(request.output))
-            save_all(tokenizer, request.output, request.save_as, {**summary, "job": job}, minbpe)
-            checkpoint.remove()
-    return Trained(tokenizer, summary)
+class _Training:
+    """One training: its settings, what it reads, and who watches it."""
+
+    def __init__(
+        self,
+        config: JobConfig,
+        corpus: Corpus,
+        *,
+        progress: Told,
+    ) -> None:
+        self.config, self.options, self.execution = config, config.training, config.execution
+        self.corpus = corpus
+        self.output = None if config.output.path is None else Path(config.output.path)
+        if self.execution.resume and self.output is None:
+            raise ConfigError(
+                "resume needs an output directory, where the interrupted training left its checkpoint"
+            )
+        self.job = {
+            "options": canonical(self.options),
+            "inputs": corpus.identity(),
+            "counts": list(config.source.counts),
+        }
+        self.checkpoint = Checkpoint(self.output, self.job)
+        self.watch: Recorder | None = None
+        self._progress = progress
+
+    def run(self) -> Trained:
+        """From the first text to the report."""
+        started = time.perf_counter()
+        steps = self.checkpoint.begin(resume=self.execution.resume)
+        with self._watched() as self.watch:
+            counted = self._count(kept=steps is not None)
+            merged = self._merge(counted, steps)
+            tokenizer = Tokenizer(recipe_of(merged, self.options, str(self.output or "trained")))
+            seconds = time.perf_counter() - started
+            summary = summarise(self.options, counted, merged, tokenizer, seconds)
+            self._save(tokenizer, merged, summary)
+        return Trained(tokenizer, summary)
+
+    def _watched(self) -> Recorder | nullcontext[None]:
+        """What others may watch while the job runs; the units of a training are its merges."""
+        if self.output is None:
+            return nullcontext()
+        self.output.mkdir(parents=True, exist_ok=True)
+        wanted = self.options.model_tokens - 256
+        return Recorder(self.output, bytes_total=self.corpus.total_bytes, units_total=wanted, units_done=0)
+
+    def _count(self, *, kept: bool) -> Counted:
+        threads, budget = usable(self.execution)
+        if self.watch is not None:
+            self.watch.phase("counting")
+            self.watch.start(resumed=kept, threads=threads, memory=budget)
+        spill_dir = self.execution.spill_dir or self.output or tempfile.gettempdir()
+        counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(spill_dir))
+        saved = self.checkpoint.counts
+        if kept and saved is not None and saved.is_file():
+            add_saved(counting, self.options, [saved])
+            return counting.finish()
+        self._count_inputs(counting, threads)
+        counted = counting.finish()
+        if self.config.output.save_counts is not None:
+            save_counts(counted, self.options, self.config.output.save_counts)
+        if saved is not None and counted.seconds > KEEP_COUNTS_SECONDS:
+            self.checkpoint.open()
+            save_counts(counted, self.options, saved)
+        return counted
+
+    def _count_inputs(self, counting: Counting, threads: int) -> None:
+        corpus = self.corpus
+        add_saved(counting, self.options, self.config.source.counts)
+        counting.inputs.extend(corpus.identity())
+        for note in corpus.notes:
+            logger.info("%s", note)
+        with self._show("Counting", corpus.total_bytes, "bytes") as bar:
+
+            def advance(amount: int, *, documents: int) -> None:
+                bar.advance(amount, documents=documents)
+                if self.watch is not None:
+                    self.watch.count(bytes=amount, documents=documents)
+
+            executor = choose_executor(self.execution)
+            if executor.in_process:
+                count_all(counting, corpus.blocks(), advance, readers=corpus.readers(threads))
+            else:
+                count_by_parts(counting, self.options, corpus, executor, self.output, advance)
+
+    def _merge(self, counted: Counted, steps: Any) -> Merged:
+        if self.watch is not None:
+            self.watch.phase("merging")
+        meter = _Meter() if self.execution.verbose else None
+        with self._show("Merging", self.options.model_tokens - 256, "merges") as bar:
+
+            def advance(state: MergeState) -> None:
+                fresh = state.merges - bar.done
+                if self.watch is not None:
+                    self.watch.count(units_done=fresh)
+                bar.advance(fresh)
+                if meter is not None:
+                    meter.log(state)
+
+            return merge(
+                counted,
+                self.options,
+                checkpoint=self.checkpoint,
+                steps=steps,
+                checkpoint_every=self.execution.checkpoint_every,
+                tell=advance,
+            )
+
+    def _save(self, tokenizer: Tokenizer, merged: Merged, summary: dict[str, Any]) -> None:
+        if self.output is None:
+            return
+        asked = self.config.output.save_as
+        formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
+        minbpe = partial(minbpe_recipe_of, merged, self.options, str(self.output))
+        save_all(tokenizer, self.output, formats, {**summary, "job": self.job}, minbpe)
+        self.checkpoint.remove()
+        if self.config.output.report and "hf" in formats:
+            from tokenmill.insight.report.report import report_if_possible
+
+            report_if_possible(self.output)
+
+    def _show(self, stage: str, total: int | None, unit: str) -> Progress:
+        if callable(self._progress):
+            return _Called(self._progress, stage, total, unit)
+        show = self.execution.show_progress if self._progress is None else self._progress
+        return Progress(stage, total, unit=unit, show=show)
 
 
-def _watched(request: TrainRequest, corpus: Corpus) -> Recorder | nullcontext[None]:
-    """What others may watch while the job runs; the units of a training are its merges."""
-    if request.output is None:
-        return nullcontext()
-    request.output.mkdir(parents=True, exist_ok=True)
-    wanted = request.options.model_tokens - 256
-    return Recorder(request.output, bytes_total=corpus.total_bytes, units_total=wanted, units_done=0)
+class _Meter:
+    """Memory and CPU of this process, measured from one line to the next."""
 
+    def __init__(self) -> None:
+        import psutil
 
-def _check(request: TrainRequest) -> None:
-    for name in ("threads", "memory_budget", "checkpoint_every"):
-        value = getattr(request, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise ConfigError(f"{name} is {value!r}; expected a positive integer")
-    if request.resume and request.output is None:
-        raise ConfigError(
-            "resume needs an output directory, where the interrupted training left its checkpoint"
-        )
+        self._process = psutil.Process()
+        self._process.cpu_percent()  # the first call only starts the clock
 
-
-def _count(
-    request: TrainRequest, corpus: Corpus, checkpoint: Checkpoint, watch: Recorder | None, *, kept: bool
-) -> Counted:
-    options = request.options
-    machine = measure()
-    threads = request.threads or machine.cores.usable
-    budget = request.memory_budget or machine.memory_budget
-    if watch is not None:
-        watch.phase("counting")
-        watch.start(resumed=kept, threads=threads, memory=budget)
-    counting = Counting(
-        options,
-        threads=threads,
-        memory_budget=budget,
-        spill_dir=str(request.spill_dir or request.output or tempfile.gettempdir()),
-    )
-    saved = checkpoint.counts
-    if kept and saved is not None and saved.is_file():
-        add_saved(counting, options, [saved])
-        return counting.finish()
-    add_saved(counting, options, request.counts)
-    counting.inputs.extend(corpus.identity())
-    for note in corpus.notes:
-        logger.info("%s", note)
-    with _telling(request, "Counting", corpus.total_bytes, "bytes") as tell:
-        execution = ExecutionConfig(
-            executor=request.executor,
-            ray_address=request.ray_address,
-            threads=threads,
-            memory_budget=budget,
-        )
-        executor = choose_executor(execution)
-        if executor.in_process:
-            readers = corpus.readers(threads)
-            count_all(counting, corpus.blocks(), _both(tell, watch), readers=readers)
-        else:
-            count_by_parts(counting, options, corpus, executor, request.output, _both(tell, watch))
-    counted = counting.finish()
-    if request.save_counts is not None:
-        save_counts(counted, options, request.save_counts)
-    if saved is not None and counted.seconds > DEAR_SECONDS:
-        checkpoint.open()
-        save_counts(counted, options, saved)
-    return counted
-
-
-def _both(tell: Progress, watch: Recorder | None) -> Callable[..., None]:
-    def advance(amount: int, *, documents: int) -> None:
-        tell.advance(amount, documents=documents)
-        if watch is not None:
-            watch.count(bytes=amount, documents=documents)
-
-    return advance
-
-
-def _merge(
-    request: TrainRequest, counted: Counted, checkpoint: Checkpoint, watch: Recorder | None, steps: Any
-) -> Merged:
-    wanted = request.options.model_tokens - 256
-    if watch is not None:
-        watch.phase("merging")
-    with _telling(request, "Merging", wanted, "merges") as tell:
-
-        def advance(state: MergeState) -> None:
-            fresh = state.merges - tell.done
-            if watch is not None:
-                watch.count(units_done=fresh)
-            tell.advance(fresh)
-            if request.verbose:
-                _tell_resources(state)
-
-        return merge(
-            counted,
-            request.options,
-            checkpoint=checkpoint,
-            steps=steps,
-            checkpoint_every=request.checkpoint_every,
-            tell=advance,
-        )
-
-
-def _tell_resources(state: MergeState) -> None:
-    import psutil
-
-    process = psutil.Process()
-    logger.info(
-        "merge %d of %d: memory %.1f MB, CPU %.1f %%",
-        state.merges,
-        state.wanted,
-        process.memory_info().rss / 1e6,
-        process.cpu_percent(),
-    )
-
-
-def _telling(request: TrainRequest, stage: str, total: int | None, unit: str) -> Progress:
-    if callable(request.progress):
-        return _Called(request.progress, stage, total, unit)
-    return Progress(stage, total, unit=unit, show=request.progress is not False)
+    def log(self, state: MergeState) -> None:
+        """One line for people."""
+        memory, cpu = self._process.memory_info().rss / 1e6, self._process.cpu_percent()
+        logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, cpu)
 
 
 class _Called(Progress):

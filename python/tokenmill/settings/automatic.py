@@ -21,54 +21,49 @@ def cap_threads(threads: int, reason: str, num_proc: int | None, told: object) -
     return threads, Origin("automatic", reason)
 
 
-def measured(
-    machine: Machine, values: Mapping[str, Any], origins: Mapping[str, Origin]
+def automatic_values(
+    given: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine
 ) -> dict[str, tuple[Any, Origin]]:
-    """`{"execution.threads": (2, Origin("automatic", "2 on this host")), ...}`, given what was set."""
-    memory, asked = machine.memory, "execution.num_proc"
+    """`{"execution.threads": (2, Origin("automatic", "2 on this host")), ...}`.
+
+    None stands for what only a job can decide, since it depends on the tokenizer or on the documents.
+    """
+    memory = machine.memory
     free = f"{memory.available / GB:.1f} GB {memory.reason}"
-    found: dict[str, tuple[Any, Origin]] = {
-        "execution.threads": cap_threads(
-            machine.cores.usable, machine.cores.reason, values.get(asked), origins.get(asked)
-        ),
-        "execution.memory_budget": (
-            machine.memory_budget,
-            Origin("automatic", f"an eighth of {free}, {machine.memory_budget_cap >> 20} MiB at most"),
-        ),
-    }
+    budget = f"an eighth of {free}, {machine.memory_budget_cap >> 20} MiB at most"
+    gathers, why = None, f"{memory.mode} mode, by the disk's speed when a job starts"
     if memory.mode == "in-memory":
-        found["execution.keep_in_memory"] = (True, Origin("automatic", f"in-memory mode, {free}"))
-    return found
-
-
-def decided_later(machine: Machine) -> dict[str, Origin]:
-    """What only a job can decide, since it depends on the tokenizer or on the documents."""
-    return {
-        "execution.num_proc": Origin(
-            "automatic", f"none for native and fast, {machine.slow_processes} for a slow tokenizer"
-        ),
-        "execution.batch_size": Origin("automatic", "from the average document size when a job starts"),
-        "execution.keep_in_memory": Origin(
-            "automatic", f"{machine.memory.mode} mode, by the disk's speed when a job starts"
-        ),
-        "execution.writer_batch_size": Origin("automatic", "each block as it comes"),
+        gathers, why = True, f"in-memory mode, {free}"
+    processes = f"none for native and fast, {machine.slow_processes} for a slow tokenizer"
+    found: dict[str, tuple[Any, str]] = {
+        "memory_budget": (machine.memory_budget, budget),
+        "keep_in_memory": (gathers, why),
+        "num_proc": (None, processes),
+        "batch_size": (None, "from the average document size when a job starts"),
+        "writer_batch_size": (None, "each block as it comes"),
     }
+    values = {f"execution.{key}": (value, Origin("automatic", why)) for key, (value, why) in found.items()}
+    asked, cores = "execution.num_proc", machine.cores
+    values["execution.threads"] = cap_threads(
+        cores.usable, cores.reason, given.get(asked), origins.get(asked)
+    )
+    if given.get("packing.context_length") is not None:
+        mode = "window" if given.get("packing.overlap") else "concat"
+        values["packing.mode"] = (mode, Origin("automatic", "a context_length asks for rows"))
+    return values
 
 
-def excess(values: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine) -> list[str]:
+def warn_of_excess(values: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine) -> list[str]:
     """A line for each value that was asked for and that this machine does not have."""
     lines = []
-    for name in ("execution.threads", "execution.num_proc"):
-        asked = values.get(name)
+    for key in ("threads", "num_proc"):
+        asked, origin = values.get(f"execution.{key}"), origins.get(f"execution.{key}")
         if asked is not None and asked > machine.cores.usable:
             have = f"{machine.cores.usable} ({machine.cores.reason})"
-            lines.append(
-                f"{name.partition('.')[2]} {asked} ({origins[name]}) is more than the cores here: {have}"
-            )
+            lines.append(f"{key} {asked} ({origin}) is more than the cores here: {have}")
     budget = values.get("execution.memory_budget")
     if budget is not None and budget > machine.memory.available:
+        origin = origins["execution.memory_budget"]
         free = f"{machine.memory.available / GB:.1f} GB {machine.memory.reason}"
-        lines.append(
-            f"memory_budget {budget / GB:.1f} GB ({origins['execution.memory_budget']}) is more than {free}"
-        )
+        lines.append(f"memory_budget {budget / GB:.1f} GB ({origin}) is more than {free}")
     return lines

@@ -1,58 +1,29 @@
-"""The schema in three forms for people and editors: JSON Schema, a commented YAML file, a table."""
+"""The schema for people: a commented YAML file, and a table for the docs."""
 
 from __future__ import annotations
 
 import json
-import re
 import types
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from tokenmill.settings.fields import Size
-from tokenmill.settings.jsonschema import schema_of
-from tokenmill.settings.kinds import Above, AtLeast, rules, without_rules
-from tokenmill.settings.meanings import meaning
-from tokenmill.settings.names import IN_TOKENIZER, SECTIONS
-from tokenmill.settings.schema import FINGERPRINTED, JobConfig
+from tokenmill.settings.kinds import Limit, rules, without_rules
+from tokenmill.settings.names import SECTIONS
+from tokenmill.settings.section import settings_of
 
 if TYPE_CHECKING:
     from tokenmill.settings.section import Setting
 
 HEAD = """\
 # Settings of a tokenmill job. Every line that is commented out shows its default; null is automatic.
-# Run it with:  tokenmill prepare --config {name}
+# Run it with:  tokenmill prepare --config {name}   or:  tokenmill train --config {name}
 # See each value and who set it with:  tokenmill config show {name}
 """
-_SIGNS = {Above: ">", AtLeast: "≥"}
 EXAMPLES = {
     "source.inputs": '["data/*.jsonl"]',
     "tokenizer.tokenizer_name": "path/to/tokenizer",
     "output.path": "tokens",
 }
-
-
-def json_schema() -> dict[str, Any]:
-    """JSON Schema of a settings file, for editors; also knows the keys that `tokenizer:` may carry."""
-    schema = schema_of(JobConfig) | {"title": "tokenmill"}
-    definitions = schema["$defs"]
-    for key, full in IN_TOKENIZER.items():
-        section, _, name = full.partition(".")
-        home = SECTIONS[section].__name__
-        definitions["TokenizerConfig"]["properties"][key] = definitions[home]["properties"][name]
-    for definition in definitions.values():
-        for name, field in definition.get("properties", {}).items():
-            definition["properties"][name] = _or_null(field)
-    for section, reference in schema["properties"].items():
-        schema["properties"][section] = _or_null(reference)
-    return schema
-
-
-def _or_null(field: dict[str, Any]) -> dict[str, Any]:
-    """A file may say null for "leave it automatic" anywhere."""
-    if {"type": "null"} in field.get("anyOf", []):
-        return field
-    outer = {key: value for key, value in field.items() if key in {"description", "default", "title"}}
-    inner = {key: value for key, value in field.items() if key not in outer}
-    return {**outer, "anyOf": [*inner.pop("anyOf", []), *([inner] if inner else []), {"type": "null"}]}
 
 
 def template(name: str = "tokenmill.yaml") -> str:
@@ -61,11 +32,11 @@ def template(name: str = "tokenmill.yaml") -> str:
     for section, model in SECTIONS.items():
         lines.append(f"# {_first_line(model.__doc__)}")
         lines.append(f"{section}:")
-        for key, field in model.settings.items():
-            lines.append(f"  # {_first_line(meaning(model, key))} ({kind(field.annotation)})")
+        for key, field in settings_of(model).items():
+            lines.append(f"  # {_first_line(field.meaning)} ({kind(field.annotation)})")
             full = f"{section}.{key}"
             mark = "" if full in EXAMPLES else "# "
-            lines.append(f"  {mark}{key}: {EXAMPLES.get(full) or _shown(field.default)}")
+            lines.append(f"  {mark}{key}: {EXAMPLES.get(full) or show_value(field.default)}")
         lines.append("")
     return "\n".join(lines)
 
@@ -82,12 +53,12 @@ def table() -> str:
             "| key | type | default | meaning |",
         ]
         parts.append("|---|---|---|---|")
-        for key, field in model.settings.items():
-            mark = " \\*" if key in FINGERPRINTED.get(section, ()) else ""
+        for key, field in settings_of(model).items():
+            mark = " \\*" if field.decides else ""
             # A bar inside a cell would end it.
-            words = re.sub(r"\s+", " ", meaning(model, key)).replace("|", "\\|")
-            default = _default(field, meaning(model, key))
-            parts.append(f"| `{key}`{mark} | {kind(field.annotation)} | {default} | {words} |")
+            words = field.meaning.replace("\n", " ").replace("|", "\\|")
+            words += f" For `{field.only}` only." if field.only != model.job else ""
+            parts.append(f"| `{key}`{mark} | {kind(field.annotation)} | {_default(field)} | {words} |")
         parts.append("")
     return "\n".join(parts)
 
@@ -104,14 +75,17 @@ def kind(annotation: Any) -> str:
     if get_origin(plain) is tuple:
         return f"list of {kind(parts[0])}"
     word = {int: "whole number", str: "text", bool: "true or false", float: "number"}[plain]
-    return word + "".join(f" {_SIGNS[type(rule)]} {rule.least}" for rule in rules(annotation))
+    return word + "".join(
+        f" {rule.sign} {rule.least}" for rule in rules(annotation) if isinstance(rule, Limit)
+    )
 
 
 def _listed(choices: list[str]) -> str:
     return ", ".join(choices[:-1]) + f" or {choices[-1]}" if len(choices) > 1 else choices[0]
 
 
-def _shown(value: Any) -> str:
+def show_value(value: Any) -> str:
+    """A value as a settings file has it: `2147483648` -> `"2GiB"`, `("hf",)` -> `'["hf"]'`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 20 and value % (1 << 20) == 0:
         return f"{value >> 30}GiB" if value % (1 << 30) == 0 else f"{value >> 20}MiB"
     if isinstance(value, str):
@@ -119,10 +93,10 @@ def _shown(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
-def _default(field: Setting, text: str) -> str:
+def _default(field: Setting) -> str:
     if field.default is not None:
-        return f"`{_shown(field.default)}`"
-    found = any(word in text for word in ("automatic", "left out"))
+        return f"`{show_value(field.default)}`"
+    found = any(word in field.meaning for word in ("automatic", "left out"))
     return "automatic" if found else "none"
 
 

@@ -6,14 +6,16 @@ told of the others so that it can warn when they disagree.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
-from tokenmill.settings.kinds import FALSE, TRUE
-from tokenmill.settings.names import BARE, KEYS, full_name, nearest
+from tokenmill.settings.kinds import FALSE, TRUE, without_rules
+from tokenmill.settings.names import SETTINGS, bare_names, full_name, nearest
 from tokenmill.settings.origin import Given, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tokenmill.settings.section import Job
 
 PREFIX = "TOKENMILL_"
 # Variables of ours that are no settings of a job.
@@ -37,9 +39,9 @@ VARIABLES = {
 }
 
 
-def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[str]]:
+def from_environment(environ: Mapping[str, str], job: Job | None = None) -> tuple[list[Given], list[str]]:
     """Settings that the environment gives, one per name, and warnings about the rest."""
-    found, warnings = _ours(environ)
+    found, warnings = _ours(environ, job)
     taken = {given.name: given for given in found}
     for variable, name in VARIABLES.items():
         text = environ.get(variable, "").strip()
@@ -53,7 +55,7 @@ def from_environment(environ: Mapping[str, str]) -> tuple[list[Given], list[str]
     return list(taken.values()), warnings
 
 
-def _ours(environ: Mapping[str, str]) -> tuple[list[Given], list[str]]:
+def _ours(environ: Mapping[str, str], job: Job | None) -> tuple[list[Given], list[str]]:
     """`TOKENMILL_NUM_PROC` and `TOKENMILL_OUTPUT_FORMAT` name `num_proc` and `output.format`."""
     found: dict[str, Given] = {}
     warnings = []
@@ -61,27 +63,28 @@ def _ours(environ: Mapping[str, str]) -> tuple[list[Given], list[str]]:
         text = environ[variable].strip()
         if not variable.startswith(PREFIX) or variable in OTHER or not text:
             continue
-        name = variable_setting(variable)
+        name = variable_setting(variable, job)
         if name is None:
-            known = [PREFIX + key.upper() for key in BARE]
+            known = [PREFIX + key.upper() for key in bare_names()]
             warnings.append(f"{variable} names no setting, so it is ignored.{nearest(variable, known)}")
             continue
         found[name] = Given(name, _listed(name, text), Origin("environment", f"{variable}={text}"))
     return list(found.values()), warnings
 
 
-def variable_setting(variable: str) -> str | None:
+def variable_setting(variable: str, job: Job | None = None) -> str | None:
     """`"TOKENMILL_OUTPUT_FORMAT"` -> `"output.format"`; None for a name that means nothing."""
     key = variable.removeprefix(PREFIX).lower()
-    for full in KEYS:
+    for full in SETTINGS:
         if full.replace(".", "_") == key or full.replace(".", "__") == key:
             return full
-    return full_name(key)
+    return full_name(key, job) or full_name(key)
 
 
 def _listed(name: str, text: str) -> Any:
     """Lists are separated by commas in a variable."""
-    return [part.strip() for part in text.split(",")] if name.endswith((".inputs", ".columns")) else text
+    is_list = get_origin(without_rules(SETTINGS[name].annotation)) is tuple
+    return [part.strip() for part in text.split(",")] if is_list else text
 
 
 def _meaning(variable: str, text: str, environ: Mapping[str, str]) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tokenmill.base.folders import list_modules
 from tokenmill.base.sizes import bytes_of
-from tokenmill.settings.kinds import Above, AtLeast, MismatchError, Read
+from tokenmill.settings.kinds import Limit, MismatchError, Read
 
 
 def parse_size(value: Any) -> Any:
@@ -19,27 +20,40 @@ def parse_size(value: Any) -> Any:
         raise MismatchError("a size in bytes, such as 512MiB or 2GB") from None
 
 
-def _listed(value: Any) -> Any:
-    """One item where a list is expected is a list of one."""
-    return (value,) if isinstance(value, str) else value
+def _list_names(value: Any) -> Any:
+    """One item where a list is expected is a list of one; a path is its text."""
+    if isinstance(value, str | PathLike):
+        value = (value,)
+    if not isinstance(value, list | tuple):
+        return value
+    return [fspath(item) if isinstance(item, PathLike) else item for item in value]
 
 
-def _switch(value: Any) -> Any:
+def _list_weighted(value: Any) -> Any:
+    """The same; a path with a weight is written as on the command line, `a.parquet:2.0`."""
+    if not isinstance(value, list | tuple):
+        return _list_names(value)
+    return _list_names([f"{item[0]}:{item[1]}" if isinstance(item, tuple) else item for item in value])
+
+
+def _read_switch(value: Any) -> Any:
     """`--eos false` means no token, not a token of that name."""
     return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
 
 
-def _upper(value: Any) -> Any:
+def _raise_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-Positive = Annotated[int, Above(0)]
-NonNegative = Annotated[int, AtLeast(0)]
-Seconds = Annotated[float, Above(0)]
-Size = Annotated[int, Above(0), Read(parse_size, r"^\s*\d")]
-Names = Annotated[tuple[str, ...], Read(_listed, "")]
-Marker = Annotated[str | int | bool | None, Read(_switch)]
-Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Read(_upper)]
+Positive = Annotated[int, Limit(">", 0)]
+NonNegative = Annotated[int, Limit("≥", 0)]
+Seconds = Annotated[float, Limit(">", 0)]
+Fraction = Annotated[float, Limit("≥", 0)]
+Size = Annotated[int, Limit(">", 0), Read(parse_size, r"^\s*\d")]
+Names = Annotated[tuple[str, ...], Read(_list_names, "")]
+WeightedNames = Annotated[tuple[str, ...], Read(_list_weighted, "")]
+Marker = Annotated[str | int | bool | None, Read(_read_switch)]
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Read(_raise_case)]
 ExecutorName = Literal["local", "ray"]
 OnError = Literal["fail", "skip", "replace"]
 Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
@@ -50,3 +64,6 @@ else:
     OutputFormat = Literal[list_modules("datasets/formats")]
     Column = Literal[list_modules("datasets/columns")]
 PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
+TieBreak = Literal["huggingface", "lexicographic"]
+SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
+SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], Read(_list_names, "")]

@@ -1,17 +1,33 @@
-"""Sections as JSON Schema, for editors and for readers of what we print."""
+"""Sections as JSON Schema: a settings file for editors, and what `--json` prints for its readers."""
 
 from __future__ import annotations
 
 import inspect
 import types
+from dataclasses import MISSING
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tokenmill.settings.kinds import Above, AtLeast, Read, rules, without_rules
-from tokenmill.settings.meanings import meaning
-from tokenmill.settings.section import REQUIRED, Section
+from tokenmill.settings.kinds import Limit, Read, rules, without_rules
+from tokenmill.settings.names import IN_TOKENIZER, SECTIONS
+from tokenmill.settings.schema import JobConfig
+from tokenmill.settings.section import Section, settings_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {int: "integer", float: "number", str: "string", bool: "boolean", types.NoneType: "null"}
+_LIMITS = {">": "exclusiveMinimum", "≥": "minimum"}
+
+
+def settings_schema() -> dict[str, Any]:
+    """The schema of a settings file: null is "automatic" anywhere, and `tokenizer:` may carry more keys."""
+    schema = schema_of(JobConfig) | {"title": "tokenmill"}
+    definitions = schema["$defs"]
+    for key, full in IN_TOKENIZER.items():
+        section, _, name = full.partition(".")
+        home = definitions[SECTIONS[section].__name__]["properties"]
+        definitions["TokenizerConfig"]["properties"][key] = home[name]
+    for each in (schema, *definitions.values()):
+        each["properties"] = {name: _or_null(field) for name, field in each["properties"].items()}
+    return schema
 
 
 def schema_of(model: type[Section]) -> dict[str, Any]:
@@ -21,12 +37,20 @@ def schema_of(model: type[Section]) -> dict[str, Any]:
     return {"$schema": DIALECT, **body, "$defs": definitions}
 
 
+def _or_null(field: dict[str, Any]) -> dict[str, Any]:
+    if {"type": "null"} in field.get("anyOf", []):
+        return field
+    outer = {key: value for key, value in field.items() if key in {"description", "default"}}
+    inner = {key: value for key, value in field.items() if key not in outer}
+    return {**outer, "anyOf": [*inner.pop("anyOf", []), *([inner] if inner else []), {"type": "null"}]}
+
+
 def _object(model: type[Section], definitions: dict[str, Any]) -> dict[str, Any]:
     properties, required = {}, []
-    for key, setting in model.settings.items():
-        words = meaning(model, key)
-        properties[key] = ({"description": words} if words else {}) | _kind(setting.annotation, definitions)
-        if setting.default is REQUIRED:
+    for key, setting in settings_of(model).items():
+        words = {"description": setting.meaning} if setting.meaning else {}
+        properties[key] = words | _kind(setting.annotation, definitions)
+        if setting.default is MISSING:
             required.append(key)
         elif not isinstance(setting.default, Section):
             properties[key]["default"] = setting.default
@@ -42,7 +66,12 @@ def _object(model: type[Section], definitions: dict[str, Any]) -> dict[str, Any]
 
 def _kind(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if every := rules(annotation):
-        return _ruled(_kind(without_rules(annotation), definitions), every)
+        found = _kind(without_rules(annotation), definitions)
+        found |= {_LIMITS[rule.sign]: rule.least for rule in every if isinstance(rule, Limit)}
+        texts = [rule.text for rule in every if isinstance(rule, Read) and rule.text is not None]
+        return (
+            {"anyOf": [found, *({"type": "string", "pattern": text} for text in texts)]} if texts else found
+        )
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in {Union, types.UnionType}:
         return {"anyOf": [_kind(part, definitions) for part in parts]}
@@ -55,14 +84,3 @@ def _kind(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if annotation.__name__ not in definitions:
         definitions[annotation.__name__] = _object(annotation, definitions)
     return {"$ref": f"#/$defs/{annotation.__name__}"}
-
-
-def _ruled(found: dict[str, Any], every: tuple[Any, ...]) -> dict[str, Any]:
-    for rule in every:
-        if isinstance(rule, Above):
-            found["exclusiveMinimum"] = rule.least
-        elif isinstance(rule, AtLeast):
-            found["minimum"] = rule.least
-    texts = [rule.text for rule in every if isinstance(rule, Read) and rule.text is not None]
-    others = [{"type": "string", "pattern": text} for text in texts]
-    return {"anyOf": [found, *others]} if others else found

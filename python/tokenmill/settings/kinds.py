@@ -1,7 +1,7 @@
 """What a value may be, by its annotation alone: a value is checked, and where it came as text it is read.
 
 `check(int, "8")` is `8`; `check(int, "8", strict=True)` is a `MismatchError`, for a file has its own types.
-The schema needs whole numbers, numbers, text, switches, choices, lists and sections, and nothing else.
+The schema needs whole numbers, numbers, text, switches, choices and lists, and nothing else.
 """
 
 from __future__ import annotations
@@ -25,28 +25,17 @@ class MismatchError(ValueError):
         self.item = item
 
 
-class Above:
-    """A number that is larger than this one."""
+class Limit(NamedTuple):
+    """`Limit(">", 0)` and `Limit("≥", 0)`: how small a number may be."""
 
-    def __init__(self, least: int) -> None:
-        self.least = least
+    sign: Literal[">", "≥"]
+    least: int
 
-    def check(self, value: Any) -> None:
-        """Refuse what is not."""
-        if not value > self.least:
-            raise MismatchError(f"a number above {self.least}")
-
-
-class AtLeast:
-    """This number or a larger one."""
-
-    def __init__(self, least: int) -> None:
-        self.least = least
-
-    def check(self, value: Any) -> None:
-        """Refuse what is less."""
-        if not value >= self.least:
-            raise MismatchError(f"a number of at least {self.least}")
+    def check(self, value: float) -> None:
+        """Refuse a number that is too small."""
+        if value < self.least or (value == self.least and self.sign == ">"):
+            words = "above" if self.sign == ">" else "of at least"
+            raise MismatchError(f"a number {words} {self.least}")
 
 
 class Read(NamedTuple):
@@ -58,42 +47,39 @@ class Read(NamedTuple):
 
 def check(annotation: Any, value: Any, *, strict: bool = False) -> Any:
     """The value as its annotation says, or a `MismatchError`."""
-    origin = get_origin(annotation)
+    origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _ruled(annotation, value, strict=strict)
+        return _check_rules(annotation, value, strict=strict)
     if origin in {Union, types.UnionType}:
-        return _one_of(get_args(annotation), value, strict=strict)
+        return _check_union(parts, value, strict=strict)
     if origin is Literal:
-        return _choice(get_args(annotation), value)
+        return _check_choice(parts, value)
     if origin is tuple:
-        return _items(get_args(annotation)[0], value, strict=strict)
-    if annotation in _PLAIN:
-        return _PLAIN[annotation](value, strict=strict)
-    return value if isinstance(value, annotation) else annotation(**_mapping(value))
+        return _check_items(parts[0], value, strict=strict)
+    return _PLAIN[annotation](value, strict=strict)
 
 
 def without_rules(annotation: Any) -> Any:
-    """`Annotated[int, Above(0)]` -> `int`."""
+    """`Annotated[int, Limit(">", 0)]` -> `int`."""
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def rules(annotation: Any) -> tuple[Any, ...]:
-    """`Annotated[int, Above(0)]` -> `(Above(0),)`."""
+    """`Annotated[int, Limit(">", 0)]` -> `(Limit(">", 0),)`."""
     return get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
 
 
-def _ruled(annotation: Any, value: Any, *, strict: bool) -> Any:
-    every = rules(annotation)
-    for rule in every:
+def _check_rules(annotation: Any, value: Any, *, strict: bool) -> Any:
+    for rule in rules(annotation):
         value = rule.function(value) if isinstance(rule, Read) else value
     value = check(without_rules(annotation), value, strict=strict)
-    for rule in every:
-        if not isinstance(rule, Read):
+    for rule in rules(annotation):
+        if isinstance(rule, Limit):
             rule.check(value)
     return value
 
 
-def _one_of(kinds: tuple[Any, ...], value: Any, *, strict: bool) -> Any:
+def _check_union(kinds: tuple[Any, ...], value: Any, *, strict: bool) -> Any:
     """A value whose very type is among them stays as it is; any other is tried on one after another."""
     if type(value) in kinds:
         return value
@@ -108,14 +94,14 @@ def _one_of(kinds: tuple[Any, ...], value: Any, *, strict: bool) -> Any:
     raise MismatchError(" or ".join(dict.fromkeys(error.expected for error in refused)), refused[0].item)
 
 
-def _choice(words: tuple[Any, ...], value: Any) -> Any:
+def _check_choice(words: tuple[Any, ...], value: Any) -> Any:
     if any(value == word and type(value) is type(word) for word in words):
         return value
     *most, last = (repr(word) for word in words)
     raise MismatchError("one of " + (f"{', '.join(most)} or {last}" if most else last))
 
 
-def _items(kind: Any, value: Any, *, strict: bool) -> tuple[Any, ...]:
+def _check_items(kind: Any, value: Any, *, strict: bool) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise MismatchError("a list")
     items = []
@@ -127,44 +113,34 @@ def _items(kind: Any, value: Any, *, strict: bool) -> tuple[Any, ...]:
     return tuple(items)
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise MismatchError("a section of settings")
-    return value
-
-
-def _text(value: Any, *, strict: bool) -> str:  # noqa: ARG001
+def _check_text(value: Any, *, strict: bool) -> str:  # noqa: ARG001
     if isinstance(value, str):
         return value
     raise MismatchError("text")
 
 
-def _whole(value: Any, *, strict: bool) -> int:
+def _check_whole(value: Any, *, strict: bool) -> int:
     """`true` does not pass as the number 1."""
     try:
-        if isinstance(value, str) and not strict:
+        if not strict and (isinstance(value, str) or (isinstance(value, float) and value.is_integer())):
             return int(value)
-        if isinstance(value, float) and not strict and value.is_integer():
-            return int(value)
-        if isinstance(value, bool):
-            raise MismatchError("a whole number")
-        return int(value.__index__())
+        if not isinstance(value, bool):
+            return int(value.__index__())
     except (ValueError, AttributeError):
-        raise MismatchError("a whole number") from None
+        pass
+    raise MismatchError("a whole number")
 
 
-def _number(value: Any, *, strict: bool) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+def _check_number(value: Any, *, strict: bool) -> float:
     try:
-        if isinstance(value, str) and not strict:
+        if not isinstance(value, bool) and isinstance(value, int | float if strict else int | float | str):
             return float(value)
     except ValueError:
         pass
     raise MismatchError("a number")
 
 
-def _switch(value: Any, *, strict: bool) -> bool:
+def _check_switch(value: Any, *, strict: bool) -> bool:
     if isinstance(value, bool):
         return value
     word = str(value).lower() if isinstance(value, str | int) and not strict else ""
@@ -173,4 +149,9 @@ def _switch(value: Any, *, strict: bool) -> bool:
     raise MismatchError("true or false")
 
 
-_PLAIN: dict[Any, Callable[..., Any]] = {str: _text, int: _whole, float: _number, bool: _switch}
+_PLAIN: dict[Any, Callable[..., Any]] = {
+    str: _check_text,
+    int: _check_whole,
+    float: _check_number,
+    bool: _check_switch,
+}

@@ -6,16 +6,24 @@ use (`tokenizer=`, `output=`), and the performance keys inside the `tokenizer:` 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.settings.schema import JobConfig
+from tokenmill.settings.section import settings_of
 
 if TYPE_CHECKING:
-    from tokenmill.settings.section import Section
+    from collections.abc import Iterable
 
-SECTIONS: dict[str, type[Section]] = {name: each.annotation for name, each in JobConfig.settings.items()}
-KEYS = tuple(f"{section}.{key}" for section, model in SECTIONS.items() for key in model.settings)
+    from tokenmill.settings.section import Job, Section, Setting
+
+SECTIONS: dict[str, type[Section]] = {name: each.annotation for name, each in settings_of(JobConfig).items()}
+SETTINGS: dict[str, Setting] = {
+    f"{section}.{key}": each
+    for section, model in SECTIONS.items()
+    for key, each in settings_of(model).items()
+}
 
 # The `tokenizer:` section of existing YAML files also carries rows, speed and words.
 IN_TOKENIZER = {
@@ -29,62 +37,54 @@ IN_TOKENIZER = {
     "show_progress": "execution.show_progress",
     "verbose_level": "execution.verbose_level",
 }
-
-ALIASES = {
-    "input": "source.inputs",
-    "input_format": "source.format",
-    "tokenizer": "tokenizer.tokenizer_name",
-    "tokenizer_path": "tokenizer.tokenizer_name",
-    "packing": "packing.mode",
-    "output": "output.path",
-    "output_dir": "output.path",
-    "output_format": "output.format",
-    # A bare `format` is the output's: the input's is nearly always detected.
-    "format": "output.format",
-    "workers": "execution.threads",
-}
-
-# The words that people type first; every other setting is its own key.
-SPELLING = {
-    "tokenizer.tokenizer_name": "tokenizer",
-    "output.path": "output",
-    "output.format": "format",
-    "source.format": "input_format",
-    "packing.mode": "packing",
+# What people write who know other tools, where no spelling is near enough to guess.
+MEANT = {
+    "data": "'inputs' (files) or 'dataset' (data in memory)",
+    "files": "'inputs'",
+    "texts": "'dataset'",
+    "max_length": "'context_length'",
+    "seq_length": "'context_length'",
 }
 
 
-def _bare_names() -> dict[str, str]:
-    """`{"num_proc": "execution.num_proc", ...}` for every key that only one section has."""
+@cache
+def bare_names(job: Job | None = None) -> dict[str, str]:
+    """`{"num_proc": "execution.num_proc", ...}`: what a job calls its settings without their section.
+
+    A key that two sections have is bare only for the one that is spelled so. Without a job, names are those
+    of `prepare`, then those of `train`.
+    """
+    if job is None:
+        return bare_names("train") | bare_names("prepare")
+    mine = {full: each for full, each in SETTINGS.items() if each.only in {None, job}}
     owners: dict[str, list[str]] = {}
-    for full in KEYS:
+    for full in mine:
         owners.setdefault(full.partition(".")[2], []).append(full)
-    return {key: full[0] for key, full in owners.items() if len(full) == 1} | ALIASES
+    keys = {key: full[0] for key, full in owners.items() if len(full) == 1}
+    return keys | {word: full for full, each in mine.items() for word in (each.spelled, *each.also) if word}
 
 
-BARE = _bare_names()
-
-
-def full_name(name: str) -> str | None:
+def full_name(name: str, job: Job | None = None) -> str | None:
     """`"num_proc"` or `"num-proc"` or `"execution.num_proc"` -> `"execution.num_proc"`; None if unknown."""
     name = name.replace("-", "_")
-    if name in BARE:
-        return BARE[name]
+    if name in bare_names(job):
+        return bare_names(job)[name]
     section, _, key = name.partition(".")
     if section == "tokenizer" and key in IN_TOKENIZER:
         return IN_TOKENIZER[key]
-    return name if name in KEYS else None
+    return name if name in SETTINGS else None
 
 
-def nearest(name: str, known: list[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """`" Did you mean 'batch_size'?"`, or nothing when no known name is near."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    close = [repr(word) for word in get_close_matches(name, list(known), n=1, cutoff=0.6)]
+    meant = MEANT.get(name) or "".join(close)
+    return f" Did you mean {meant}?" if meant else ""
 
 
-def unknown(name: str, place: str, known: list[str]) -> ConfigError:
-    """The error for a name that nobody knows, with the nearest one and the whole list."""
-    listed = ", ".join(sorted(known))
-    return ConfigError(f"{place}: unknown key {name!r}.{nearest(name, known)} Known here: {listed}")
+def unknown(name: str, place: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that nobody knows: the nearest one, or the whole list where none is near."""
+    help_ = nearest(name, known) or f" Known here: {', '.join(sorted(known))}"
+    return ConfigError(f"{place}: unknown key {name!r}.{help_}")

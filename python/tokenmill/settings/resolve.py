@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.machine import Machine, measure
-from tokenmill.settings.automatic import decided_later, excess, measured
-from tokenmill.settings.checking import assembled, checked
+from tokenmill.settings.automatic import automatic_values, warn_of_excess
+from tokenmill.settings.checking import assemble, check_given
 from tokenmill.settings.environment import from_environment
-from tokenmill.settings.names import BARE, KEYS, SPELLING, full_name, unknown
+from tokenmill.settings.names import SETTINGS, bare_names, full_name, unknown
 from tokenmill.settings.origin import Given, Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from tokenmill.settings.schema import JobConfig
+    from tokenmill.settings.section import Job
 
 
 @dataclass(frozen=True)
@@ -62,41 +63,59 @@ def resolve(
     flags: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     machine: Machine | None = None,
+    *,
+    job: Job | None = None,
+    spelling: str = "--{}",
 ) -> Resolved:
-    """Settings from all layers; a flag of None counts as not given."""
-    given = _flags(flags or {}, "--{}")
-    return _resolved(given, file, os.environ if environ is None else environ, machine)
+    """Settings from all layers, as a job calls them; a flag of None counts as not given."""
+    environ = os.environ if environ is None else environ
+    machine = machine or measure(environ)
+    environment, warnings = from_environment(environ, job)
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    # The weakest layer first: a stronger one writes over it.
+    for layer in (
+        _from_file(file or environ.get("TOKENMILL_CONFIG")),
+        environment,
+        _from_flags(flags or {}, spelling, job),
+    ):
+        for given in layer:
+            values[given.name], origins[given.name] = check_given(given), given.origin
+    warnings += warn_of_excess(values, origins, machine)
+    for name, (value, origin) in automatic_values(values, origins, machine).items():
+        origins.setdefault(name, origin)
+        if value is not None:
+            values.setdefault(name, value)
+    every = {name: origins.get(name, Origin("default")) for name in SETTINGS}
+    return Resolved(assemble(values, origins), every, machine, tuple(warnings))
 
 
 def from_options(
-    config: str | Path | None = None, *, environ: Mapping[str, str] | None = None, **options: Any
+    config: str | Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    job: Job = "prepare",
+    **options: Any,
 ) -> Resolved:
     """Settings from keyword arguments: `from_options(inputs="a.jsonl", tokenizer="gpt2", num_proc=8)`.
 
     Names may be bare or of the form `section={"key": value}`; `config` is a YAML file below them.
     """
-    given = _flags(_flattened(options), "{}=")
-    return _resolved(given, config, os.environ if environ is None else environ, None)
-
-
-def _flattened(options: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"packing": {"mode": "concat"}}` -> `{"packing.mode": "concat"}`."""
     flat: dict[str, Any] = {}
     for name, value in options.items():
-        if isinstance(value, dict):
-            flat.update({f"{name}.{key}": item for key, item in value.items()})
-        else:
-            flat[name] = value
-    return flat
+        flat.update(
+            {f"{name}.{key}": item for key, item in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+    return resolve(config, flat, environ, job=job, spelling="{}=")
 
 
-def _flags(flags: Mapping[str, Any], spelling: str) -> list[Given]:
+def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> list[Given]:
     found: dict[str, Given] = {}
     for name, value in flags.items():
-        full = full_name(name)
         place = _spelled(name, spelling)
-        if full is None:
-            raise unknown(name, place, [*BARE, *KEYS] if "." in name else list(BARE))
+        full = _known(name, place, job)
         if value is None or value == ():
             continue
         if full == "packing.mode" and isinstance(value, bool):
@@ -109,10 +128,22 @@ def _flags(flags: Mapping[str, Any], spelling: str) -> list[Given]:
     return list(found.values())
 
 
+def _known(name: str, place: str, job: Job | None) -> str:
+    full = full_name(name, job)
+    if full is None and (full := full_name(name)) is None:
+        raise unknown(name, place, SETTINGS if "." in name else bare_names(job))
+    other = SETTINGS[full].only
+    if job is not None and other not in {None, job}:
+        raise ConfigError(
+            f"{place}: {full} is a setting of `tokenmill {other}`; `tokenmill {job}` has no use for it"
+        )
+    return full
+
+
 def _spelled(name: str, spelling: str) -> str:
     """How the user wrote it: `execution.num_proc` was `--num-proc`, `output.format` was `--format`."""
     if "." in name:
-        name = SPELLING.get(name, name.partition(".")[2])
+        name = (SETTINGS[name].spelled if name in SETTINGS else "") or name.partition(".")[2]
     return spelling.format(name.replace("_", "-") if spelling.startswith("--") else name)
 
 
@@ -135,31 +166,3 @@ def _from_file(file: str | Path | None) -> list[Given]:
         _refuse_twice(found.get(given.name), given)
         found[given.name] = given
     return list(found.values())
-
-
-def _resolved(
-    flags: Iterable[Given], file: str | Path | None, environ: Mapping[str, str], machine: Machine | None
-) -> Resolved:
-    machine = machine or measure(environ)
-    file = file if file is not None else environ.get("TOKENMILL_CONFIG") or None
-    environment, warnings = from_environment(environ)
-    values: dict[str, Any] = {}
-    origins: dict[str, Origin] = {}
-    # The weakest layer first: a stronger one writes over it.
-    for layer in (_from_file(file), environment, flags):
-        for given in layer:
-            values[given.name], origins[given.name] = checked(given), given.origin
-    warnings += excess(values, origins, machine)
-    for name, (value, origin) in measured(machine, values, origins).items():
-        if name not in values:
-            values[name], origins[name] = value, origin
-    config = assembled(values, {name: str(origin) for name, origin in origins.items()})
-    return Resolved(config, _all_origins(config, origins, machine), machine, tuple(warnings))
-
-
-def _all_origins(config: JobConfig, origins: dict[str, Origin], machine: Machine) -> dict[str, Origin]:
-    """An origin for every key, in the order of the schema."""
-    later = decided_later(machine)
-    if "packing.mode" not in origins and config.packing.mode != "stream":
-        later["packing.mode"] = Origin("automatic", "a context_length asks for rows")
-    return {name: origins.get(name, later.get(name, Origin("default"))) for name in KEYS}

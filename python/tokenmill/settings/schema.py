@@ -1,17 +1,18 @@
-"""The one schema. Flags, fields, YAML keys and manifest keys share these spellings.
+"""The one schema of `prepare` and `train`: flags, fields, YAML keys and manifest keys share these spellings.
 
-Each section is frozen and refuses unknown keys. Fields listed in `FINGERPRINTED` change the bytes that
-come out, so a resumed run must agree on them; all the others change only speed or words. The string
-under a field is its help (settings/meanings.py): `tokenmill config schema`, `config init`, `--help` and
-docs/configuration.md show it.
+A field made by `deciding` changes the bytes that come out, so a resumed run must agree on it; one made by
+`setting` changes only speed or words. Its string is its help, for `tokenmill config schema`, `config init`,
+`--help` and docs/configuration.md. A new setting needs a line here and its use: flag, key and docs follow.
 """
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from tokenmill.settings.fields import (
     Column,
     ExecutorName,
     Format,
+    Fraction,
     Level,
     Marker,
     Names,
@@ -20,73 +21,84 @@ from tokenmill.settings.fields import (
     OutputFormat,
     PackingMode,
     Positive,
+    SaveFormats,
     Seconds,
     Size,
+    TieBreak,
+    WeightedNames,
 )
-from tokenmill.settings.section import Section
+from tokenmill.settings.section import Job, Section, deciding, setting, settings_of
+
+# Ids are below 2^24 everywhere in the project.
+LARGEST_VOCABULARY = 1 << 24
 
 
+@dataclass(frozen=True, kw_only=True)
 class SourceConfig(Section):
     """Where documents come from, and what to do with a record that cannot be read."""
 
-    inputs: Names = ()
-    """Files, globs, directories or URLs."""
-    format: Format = "auto"
-    """What the files are; auto goes by name and content."""
-    text_field: str | None = None
-    """The column that holds the text; detected when left out."""
-    template: str | None = None
-    """Text made of several columns, e.g. "{title}\\n\\n{text}"."""
-    id_field: str | None = None
-    """The column that names a document, kept for provenance."""
-    txt_mode: Literal["auto", "file", "line", "separator"] = "auto"
-    """What one document of a .txt file is."""
-    document_separator: str | None = None
-    """What stands between documents of a .txt file, e.g. <|endoftext|>."""
-    split: str | None = None
-    """The split of a Hugging Face dataset, e.g. train."""
-    on_error: OnError = "fail"
-    """What to do with a record that cannot be read."""
-    max_errors: NonNegative | None = None
-    """How many records may be left out before the job counts as failed (exit 3)."""
-    max_record_bytes: Size = 2 << 30
-    """A longer record is an error."""
-    max_expansion: Positive = 2000
-    """A compressed file that grows by more than this factor is refused."""
+    inputs: Names = setting((), "Files, globs, directories or URLs.", also=("input",))
+    counts: WeightedNames = setting(
+        (), "Files of save_counts, with or without a weight: a.parquet:2.0.", only="train"
+    )
+    format: Format = deciding(
+        "auto", "What the files are; auto goes by name and content.", spelled="input_format"
+    )
+    text_field: str | None = deciding(None, "The column that holds the text; detected when left out.")
+    template: str | None = deciding(None, 'Text made of several columns, e.g. "{title}\\n\\n{text}".')
+    id_field: str | None = deciding(
+        None, "The column that names a document, kept for provenance.", only="prepare"
+    )
+    txt_mode: Literal["auto", "file", "line", "separator"] = deciding(
+        "auto", "What one document of a .txt file is."
+    )
+    document_separator: str | None = deciding(
+        None, "What separates documents of a .txt file, e.g. <|endoftext|>."
+    )
+    split: str | None = deciding(None, "The split of a Hugging Face dataset, e.g. train.")
+    on_error: OnError = deciding("fail", "What to do with a record that cannot be read.")
+    max_errors: NonNegative | None = setting(
+        None, "Fail the job (exit 3) if more records than this cannot be read.", only="prepare"
+    )
+    max_record_bytes: Size = deciding(2 << 30, "A longer record is an error.")
+    max_expansion: Positive = setting(2000, "Refuse a compressed file that grows by more than this factor.")
 
 
+@dataclass(frozen=True, kw_only=True)
 class TokenizerConfig(Section):
     """Which vocabulary, which engine, and what a special token's string inside a document means."""
 
-    tokenizer_name: str | None = None
-    """A directory, a tokenizer.json, a .tiktoken or .model file, or a hub id."""
-    pattern: str | None = None
-    """The pre-tokenizer, for files that do not carry one (.tiktoken): a family name or a regex."""
-    strategy: Literal["auto", "native", "fast", "slow"] = "auto"
-    """Our core, Hugging Face's threads, or Python worker processes."""
-    special: Literal["parse", "text", "forbid"] = "text"
-    """What the string of a special token inside a document is."""
-    parity_check: bool = True
-    """Compare native with Hugging Face on a sample of your documents first."""
+    job: ClassVar[Job | None] = "prepare"
+    tokenizer_name: str | None = setting(
+        None,
+        "A directory, a tokenizer.json, a .tiktoken or .model file, or a hub id.",
+        spelled="tokenizer",
+        also=("tokenizer_path",),
+    )
+    pattern: str | None = deciding(
+        None, "The pre-tokenizer, for files that do not carry one (.tiktoken): a family name or a regex."
+    )
+    strategy: Literal["auto", "native", "fast", "slow"] = setting(
+        "auto", "Our core, Hugging Face's threads, or Python processes."
+    )
+    special: Literal["parse", "text", "forbid"] = deciding(
+        "text", "What the string of a special token inside a document is."
+    )
+    parity_check: bool = setting(True, "First compare native with Hugging Face on a sample.")
 
 
+@dataclass(frozen=True, kw_only=True)
 class FilterConfig(Section):
     """Which documents are left out before they are written; each reason is counted."""
 
-    drop_blank: bool = True
-    """Leave out documents with nothing but white space."""
-    min_chars: NonNegative | None = None
-    """Leave out shorter documents."""
-    max_chars: Positive | None = None
-    """Leave out longer documents."""
-    min_tokens: NonNegative | None = None
-    """Leave out documents of fewer tokens."""
-    max_tokens: Positive | None = None
-    """Leave out documents of more tokens."""
-    deduplicate: bool = False
-    """Leave out exact copies of an earlier document."""
-    where: str | None = None
-    """Keep only rows for which this is true, e.g. "lang == 'ko'"."""
+    job: ClassVar[Job | None] = "prepare"
+    drop_blank: bool = deciding(True, "Leave out documents with nothing but white space.")
+    min_chars: NonNegative | None = deciding(None, "Leave out shorter documents.")
+    max_chars: Positive | None = deciding(None, "Leave out longer documents.")
+    min_tokens: NonNegative | None = deciding(None, "Leave out documents of fewer tokens.")
+    max_tokens: Positive | None = deciding(None, "Leave out documents of more tokens.")
+    deduplicate: bool = deciding(False, "Leave out exact copies of an earlier document.")
+    where: str | None = deciding(None, "Keep only rows for which this is true, e.g. \"lang == 'ko'\".")
 
     def contradiction(self) -> tuple[str, str] | None:
         """A smallest size above the largest."""
@@ -97,34 +109,26 @@ class FilterConfig(Section):
         return None
 
 
+@dataclass(frozen=True, kw_only=True)
 class PackingConfig(Section):
     """How token ids become rows."""
 
-    mode: PackingMode = "stream"
-    """Rows cut when read, one after another, overlapping, documents kept whole, or one row each.
-
-    Left out: window with a context_length and an overlap, concat with a context_length, else stream."""
-    context_length: Positive | None = None
-    """Tokens in a row."""
-    overlap: NonNegative = 0
-    """Tokens that a window shares with the one before; below context_length."""
-    bos: Marker = None
-    """A token before each document; left out: as the tokenizer says."""
-    eos: Marker = None
-    """A token after each document; left out: as the tokenizer says."""
-    pad_token: str | int | None = None
-    """What fills a row."""
-    tail: Literal["pad", "drop"] = "pad"
-    """The last, shorter row: filled up, or left out and counted."""
-    columns: tuple[Column, ...] = ()
-    """More columns beside the ids."""
-
-    @classmethod
-    def completed(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """A context length without a mode asks for rows: with an overlap windows, else one after another."""
-        if given.get("mode") is None and given.get("context_length") is not None:
-            return {**given, "mode": "window" if given.get("overlap") else "concat"}
-        return given
+    job: ClassVar[Job | None] = "prepare"
+    mode: PackingMode = deciding(
+        "stream",
+        "Rows cut when read, one after another, overlapping, documents kept whole, or one row each.\n"
+        "Left out: window with a context_length and an overlap, concat with a context_length, else stream.",
+        spelled="packing",
+    )
+    context_length: Positive | None = deciding(None, "Tokens in a row.")
+    overlap: NonNegative = deciding(0, "Tokens that a window shares with the one before it.")
+    bos: Marker = deciding(None, "A token before each document; left out: as the tokenizer says.")
+    eos: Marker = deciding(None, "A token after each document; left out: as the tokenizer says.")
+    pad_token: str | int | None = deciding(None, "What fills a row.")
+    tail: Literal["pad", "drop"] = deciding(
+        "pad", "The last, shorter row: filled up, or dropped and counted."
+    )
+    columns: tuple[Column, ...] = deciding((), "More columns beside the ids.")
 
     def contradiction(self) -> tuple[str, str] | None:
         """Lengths that do not go together, or a mode that lacks one."""
@@ -141,60 +145,134 @@ class PackingConfig(Section):
         return None
 
 
+@dataclass(frozen=True, kw_only=True)
 class OutputConfig(Section):
     """What is written, and where."""
 
-    path: str | None = None
-    """The directory of the dataset."""
-    format: OutputFormat = "tokenmill"
-    """The files' layout."""
-    dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = "auto"
-    """Bytes per token; auto takes the smallest that holds the vocabulary."""
-    num_shards: Positive | None = None
-    """How many files; left out: one per unit."""
-    unit_bytes: Size = 64 << 20
-    """Input bytes per unit of work, each one shard."""
-    provenance: bool = False
-    """Keep, for each document, the file and row it came from."""
-    report: bool = True
-    """Write report.html beside the data."""
+    path: str | None = setting(None, "The directory that is written.", spelled="output", also=("output_dir",))
+    format: OutputFormat = deciding(
+        "tokenmill", "The files' layout.", only="prepare", spelled="format", also=("output_format",)
+    )
+    dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = deciding(
+        "auto", "Bytes per token; auto takes the smallest that holds the vocabulary.", only="prepare"
+    )
+    num_shards: Positive | None = deciding(None, "How many files; left out: one per unit.", only="prepare")
+    unit_bytes: Size = deciding(64 << 20, "Input bytes per unit of work, each one shard.", only="prepare")
+    provenance: bool = deciding(False, "Keep the file and row that each document came from.", only="prepare")
+    report: bool = setting(True, "Write report.html beside the data.")
+    save_as: SaveFormats = setting(
+        ("hf",),
+        "The formats of a trained tokenizer.",
+        only="train",
+    )
+    save_counts: str | None = setting(
+        None, "Keep the counts here, for another vocabulary size.", only="train"
+    )
 
 
+@dataclass(frozen=True, kw_only=True)
 class ExecutionConfig(Section):
     """How fast and how loud; nothing here may change the bytes that come out."""
 
-    executor: ExecutorName = "local"
-    """Who does the units."""
-    ray_address: str | None = None
-    """An existing Ray cluster, or auto."""
-    unit_range: str | None = None
-    """Only part i of n of the units, as i/n, for job arrays."""
-    threads: Positive | None = None
-    """Rust threads; automatic: the cores this process may use."""
-    num_proc: Positive | None = None
-    """Worker processes of a slow tokenizer (automatic: half the cores); for any other, the most threads."""
-    batch_size: Positive | None = None
-    """Documents encoded at once; automatic: by document size and memory."""
-    writer_batch_size: Positive | None = None
-    """Documents written at once; automatic."""
-    keep_in_memory: bool | None = None
-    """Gather a shard in memory and write it in one go; automatic: by free memory and disk speed."""
-    memory_budget: Size | None = None
-    """Bytes of text and tokens in flight; automatic: a share of the free memory."""
-    show_progress: bool = True
-    """A bar on a terminal, a line every 30 s elsewhere."""
-    verbose_level: Level = "INFO"
-    """The least important line that is shown."""
-    log_json: bool = False
-    """One JSON object per line."""
-    shared_filesystem: bool = True
-    """Ranks on other hosts see the output directory."""
-    leader_death: Literal["takeover", "fail"] = "takeover"
-    """What the waiting ranks do when the one that prepares dies."""
-    stall_timeout: Seconds = 600.0
-    """Seconds without progress after which the one that prepares counts as dead."""
+    executor: ExecutorName = setting("local", "Who does the work: this machine, or a Ray cluster.")
+    ray_address: str | None = setting(None, "An existing Ray cluster, or auto.")
+    unit_range: str | None = setting(
+        None, "Only part i of n of the units, as i/n, for job arrays.", only="prepare"
+    )
+    threads: Positive | None = setting(
+        None, "Rust threads; automatic: the cores this process may use.", also=("workers",)
+    )
+    num_proc: Positive | None = setting(
+        None,
+        "Processes of a slow tokenizer, automatic: half the cores; of others, the most threads.",
+        only="prepare",
+    )
+    batch_size: Positive | None = setting(
+        None, "Documents encoded at once; automatic: by size and memory.", only="prepare"
+    )
+    writer_batch_size: Positive | None = setting(
+        None, "Documents written at once; automatic.", only="prepare"
+    )
+    keep_in_memory: bool | None = setting(
+        None,
+        "Write each shard in one go; automatic: by free memory and disk speed.",
+        only="prepare",
+    )
+    memory_budget: Size | None = setting(None, "Bytes held at once; automatic: a share of the free memory.")
+    show_progress: bool = setting(True, "A bar on a terminal, a line every 30 s elsewhere.")
+    verbose_level: Level = setting("INFO", "The least important line that is shown.")
+    log_json: bool = setting(False, "One JSON object per line.")
+    verbose: bool = setting(False, "Log memory and CPU while merging.", only="train")
+    resume: bool = setting(False, "Go on where an interrupted training stopped.", only="train")
+    checkpoint_every: Positive | None = setting(
+        None, "Merges between checkpoints; automatic: every half minute.", only="train"
+    )
+    spill_dir: str | None = setting(
+        None, "Where counts go that pass the memory budget; automatic: the output.", only="train"
+    )
+    shared_filesystem: bool = setting(True, "Ranks on other hosts see the output directory.", only="prepare")
+    leader_death: Literal["takeover", "fail"] = setting(
+        "takeover", "What waiting ranks do when the leader dies.", only="prepare"
+    )
+    stall_timeout: Seconds = setting(
+        600.0, "Seconds without progress after which the leader counts as dead.", only="prepare"
+    )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Section):
+    """What decides a trained vocabulary."""
+
+    job: ClassVar[Job | None] = "train"
+
+    vocab_size: Positive = deciding(32_000, "Tokens in all: the special tokens, the 256 bytes, the merges.")
+    pattern: str = deciding(
+        "gpt2",
+        "Where texts are cut: a family (gpt2, cl100k, o200k, llama3…), or a regex that matches pieces.",
+    )
+    special_tokens: Names = deciding(
+        (), "Special tokens; they get the lowest ids, and no piece spans one.", spelled="special"
+    )
+    min_frequency: NonNegative = deciding(0, "Stop when the best pair occurs less often.")
+    min_piece_frequency: Positive = deciding(1, "Leave out rarer pieces; this changes the result.")
+    max_token_length: Positive | None = deciding(None, "No token may have more bytes.")
+    tie_break: TieBreak = deciding(
+        "huggingface", "Of equal counts, take the lowest ids or the greatest bytes."
+    )
+    held_out: Fraction = deciding(0.0, "The share of the documents that is kept out, to measure on.")
+
+    @property
+    def model_tokens(self) -> int:
+        """How many tokens the merges may make, the 256 bytes among them."""
+        return self.vocab_size - len(self.special_tokens)
+
+    def contradiction(self) -> tuple[str, str] | None:
+        """Special tokens that cannot be, and sizes outside of their bounds."""
+        if problem := _special_problem(self.special_tokens):
+            return "special_tokens", problem
+        special = len(self.special_tokens)
+        if not 256 + special <= self.vocab_size <= LARGEST_VOCABULARY:
+            return "vocab_size", (
+                f"vocab_size is {self.vocab_size}; expected {256 + special} (256 bytes and {special} special "
+                f"tokens) to {LARGEST_VOCABULARY}"
+            )
+        if self.held_out >= 1:
+            return "held_out", f"held_out is {self.held_out}; expected a fraction from 0 to below 1"
+        return None
+
+
+def _special_problem(tokens: tuple[str, ...]) -> str | None:
+    for place, token in enumerate(tokens):
+        if not token:
+            return "a special token is empty; give each one some text"
+        if len(token.encode("utf-8", "replace")) == 1:
+            return f"special token {token!r} is a single byte, which the vocabulary has already"
+        if token in tokens[:place]:
+            return f"special token {token!r} is listed twice; list each one once"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobConfig(Section):
     """A whole job, as one YAML file or one set of keyword arguments."""
 
@@ -204,27 +282,14 @@ class JobConfig(Section):
     packing: PackingConfig = PackingConfig()
     output: OutputConfig = OutputConfig()
     execution: ExecutionConfig = ExecutionConfig()
+    training: TrainingConfig = TrainingConfig()
 
     def fingerprinted(self) -> dict[str, Any]:
-        """The settings that change the bytes, as `{"section.key": value}`."""
+        """The settings that change the bytes of a dataset, as `{"section.key": value}`."""
         dump = self.to_dict()
-        return {f"{s}.{key}": dump[s][key] for s, keys in FINGERPRINTED.items() for key in keys}
-
-
-FINGERPRINTED: dict[str, tuple[str, ...]] = {
-    "source": (
-        "format",
-        "text_field",
-        "template",
-        "id_field",
-        "txt_mode",
-        "document_separator",
-        "split",
-        "on_error",
-        "max_record_bytes",
-    ),
-    "tokenizer": ("pattern", "special"),
-    "filter": tuple(FilterConfig.settings),
-    "packing": tuple(PackingConfig.settings),
-    "output": ("format", "dtype", "num_shards", "unit_bytes", "provenance"),
-}
+        return {
+            f"{section}.{key}": dump[section][key]
+            for section in dump
+            for key, each in settings_of(type(getattr(self, section))).items()
+            if each.decides and each.only != "train"
+        }

@@ -1,17 +1,20 @@
-"""A frozen group of settings: its annotations are its schema, its class attributes the defaults.
+"""A frozen group of settings: a dataclass whose fields say what they may be, their default and their help.
 
->>> class Speed(Section):
-...     threads: Annotated[int, Above(0)] = 1
->>> Speed(threads="8")
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True, kw_only=True)
+... class Speed(Section):
+...     threads: int = setting(1, "How many at once.")
+>>> Speed.from_dict({"threads": "8"})
 Speed(threads=8)
 
-What is given is checked when a section is made, and a key that it does not have is refused. Our own few lines
-instead of a library for models: importing one took longer than many a job.
+Our own code makes a section as it makes any dataclass, and the type checker reads along. What a user wrote
+goes through `from_dict`, or value by value through `kinds.check`: it is checked once, and then trusted.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.settings.kinds import MismatchError, check
@@ -19,14 +22,42 @@ from tokenmill.settings.kinds import MismatchError, check
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REQUIRED = object()
+T = TypeVar("T")
+Job = Literal["prepare", "train"]
 
 
 class Setting(NamedTuple):
-    """One key of a section: what it may be, and what it is when it is left out."""
+    """One key of a section, with all that is known of it.
+
+    `only` is the one job that looks at it, None where both do. Where it `decides`, another value changes the
+    bytes that come out. It is `spelled` as people type it, where that is not the key; `also` are other words.
+    """
 
     annotation: Any
-    default: Any = REQUIRED
+    default: Any
+    meaning: str = ""
+    only: Job | None = None
+    decides: bool = False
+    spelled: str = ""
+    also: tuple[str, ...] = ()
+
+
+def setting(default: T, meaning: str, **marks: Any) -> T:
+    """A field that changes only speed or words; `marks` are those of `Setting`."""
+    return field(default=default, metadata={"meaning": meaning, **marks})
+
+
+def deciding(default: T, meaning: str, **marks: Any) -> T:
+    """A field that changes the bytes that come out."""
+    return setting(default, meaning, decides=True, **marks)
+
+
+def settings_of(section: type[Section]) -> dict[str, Setting]:
+    """Every setting of a section by its key, in order."""
+    return {
+        each.name: Setting(each.type, each.default, **{"only": section.job, **each.metadata})
+        for each in fields(section)  # type: ignore[arg-type] # every section is a dataclass
+    }
 
 
 class SettingError(ConfigError):
@@ -38,73 +69,40 @@ class SettingError(ConfigError):
         self.problem = problem
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Section:
-    """Frozen, compared by its values; a subclass says what it holds."""
+    """What all sections can do; a subclass is a frozen dataclass of fields made by `setting`."""
 
-    settings: ClassVar[dict[str, Setting]] = {}
+    job: ClassVar[Job | None] = None
+    """The one job that looks at this section, or None for both."""
 
-    def __init_subclass__(cls) -> None:
-        """Take the schema from the annotations, which must be there as objects and not as strings."""
-        cls.settings = {
-            name: Setting(annotation, cls.__dict__.get(name, REQUIRED))
-            for name, annotation in cls.__annotations__.items()
-        }
-
-    def __init__(self, **given: Any) -> None:
-        """Check what is given and take the rest from the defaults."""
-        given = self.completed(given)
-        for key in given:
-            if key not in self.settings:
-                raise SettingError(key, f"unknown; known here: {', '.join(sorted(self.settings))}")
-        for key, setting in self.settings.items():
-            self.__dict__[key] = _checked(key, setting, given[key]) if key in given else setting.default
-            if self.__dict__[key] is REQUIRED:
-                raise SettingError(key, "missing")
+    def __post_init__(self) -> None:
+        """Refuse settings that do not go together."""
         if (found := self.contradiction()) is not None:
             raise SettingError(*found)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A section of plain values, as `to_dict` gives them."""
-        return cls(**values)
-
-    @classmethod
-    def completed(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """What is given, with what follows from it."""
-        return given
 
     def contradiction(self) -> tuple[str, str] | None:
         """A setting that does not go with the others, and why; None if all is well."""
         return None
 
-    def replaced(self, **changes: Any) -> Self:
-        """The same with other values, which are trusted."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__ | changes)
-        return made
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A section of what somebody wrote, or of what `to_dict` gave; each value is checked."""
+        if not isinstance(values, dict):
+            raise MismatchError("a section of settings")
+        known = settings_of(cls)
+        if strange := next((key for key in values if key not in known), None):
+            raise SettingError(strange, f"unknown; known here: {', '.join(sorted(known))}")
+        return cls(**{key: _read(key, known[key].annotation, value) for key, value in values.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """The values as JSON has them."""
         return {key: _plain(value) for key, value in self.__dict__.items()}
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot become {value!r}")
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self.__dict__.values()))
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{key}={value!r}" for key, value in self.__dict__.items())
-        return f"{type(self).__name__}({values})"
-
-
-def _checked(key: str, setting: Setting, value: Any) -> Any:
+def _read(key: str, annotation: Any, value: Any) -> Any:
     try:
-        return check(setting.annotation, value)
+        nested = isinstance(annotation, type) and issubclass(annotation, Section)
+        return annotation.from_dict(value) if nested else check(annotation, value)
     except MismatchError as error:
         raise SettingError(key, f"{error}, found {value!r}") from None
     except SettingError as error:

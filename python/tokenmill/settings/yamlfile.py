@@ -8,8 +8,9 @@ from typing import Any
 import yaml
 
 from tokenmill.base.errors import ConfigError
-from tokenmill.settings.names import IN_TOKENIZER, KEYS, SECTIONS, unknown
+from tokenmill.settings.names import IN_TOKENIZER, SECTIONS, SETTINGS, unknown
 from tokenmill.settings.origin import Given, Origin
+from tokenmill.settings.section import settings_of
 
 
 def read_yaml(path: str | Path) -> list[Given]:
@@ -93,7 +94,7 @@ def _section(loader: yaml.SafeLoader, key: yaml.Node, value: yaml.Node, path: st
 def _stray(name: str, key: yaml.Node, path: str | Path) -> ConfigError:
     """A key at the left margin that is no section: say which section it belongs in."""
     place = f"{path}:{key.start_mark.line + 1}"
-    homes = [full for full in KEYS if full.partition(".")[2] == name]
+    homes = [full for full in SETTINGS if full.partition(".")[2] == name]
     if homes:
         section, _, bare = homes[0].partition(".")
         return ConfigError(
@@ -103,9 +104,9 @@ def _stray(name: str, key: yaml.Node, path: str | Path) -> ConfigError:
 
 
 def _known(section: str, key: str, place: str) -> str:
-    fields = list(SECTIONS[section].settings)
-    if key in fields:
+    if f"{section}.{key}" in SETTINGS:
         return f"{section}.{key}"
+    fields = list(settings_of(SECTIONS[section]))
     if section == "tokenizer":
         fields += IN_TOKENIZER
         if key in IN_TOKENIZER:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenmillError
@@ -60,7 +60,7 @@ def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most:
     A record that cannot be read is left out here: the job itself meets it again and tells of it.
     """
     chosen = files[:: max(1, len(files) // FILES)][:FILES]
-    lenient = source.replaced(on_error="skip")
+    lenient = replace(source, on_error="skip")
     share = max(1, most // max(1, len(chosen)))
     found, ended = FirstDocuments(), 0
     for file in chosen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.sources.faults import FileFaultError
@@ -42,7 +43,7 @@ def _chosen(
 ) -> tuple[SourceConfig, list[str]]:
     field, template = choice
     words = f"field {field!r}" if field else f"template {template!r}"
-    chosen = config.replaced(text_field=field, template=template)
+    chosen = replace(config, text_field=field, template=template)
     return chosen, [*lines, f"Text: {words} (found in {url})"]
 
 

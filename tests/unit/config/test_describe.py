@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -17,9 +18,10 @@ from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.config import command
 from tokenmill.cli.env import command as env_command
-from tokenmill.settings.describe import json_schema, table, template
+from tokenmill.settings.describe import table, template
 from tokenmill.settings.exports import exports, profile_of
-from tokenmill.settings.names import KEYS
+from tokenmill.settings.jsonschema import settings_schema
+from tokenmill.settings.names import SETTINGS
 from tokenmill.settings.resolve import resolve
 
 FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "files").iterdir())]
@@ -27,7 +29,7 @@ FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).par
 
 @pytest.mark.parametrize("text", [*FILES, template(), "execution:\n  memory_budget: 2GB\n  threads: null\n"])
 def test_json_schema_accepts_what_we_accept(text):
-    jsonschema.validate(yaml.safe_load(text), json_schema())
+    jsonschema.validate(yaml.safe_load(text), settings_schema())
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_json_schema_accepts_what_we_accept(text):
 )
 def test_json_schema_refuses_what_we_refuse(text):
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(text), json_schema())
+        jsonschema.validate(yaml.safe_load(text), settings_schema())
 
 
 def test_template_is_valid_and_changes_nothing_else(tmp_path):
@@ -52,13 +54,14 @@ def test_uncommented_template_is_all_defaults(tmp_path):
     config, default = resolve(path, environ={}).config, resolve(environ={}).config
     assert config.filter == default.filter
     assert config.packing == default.packing
-    assert config.output.replaced(path=None) == default.output
-    assert config.source.replaced(inputs=()) == default.source
+    assert config.training == default.training
+    assert replace(config.output, path=None) == default.output
+    assert replace(config.source, inputs=()) == default.source
 
 
 def test_table_has_every_key_with_its_meaning():
     rows = [line for line in table().splitlines() if line.startswith("| `")]
-    assert len(rows) == len(KEYS)
+    assert len(rows) == len(SETTINGS)
     assert all(len(row.split(" | ")) == 4 and not row.endswith("|  |") for row in rows)
 
 

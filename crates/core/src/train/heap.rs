@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use super::tokens::Tokens;
+use crate::{Error, Result};
 
 /// Which of two pairs with equal counts is merged first. The one place where ties are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,24 @@ pub enum TieBreak {
 }
 
 impl TieBreak {
+    /// Every rule by the name that users give it; a new one is a variant, a line here and its `compare`.
+    pub const NAMED: [(&'static str, Self); 2] = [
+        ("huggingface", Self::LowestIds),
+        ("lexicographic", Self::GreatestBytes),
+    ];
+
+    /// The rule of that name.
+    pub fn named(name: &str) -> Result<Self> {
+        let found = Self::NAMED.iter().find(|(known, _)| *known == name);
+        found.map(|&(_, rule)| rule).ok_or_else(|| {
+            let known: Vec<_> = Self::NAMED.iter().map(|(known, _)| *known).collect();
+            Error::Input(format!(
+                "there is no tie rule {name:?}; expected one of {}",
+                known.join(", ")
+            ))
+        })
+    }
+
     /// `Greater` when pair `a` goes before pair `b`.
     fn compare(self, a: u64, b: u64, tokens: &Tokens) -> Ordering {
         match self {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tokenmill.base.texts import Texts
-    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.settings.schema import TrainingConfig
     from tokenmill.sources import Block
 
 SAMPLE_BYTES = 512 << 10
@@ -46,7 +46,7 @@ class Counted:
 class Counting:
     """A count in progress: feed it blocks and saved counts, then finish it."""
 
-    def __init__(self, options: TrainOptions, *, threads: int, memory_budget: int, spill_dir: str) -> None:
+    def __init__(self, options: TrainingConfig, *, threads: int, memory_budget: int, spill_dir: str) -> None:
         special = list(options.special_tokens)
         self._counter = _core.PieceCounter(options.pattern, special, threads, memory_budget, spill_dir)
         self._held_out = options.held_out

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from tokenmill.engine.training.counting import Counted, Counting
-    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.settings.schema import TrainingConfig
 
 KEY = b"tokenmill.counts"
 VERSION = 2
@@ -37,14 +37,14 @@ SCHEMA = pa.schema([("piece", pa.large_binary()), ("count", pa.uint64())])
 GROUP_BYTES = 32 << 20
 
 
-def save_counts(counted: Counted, options: TrainOptions, path: str | Path) -> None:
+def save_counts(counted: Counted, options: TrainingConfig, path: str | Path) -> None:
     """Write the counts in bounded batches; the same bytes whatever the thread count or spill."""
     save_some(counted, options, path)
 
 
 def save_some(
     counted: Counted,
-    options: TrainOptions,
+    options: TrainingConfig,
     path: str | Path,
     chosen: Callable[[Texts], np.ndarray[Any, Any]] | None = None,
     *,
@@ -143,7 +143,7 @@ def parse_spec(spec: str | Path | tuple[str | Path, float]) -> tuple[Path, float
     return path, weight
 
 
-def add_saved(counting: Counting, options: TrainOptions, specs: Iterable[Any]) -> None:
+def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any]) -> None:
     """Add saved counts to a count in progress; a file of another pattern is an error."""
     for spec in specs:
         path, weight = parse_spec(spec)
@@ -191,7 +191,7 @@ def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
     return about
 
 
-def _check(about: dict[str, Any], options: TrainOptions, path: Path) -> None:
+def _check(about: dict[str, Any], options: TrainingConfig, path: Path) -> None:
     steps = [tuple(step) for step in about["steps"]]
     if steps != _core.pattern_steps(options.pattern):
         raise ConfigError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,7 @@ class Corpus:
 
     def _from_memory(self) -> Iterator[Block]:
         """As `blocks`; a missing value is no damage here, but left out and counted whatever the policy."""
-        lenient = self.source.replaced(on_error="skip") if self.source.on_error == "fail" else self.source
+        lenient = replace(self.source, on_error="skip") if self.source.on_error == "fail" else self.source
         for file in self.files:
             for part in ranges(file, RANGE_BYTES):
                 for block in read_blocks(file, part, lenient, block_bytes=MEMORY_BLOCK_BYTES):
@@ -78,13 +78,10 @@ class Corpus:
 
 
 @contextmanager
-def open_corpus(inputs: Any, options: dict[str, Any]) -> Iterator[Corpus]:
-    """A path or a list of paths names files; any other iterable, Arrow data or data set is the documents.
-
-    `options` are settings of the source, such as `text_field`.
-    """
+def open_corpus(inputs: Any, source: SourceConfig) -> Iterator[Corpus]:
+    """A path or a list of paths names files; any other iterable, Arrow data or data set is the documents."""
     paths = _paths(inputs)
-    config = SourceConfig(inputs=tuple(paths or ()), **options)
+    config = replace(source, inputs=tuple(paths or ()))
     if paths is None:
         from tokenmill.sources.memory import attached  # which brings Arrow along
 

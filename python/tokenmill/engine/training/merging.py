@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.training.checkpoint import Checkpoint
     from tokenmill.engine.training.counting import Counted
-    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.settings.schema import TrainingConfig
 
 CHECKPOINT_SECONDS = 30.0
 _SLICE_SECONDS = 0.1
+NO_LIMIT = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,18 @@ class MergeState:
 
 def merge(
     counted: Counted,
-    options: TrainOptions,
+    options: TrainingConfig,
     *,
     checkpoint: Checkpoint,
     steps: np.ndarray[Any, np.dtype[np.uint32]] | None = None,
     checkpoint_every: int | None = None,
     tell: Callable[[MergeState], None] | None = None,
+    unify: bool = True,
 ) -> Merged:
-    """Merge until the vocabulary is full; `steps` of an earlier run are done again first."""
+    """Merge until the vocabulary is full; `steps` of an earlier run are done again first.
+
+    If `unify`, the same bytes are one token whatever the split, as in every trainer but minbpe.
+    """
     started = time.perf_counter()
     checkpoint.compare_counts(counted.figures())
     merger = _core.PairMerger(
@@ -64,9 +69,9 @@ def merge(
         options.model_tokens,
         options.min_frequency,
         options.min_piece_frequency,
-        options.longest,
-        lexicographic=options.tie_break == "lexicographic",
-        unify=options.unify,
+        min(options.max_token_length or NO_LIMIT, NO_LIMIT),
+        tie_break=options.tie_break,
+        unify=unify,
     )
     if steps is not None and len(steps):
         merger.replay(steps)

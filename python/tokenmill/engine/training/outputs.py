@@ -7,7 +7,7 @@ sees that file sees a whole training.
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_json, temporary_name
 from tokenmill.base.errors import InterruptedJobError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.recipe import Recipe
     from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.settings.fields import SaveFormat
 
-SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
 TRAINING = "training.json"
 
 

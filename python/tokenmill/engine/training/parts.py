@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenmill.base.texts import Texts
-    from tokenmill.engine.training.options import TrainOptions
-    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.settings.schema import SourceConfig, TrainingConfig
     from tokenmill.sources import Block, InputFile, Range
 
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 class CountJob:
     """What all tasks of a counting share; `folder` is seen by every node."""
 
-    options: TrainOptions
+    options: TrainingConfig
     source: SourceConfig | None
     folder: str
     partitions: int

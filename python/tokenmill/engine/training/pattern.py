@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
+
+if TYPE_CHECKING:
+    from tokenmill.settings.schema import TrainingConfig
 
 Json = dict[str, Any]
 
@@ -26,6 +29,11 @@ def split_of(pattern: str) -> Json:
     """The splits of a name or regex, spelled out, then ByteLevel."""
     splits = [_split(*step) for step in _core.pattern_steps(pattern)]
     return {"type": "Sequence", "pretokenizers": [*splits, byte_level(use_regex=False)]}
+
+
+def canonical(options: TrainingConfig) -> Json:
+    """What decides a vocabulary as plain JSON, with the pattern in its one spelling."""
+    return {**options.to_dict(), "pattern": _core.pattern_steps(options.pattern)}
 
 
 def _split(kind: str, regex: str, behavior: str, flag: bool) -> Json:  # noqa: FBT001 - a row of the core's table

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.engine.training.counting import Counted
     from tokenmill.engine.training.merging import Merged
-    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.settings.schema import TrainingConfig
 
 
 def summarise(
-    options: TrainOptions,
+    options: TrainingConfig,
     counted: Counted,
     merged: Merged,
     tokenizer: Tokenizer,

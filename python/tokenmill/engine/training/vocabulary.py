@@ -9,10 +9,10 @@ from tokenmill.engine.training.pattern import byte_level, pre_tokenizer_of, spli
 
 if TYPE_CHECKING:
     from tokenmill.engine.training.merging import Merged
-    from tokenmill.engine.training.options import TrainOptions
+    from tokenmill.settings.schema import TrainingConfig
 
 
-def recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") -> Recipe:
+def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
     """As HF's trainer numbers: special tokens, then the bytes in its order, then the merged tokens."""
     special = options.special_tokens
     return Recipe(
@@ -29,7 +29,7 @@ def recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") ->
     )
 
 
-def minbpe_recipe_of(merged: Merged, options: TrainOptions, source: str = "trained") -> Recipe:
+def minbpe_recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
     """As minbpe's files number: the bytes by value, then the merged tokens, then the special tokens."""
     renumbered = [token[0] for token in merged.tokens[:256]]
     renumbered += range(256, len(merged.tokens))

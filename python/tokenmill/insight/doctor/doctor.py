@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -13,21 +14,18 @@ Status = Literal["ok", "warning", "problem"]
 ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Check(Section):
-    """One line: ok, warning or problem."""
+    """One line: ok, warning or problem; what was looked at, what is there, what it means, what fixes it."""
 
     name: str
-    """What was looked at, e.g. cores."""
     status: Status
-    """How bad it is."""
     found: str
-    """What is there."""
     meaning: str
-    """What that means for a job."""
     fix: str | None = None
-    """A command or a change that mends it."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Report(Section):
     """All checks, and the worst status among them."""
 

@@ -75,10 +75,10 @@ def with_all_cores(resolved: Resolved) -> Resolved:
     reason = f"all {cores.together} cores: the other ranks of this host wait"
     told = resolved.origins["execution.num_proc"]
     threads, origin = cap_threads(cores.together, reason, execution.num_proc, told)
-    mine = execution.replaced(threads=threads)
+    mine = replace(execution, threads=threads)
     return replace(
         resolved,
-        config=resolved.config.replaced(execution=mine),
+        config=replace(resolved.config, execution=mine),
         origins=resolved.origins | {"execution.threads": origin},
     )
 

@@ -88,8 +88,8 @@ def _of_split(resolved: Resolved, name: str) -> Resolved:
     # A URL keeps its two slashes.
     path = config.output.path
     below = f"{path.rstrip('/')}/{name}" if is_remote(path) else str(Path(path) / name)
-    output, source = config.output.replaced(path=below), config.source.replaced(split=name)
-    return replace(resolved, config=config.replaced(output=output, source=source))
+    output, source = replace(config.output, path=below), replace(config.source, split=name)
+    return replace(resolved, config=replace(config, output=output, source=source))
 
 
 def list_splits(resolved: Resolved, names: Sequence[str]) -> None:
@@ -107,7 +107,7 @@ def _settle_job(
     if resolved.config.output.path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
     source, found = settle(resolved.config.source, inputs)
-    config = resolved.config.replaced(source=source)
+    config = replace(resolved.config, source=source)
     with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
         encoder = load_tokenizer(config, tokenizer)
     job = _make_job(config, encoder, keep)

@@ -1,0 +1,111 @@
+"""Training has the same layers of settings as preparing, and one file can hold both."""
+
+import re
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from tokenmill import _core
+from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.cli import main
+from tokenmill.settings.fields import TieBreak
+from tokenmill.settings.names import SETTINGS, bare_names
+from tokenmill.settings.resolve import from_options, resolve
+
+FILE = """\
+training:
+  vocab_size: 300
+  pattern: cl100k
+  special_tokens: ["<|endoftext|>"]
+tokenizer:
+  pattern: o200k
+  num_proc: 3
+source:
+  counts: counts.parquet
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def test_flag_over_environment_over_file(job):
+    environ = {"TOKENMILL_VOCAB_SIZE": "400", "TOKENMILL_MIN_FREQUENCY": "2", "RAYON_NUM_THREADS": "1"}
+    resolved = resolve(job, {"min_frequency": 5}, environ, job="train")
+    training = resolved.config.training
+    assert (training.vocab_size, training.min_frequency, training.pattern) == (400, 5, "cl100k")
+    assert training.special_tokens == ("<|endoftext|>",)
+    assert resolved.config.source.counts == ("counts.parquet",)
+    assert resolved.config.execution.threads == 1
+    assert str(resolved.origins["training.pattern"]) == f"{job}:3"
+
+
+def test_a_name_that_both_jobs_have_is_the_jobs_own(job):
+    assert resolve(job, {"pattern": "gpt2"}, {}, job="train").config.training.pattern == "gpt2"
+    assert resolve(job, {"pattern": "gpt2"}, {}, job="prepare").config.tokenizer.pattern == "gpt2"
+    environ = {"TOKENMILL_SPECIAL": "<|a|>,<|b|>"}
+    assert resolve(environ=environ, job="train").config.training.special_tokens == ("<|a|>", "<|b|>")
+    assert bare_names("train")["format"] == "source.format"
+    assert bare_names("prepare")["format"] == "output.format"
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "other"), [("vocab_size", "prepare", "train"), ("context_length", "train", "prepare")]
+)
+def test_a_setting_of_the_other_job_is_refused_and_says_whose_it_is(name, job, other):
+    with pytest.raises(ConfigError, match=f"^{name}=: [a-z.]+{name} is a setting of `tokenmill {other}`"):
+        from_options(job=job, environ={}, **{name: 300})
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("vocabsize", "Did you mean 'vocab_size'?"),
+        ("data", r"Did you mean 'inputs' \(files\) or 'dataset' \(data in memory\)\?"),
+        ("zzz", "Known here: .*vocab_size"),
+    ],
+)
+def test_an_unknown_option_names_the_nearest(name, words):
+    with pytest.raises(ConfigError, match=words):
+        from_options(job="train", environ={}, **{name: 300})
+
+
+def test_paths_and_weights_are_names(tmp_path):
+    options = {"counts": [(tmp_path / "a.parquet", 2), tmp_path / "b.parquet"], "save_as": "all"}
+    config = from_options(job="train", environ={}, **options).config
+    assert config.source.counts == (f"{tmp_path}/a.parquet:2", f"{tmp_path}/b.parquet")
+    assert config.output.save_as == ("all",)
+
+
+def test_the_command_has_a_flag_for_every_setting_of_its_job(capsys):
+    for job in ("prepare", "train"):
+        main([job, "--help"])
+        shown = capsys.readouterr().out
+        flags = {
+            full: "--" + (setting.spelled or full.partition(".")[2]).replace("_", "-")
+            for full, setting in SETTINGS.items()
+            if full != "source.inputs"
+        }
+        mine = {flag for full, flag in flags.items() if SETTINGS[full].only in {None, job}}
+        assert mine == {flag for flag in flags.values() if re.search(rf"{flag}[ /,\n]", shown)}
+
+
+def test_the_core_knows_the_tie_rules_of_the_schema():
+    counter = _core.PieceCounter("gpt2", [], 1, 1 << 20, "/tmp")
+    with pytest.raises(InputError, match="no tie rule") as refused:
+        _core.PairMerger(counter.finish(), 257, 0, 1, 8, tie_break="random", unify=True)
+    assert tuple(str(refused.value).partition("one of ")[2].split(", ")) == get_args(TieBreak)
+
+
+def test_verbose_training_measures_the_processor(tmp_path, caplog):
+    import tokenmill
+
+    texts = [" ".join(f"w{i * 48271 % 9973}x{j}" for i in range(2000)) for j in range(20)]
+    with caplog.at_level("INFO", logger="tokenmill"):
+        tokenmill.train(iter(texts), 6000, verbose=True, progress=False)
+    shares = [float(share) for share in re.findall(r"CPU ([\d.]+) %", caplog.text)]
+    assert np.max(shares) > 0, caplog.text
