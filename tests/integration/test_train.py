@@ -395,4 +395,4 @@ def test_memory_budget_reads_sizes(tmp_path, jsonl, capsys):
         main(
             ["train", str(jsonl), "--vocab-size", "260", "-o", str(tmp_path / "o"), "--memory-budget", "much"]
         )
-    assert "is no size" in capsys.readouterr().err
+    assert "--memory-budget" in capsys.readouterr().err

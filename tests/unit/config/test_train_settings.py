@@ -91,6 +91,7 @@ def test_the_command_has_a_flag_for_every_setting_of_its_job(capsys):
             if full != "source.inputs"
         }
         mine = {flag for full, flag in flags.items() if SETTINGS[full].only in {None, job}}
+        mine |= {f"--{word}" for word in bare_names(job)} & set(flags.values())
         assert mine == {flag for flag in flags.values() if re.search(rf"{flag}[ /,\n]", shown)}
 
 
