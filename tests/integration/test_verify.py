@@ -1,7 +1,10 @@
 """`verify` finds every kind of damage; `inspect` and `convert-dataset` give back what went in."""
 
 import json
+import platform
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -194,8 +197,23 @@ def test_convert_refuses_what_would_be_lost(made, tmp_path):
     assert items_of(tmp_path / "c") == items_of(made / "rows")
     with pytest.raises(ConfigError, match="where their documents are"):
         convert_dataset(tmp_path / "b", tmp_path / "d", "tokenmill")
-    with pytest.raises(ConfigError, match="holds a dataset already"):
+    with pytest.raises(ConfigError, match="holds another dataset already"):
         convert_dataset(made / "stream", made / "rows", "arrow")
+
+
+def test_a_conversion_goes_on_where_it_was_killed(made, tmp_path):
+    whole = convert_dataset(made / "stream", tmp_path / "out", "npy")
+    assert convert_dataset(made / "stream", tmp_path / "out", "npy") == whole
+    with pytest.raises(ConfigError, match="holds another dataset already"):
+        convert_dataset(made / "stream", tmp_path / "out", "npy", dtype="int64")
+    (tmp_path / "out" / "manifest.json").unlink()
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    left = tmp_path / "out" / "shards" / f".tmp-{platform.node()}-{int(dead.stdout)}-0a1b-00000.npy"
+    left.write_bytes(b"half")
+    assert convert_dataset(made / "stream", tmp_path / "out", "npy") == whole
+    assert not left.exists()
 
 
 def test_a_converted_dataset_is_not_added_to(made, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,9 @@ def main(argv: Sequence[str] | None = None) -> Any:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    interrupt = _Interrupt()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__ left it
+        signal.signal(signal.SIGINT, interrupt)
     try:
         cli.main(args=list(argv) if argv is not None else None, prog_name="tokenmill", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -85,12 +89,31 @@ def _run(argv: Sequence[str] | None) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("tokenmill: interrupted; the same command goes on where it stopped", err=True)
-        return EXIT_RESUMABLE
-    except (TokenmillError, OSError, MemoryError) as error:
+        return _say_interrupted()
+    except Exception as error:
+        if interrupt.heard and not isinstance(error, TokenmillError):
+            return _say_interrupted()
+        if not isinstance(error, TokenmillError | OSError | MemoryError):
+            raise
         click.echo(f"tokenmill: {_explain(error)}", err=True)
         return error.exit_code if isinstance(error, TokenmillError) else EXIT_FAILED
     return 0
+
+
+class _Interrupt:
+    """Ctrl-C, noted: a library that is just being imported may make another error of it."""
+
+    heard = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        """Raise `KeyboardInterrupt`, as Python's own handler does."""
+        self.heard = True
+        signal.default_int_handler(number, frame)
+
+
+def _say_interrupted() -> int:
+    click.echo("tokenmill: interrupted; the same command goes on where it stopped", err=True)
+    return EXIT_RESUMABLE
 
 
 def _explain(error: Exception) -> str:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.durable import digest
+from tokenmill.base.durable import digest, sweep_leftovers
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
+from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.items import ShardShape
+from tokenmill.jobs.output_faults import explain_faults
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
@@ -24,32 +26,56 @@ def convert_dataset(
 ) -> Manifest:
     """The same tokens in another format; gives the manifest of the new dataset.
 
-    What the new format has no place for is named in a `ConfigError`, unless `lossy` says that it may go.
+    What the new format has no place for is named in a `ConfigError`, unless `lossy` says that it may go. The
+    same call again does what a run that was killed did not finish.
     """
     root, place = Path(source), Path(target)
     manifest = load_manifest(root)
-    if (place / MANIFEST).exists() or (place / PLAN).exists():
-        raise ConfigError(f"{place} holds a dataset already; name another directory")
     written_as = find_format(output_format)
     lost = _list_lost(manifest, find_format(manifest.format), written_as)
     if lost and not lossy:
         raise ConfigError(
             f"{output_format} has no place for {', '.join(lost)}; allow that with --lossy, or keep the format"
         )
-    packing = replace(manifest.packing, columns=manifest.packing.columns if written_as.holds_columns else ())
-    chosen = written_as.choose_dtype(dtype, manifest.tokenizer.vocab_size)
-    values = manifest.config | {
-        "output.format": output_format,
-        "output.dtype": chosen,
-        "converted_from": manifest.format,
-    }
-    made = replace(manifest, format=output_format, dtype=chosen, packing=packing, config=values, shards=())
-    shards = tuple(_convert_shard(root, manifest, shard, place, made) for shard in manifest.shards)
-    made = replace(made, shards=shards)
-    if written_as.finish is not None:
-        written_as.finish(place, made)
-    save_manifest(place, made)
+    made = _describe_target(manifest, written_as, dtype)
+    with explain_faults(place):
+        if (place / PLAN).exists() or (place / MANIFEST).exists():
+            return _open_finished(place, made)
+        for folder in (place, place / SHARDS):
+            sweep_leftovers(folder)
+        pairs = zip(manifest.shards, made.shards, strict=True)
+        shards = tuple(_convert_shard(root, manifest, *pair, place, made) for pair in pairs)
+        made = replace(made, shards=shards)
+        if written_as.finish is not None:
+            written_as.finish(place, made)
+        save_manifest(place, made)
     return made
+
+
+def _describe_target(manifest: Manifest, written_as: Format, dtype: str) -> Manifest:
+    """The manifest of the new dataset, with shards that have no files yet."""
+    chosen = written_as.choose_dtype(dtype, manifest.tokenizer.vocab_size)
+    name = written_as.name
+    values = {"output.format": name, "output.dtype": chosen, "converted_from": manifest.format}
+    columns = manifest.packing.columns if written_as.holds_columns else ()
+    units = [digest({"unit": shard.unit, "format": name, "dtype": chosen}) for shard in manifest.shards]
+    shards = zip(manifest.shards, units, strict=True)
+    return replace(
+        manifest,
+        format=name,
+        dtype=chosen,
+        packing=replace(manifest.packing, columns=columns),
+        config=manifest.config | values,
+        shards=tuple(replace(shard, unit=unit, files=()) for shard, unit in shards),
+    )
+
+
+def _open_finished(place: Path, made: Manifest) -> Manifest:
+    """The dataset that is there, if a run of the same conversion has finished it."""
+    there = load_manifest(place) if (place / MANIFEST).exists() else None
+    if there is not None and replace(there, shards=tuple(replace(s, files=()) for s in there.shards)) == made:
+        return there
+    raise ConfigError(f"{place} holds another dataset already; name another directory")
 
 
 def _list_lost(manifest: Manifest, read_as: Format, written_as: Format) -> list[str]:
@@ -75,7 +101,7 @@ def _list_lost(manifest: Manifest, read_as: Format, written_as: Format) -> list[
 
 
 def _convert_shard(
-    root: Path, manifest: Manifest, shard: ShardEntry, place: Path, made: Manifest
+    root: Path, manifest: Manifest, shard: ShardEntry, target: ShardEntry, place: Path, made: Manifest
 ) -> ShardEntry:
     length = made.packing.context_length if made.layout == "rows" else None
     items = find_format(manifest.format).read_items(root, manifest, shard)
@@ -89,8 +115,7 @@ def _convert_shard(
     finally:
         writer.discard()
     files += [_copy(root, place, entry) for entry in shard.files if entry.role == "provenance"]
-    unit = digest({"unit": shard.unit, "format": made.format, "dtype": made.dtype})
-    return replace(shard, unit=unit, files=tuple(files))
+    return replace(target, files=tuple(files))
 
 
 def _copy(root: Path, place: Path, entry: FileEntry) -> FileEntry:

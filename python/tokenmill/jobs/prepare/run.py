@@ -17,6 +17,7 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.shards.format import every_format
 from tokenmill.jobs.executors.choose import budget
+from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.prepare.leading import lead
 from tokenmill.jobs.prepare.mirror import Mirror
 from tokenmill.jobs.prepare.ranks import lead_or_wait
@@ -125,12 +126,12 @@ class Run:
         import shutil  # here, since it brings every kind of compression along
 
         ours = [*OURS, *{name for known in every_format() for name in known.beside}]
-        for name in ours:
-            path = self.job.root / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+        with explain_faults(self.job.root):
+            for path in (self.job.root / name for name in ours):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
         if self.job.remote is not None:
             self.job.remote.clear(ours)
 
@@ -141,19 +142,21 @@ class Run:
             raise ConfigError(
                 "unit_range does a part of a job: use the command, or tokenmill.jobs.prepare.unit_range"
             )
-        dataset, started = self._open(), time.monotonic()
-        if dataset is not None:
-            logger.info("Nothing to do: %s is complete", job.location)
-            return Outcome(dataset, time.monotonic() - started, worked=False)
-        self.state = "waiting"
-        dataset = lead_or_wait(
-            job.root,
-            job.values | {"inputs": [file.url for file in self.inputs]},
-            execution,
-            find=self._open,
-            lead=self._lead,
-            mirror=Mirror(job.remote) if job.remote is not None else None,
-        )
+        started = time.monotonic()
+        with explain_faults(job.root):
+            dataset = self._open()
+            if dataset is not None:
+                logger.info("Nothing to do: %s is complete", job.location)
+                return Outcome(dataset, time.monotonic() - started, worked=False)
+            self.state = "waiting"
+            dataset = lead_or_wait(
+                job.root,
+                job.values | {"inputs": [file.url for file in self.inputs]},
+                execution,
+                find=self._open,
+                lead=self._lead,
+                mirror=Mirror(job.remote) if job.remote is not None else None,
+            )
         seconds = self.seconds or time.monotonic() - started
         split = job.config.source.split or "train"
         lines.completion(split, dataset.manifest.account.documents_read, seconds)

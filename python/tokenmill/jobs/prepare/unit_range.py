@@ -11,6 +11,7 @@ from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.insight.report.report import report_if_possible
+from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.prepare.leading import lead
 from tokenmill.jobs.units.commit import commit, find_receipts
 from tokenmill.sources.stores import is_remote
@@ -51,7 +52,9 @@ class PartOutcome:
 
 def prepare_part(run: Run, text: str) -> PartOutcome:
     """Do one part of the plan; whoever does the last missing unit publishes the manifest."""
-    leader, job = lead(run, UnitRange.parse(text)), run.job
+    part, job = UnitRange.parse(text), run.job
+    with explain_faults(job.root):
+        leader = lead(run, part)
     if leader.manifest is not None and job.config.output.report:
         report_if_possible(job.location, job.encoder)
     return PartOutcome(leader.units - leader.missing, leader.units, leader.manifest)
@@ -66,6 +69,7 @@ def commit_directory(directory: str | Path) -> PartOutcome:
     plan = load_plan(root)
     if plan is None:
         raise DatasetError(f"{directory} has no {PLAN}; give the output directory of a prepare job")
-    manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
+    with explain_faults(root):
+        manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
     report_if_possible(directory)
     return PartOutcome(len(plan.units), len(plan.units), manifest)

@@ -6,13 +6,11 @@ looks at a single document in Python, and at most a few blocks are in flight.
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import InterruptedJobError
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import Receipt, RejectPlace, ShardEntry, save_receipt
 from tokenmill.jobs.units.encode import encode_kept, keep_blocks
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import Block, InputFile
 
 MAX_PLACES = 20
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class _Tally:
 
 
 def run_unit(job: Job, task: Task, control: Control) -> Receipt:
-    """Do one unit from its first byte to its receipt; a full disk or a stop leaves nothing that counts."""
+    """Do one unit from its first byte to its receipt; whatever ends it before leaves nothing that counts."""
     control.check()
     builder = None
     try:
@@ -99,13 +96,6 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
             builder.add(encoded)
         control.confirm()
         return _finish(job, task.unit, builder, tally)
-    except OSError as error:
-        if error.errno in _FULL:
-            raise InterruptedJobError(
-                f"no space left for {job.root} ({error.strerror}). Finished shards are safe: free some "
-                "space and run the same command again"
-            ) from error
-        raise
     finally:
         if builder is not None:
             builder.discard()
