@@ -3,6 +3,8 @@
  * FAULT_UNDER   the directory; calls on other paths are neither counted nor disturbed
  * FAULT_COUNTS  a file of sixteen u64, shared between processes: how many calls of each kind there have been
  * FAULT         "kind nth what times": what is an errno, or one of the negative numbers below; times 0 is "for ever"
+ * FAULT_NO_LOCKS  no file can be locked, as on some network file systems
+ * FAULT_CLOCK   so many seconds by which the wall clock jumps to and fro; the clock that nobody sets stays
  *
  * The variables are read when the library is loaded, and again by faults_arm().
  */
@@ -24,10 +26,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WRITE, FSYNC, RENAME, OPEN, MKDIR, READ, STAT, MMAP, UNLINK, FLOCK, KINDS };
-enum { KILL_BEFORE = -1, KILL_AFTER = -2, SHORT = -3, TORN = -4 };
+enum { KILL_BEFORE = -1, KILL_AFTER = -2, SHORT = -3, TORN = -4, STOP = -5 };
 static const char *const NAMES[KINDS] = {"write", "fsync", "rename", "openat", "mkdir",
                                          "read",  "stat",  "mmap",   "unlink", "flock"};
 
@@ -37,9 +40,14 @@ static uint64_t private_counts[16];
 static uint64_t *counts = private_counts;
 static int fault_kind = -1, fault_what;
 static uint64_t fault_first, fault_times;
+static int no_locks;
+static long clock_jump;
 
 void faults_arm(void) {
     const char *directory = getenv("FAULT_UNDER"), *file = getenv("FAULT_COUNTS"), *fault = getenv("FAULT");
+    const char *jump = getenv("FAULT_CLOCK");
+    no_locks = getenv("FAULT_NO_LOCKS") != NULL;
+    clock_jump = jump != NULL ? atol(jump) : 0;
     under_length = 0;
     fault_kind = -1;
     counts = private_counts;
@@ -98,6 +106,7 @@ static int look(int kind) {
     if (kind != fault_kind || nth < fault_first) return 0;
     if (fault_times != 0 && nth >= fault_first + fault_times) return 0;
     if (fault_what == KILL_BEFORE) die();
+    if (fault_what == STOP) syscall(SYS_kill, getpid(), SIGSTOP);
     return fault_what;
 }
 
@@ -190,6 +199,14 @@ int renameat(int a, const char *from, int b, const char *to) {
     REAL(renameat);
     CALL(RENAME, concerns(b, to), int, real(a, from, b, to));
 }
+int link(const char *from, const char *to) {
+    REAL(link);
+    CALL(RENAME, concerns(AT_FDCWD, to), int, real(from, to));
+}
+int linkat(int a, const char *from, int b, const char *to, int flags) {
+    REAL(linkat);
+    CALL(RENAME, concerns(b, to), int, real(a, from, b, to, flags));
+}
 int mkdir(const char *path, mode_t mode) {
     REAL(mkdir);
     CALL(MKDIR, concerns(AT_FDCWD, path), int, real(path, mode));
@@ -208,6 +225,10 @@ int unlinkat(int directory, const char *path, int flags) {
 }
 int flock(int handle, int operation) {
     REAL(flock);
+    if (no_locks) {
+        errno = ENOLCK;
+        return -1;
+    }
     CALL(FLOCK, concerns_handle(handle), int, real(handle, operation));
 }
 
@@ -273,4 +294,13 @@ void *mmap(void *at, size_t length, int protection, int flags, int handle, off_t
 void *mmap64(void *at, size_t length, int protection, int flags, int handle, off64_t offset) {
     REAL(mmap64);
     CALL(MMAP, handle >= 0 && concerns_handle(handle), void *, real(at, length, protection, flags, handle, offset));
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    REAL(clock_gettime);
+    static int asked;
+    int result = real(clock, now);
+    if (clock_jump != 0 && clock == CLOCK_REALTIME && result == 0)
+        now->tv_sec += clock_jump * (__atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED) % 3 - 1);
+    return result;
 }

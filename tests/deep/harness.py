@@ -32,7 +32,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 KINDS = ("write", "fsync", "rename", "openat", "mkdir", "read", "stat", "mmap", "unlink", "flock")
-KILL_BEFORE, KILL_AFTER, SHORT, TORN = -1, -2, -3, -4
+KILL_BEFORE, KILL_AFTER, SHORT, TORN, STOP = -1, -2, -3, -4, -5
 FOR_EVER = 0
 # What differs between two runs that are equal: times, and what a run says of itself.
 NOT_CONTENT = {"progress.json", "events.jsonl", "report.html", "report.json", "training.json"}
@@ -73,6 +73,7 @@ class Run:
     code: int
     hung: bool
     seconds: float
+    memory: int
     out: str
     err: str
 
@@ -203,15 +204,16 @@ def _answer(request, main) -> dict[str, object]:
         child = os.fork()
         if child == 0:
             _be_the_command(request, out.fileno(), err.fileno(), main)
-        code, hung = _wait(child, started, request["timeout"], request["kill_after"])
+        code, hung, memory = _wait(child, started, request["timeout"], request["kill_after"])
         seconds = time.monotonic() - started
         for file in (out, err):
             file.seek(0)
         texts = [file.read(200_000).decode("utf-8", "replace") for file in (out, err)]
-    return {"code": code, "hung": hung, "seconds": seconds, "out": texts[0], "err": texts[1]}
+    said = {"out": texts[0], "err": texts[1]}
+    return {"code": code, "hung": hung, "seconds": seconds, "memory": memory, **said}
 
 
-def _wait(child, started, timeout, kill_after) -> tuple[int, bool]:
+def _wait(child, started, timeout, kill_after) -> tuple[int, bool, int]:
     ready = os.pidfd_open(child)
     try:
         limit = timeout if kill_after is None else kill_after
@@ -221,8 +223,8 @@ def _wait(child, started, timeout, kill_after) -> tuple[int, bool]:
     # Its own workers, if it has any, are in its group.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    status = os.waitpid(child, 0)[1]
-    return os.waitstatus_to_exitcode(status), not ended and kill_after is None
+    _, status, used = os.wait4(child, 0)
+    return os.waitstatus_to_exitcode(status), not ended and kill_after is None, used.ru_maxrss << 10
 
 
 def _be_the_command(request, out, err, main) -> None:
@@ -265,8 +267,12 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def leftovers(root: Path) -> list[str]:
-    """Unfinished files: nothing of them may be there once a command has ended well."""
-    return [str(path.relative_to(root)) for path in root.rglob(".*") if path.is_file()]
+    """Unfinished files, of which none may be there once a command has ended well.
+
+    The leader's own three have fixed names, so they never grow in number; the next leader takes them over.
+    """
+    hidden = [path for path in root.rglob(".*") if path.is_file() and not path.name.startswith(".leader.")]
+    return [str(path.relative_to(root)) for path in hidden]
 
 
 @contextlib.contextmanager
@@ -380,23 +386,26 @@ class Prepared:
         self.lay_out(place)
         argv = self.job.argv(self.inputs, place / "out")
         first = campaign.run(argv, fault=fault, **hurt)
-        problems = judge_run(first)
-        if first.code == 0:
-            problems += self._compare(place, "ended well with other bytes")
-        again = first
+        problems = self.judge(first, place)
         if first.code != 0:
             again = campaign.run(argv)
-            problems += judge_run(again, second=True)
-            if again.code == 0:
-                problems += self._compare(place, "run again, it ended well with other bytes")
-            else:
-                problems.append(
-                    ("wrong", f"run again, it does not finish: exit {again.code}: {last_words(again)}")
-                )
+            problems += self.judge(again, place, when="run again, it")
+            if again.code != 0:
+                problems.append(("wrong", f"run again, it fails with exit {again.code}: {last_words(again)}"))
         if not problems and leftovers(place / "out"):
             problems.append(("litter", f"left behind: {', '.join(leftovers(place / 'out')[:3])}"))
         shutil.rmtree(place)
         return problems
+
+    def judge(self, run: Run, place: Path, when: str = "it") -> list[tuple[str, str]]:
+        """What a run must never do, whatever was done to it."""
+        if run.hung:
+            return [("hang", f"{when} did not end in {run.seconds:.0f} s")]
+        if run.traceback:
+            return [("traceback", f"{when} ended with exit {run.code}: {last_words(run)}")]
+        if run.mute:
+            return [("mute", f"{when} failed with exit {run.code} and no word")]
+        return self._compare(place, f"{when} ended well with other bytes") if run.code == 0 else []
 
     def _compare(self, place: Path, words: str) -> list[tuple[str, str]]:
         found = tree(place / "out")
@@ -404,19 +413,6 @@ class Prepared:
             return []
         names = sorted(name for name in {*found, *self.clean} if found.get(name) != self.clean.get(name))
         return [("wrong", f"{words}: {len(names)} of {len(self.clean)} files, first {', '.join(names[:3])}")]
-
-
-def judge_run(run: Run, *, second: bool = False) -> list[tuple[str, str]]:
-    """What a run must never do, whatever was done to it."""
-    when = "the second run" if second else "it"
-    problems = []
-    if run.hung:
-        problems.append(("hang", f"{when} did not end in {run.seconds:.0f} s"))
-    elif run.traceback:
-        problems.append(("traceback", f"{when} exit {run.code}: {last_words(run)}"))
-    elif run.mute:
-        problems.append(("mute", f"{when} failed with exit {run.code} and no word"))
-    return problems
 
 
 def last_words(run: Run) -> str:
@@ -456,8 +452,7 @@ def show_one(name: str, fault: str) -> None:
         for hurt in (Fault(kind, int(nth), int(what), int(times)), None):
             run = campaign.run(made.job.argv(made.inputs, place / "out"), fault=hurt)
             print(f"--- {hurt}: exit {run.code}, {run.seconds:.2f} s\n{run.err}")
-            print("problems:", judge_run(run), "left:", leftovers(place / "out"))
-        print("same as a clean run:", made._compare(place, "no") == [])
+            print("problems:", made.judge(run, place), "left:", leftovers(place / "out"))
         campaign.close()
 
 

@@ -1,0 +1,99 @@
+//! Vocabulary files: what the quick readers take, a careful one takes with the same meaning; and what loads, encodes.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+use tokenmill_core::bpe::{Alphabet, Bpe, EncodeState, Merges, Tokens, VocabSpec};
+use tokenmill_core::files::{read_hf, read_tiktoken};
+use tokenmill_core::scan::{ScanSpec, Scanner};
+
+static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
+    let spec = ScanSpec::named("gpt2").expect("a listed name");
+    Scanner::new(&spec).expect("a family compiles")
+});
+
+/// Whether these tokens, if they make a tokenizer, encode a text to ids that decode to it.
+fn try_out(tokens: Tokens, merges: Merges) {
+    let spec = VocabSpec {
+        tokens,
+        extra: vec![],
+        merges,
+        alphabet: Alphabet::Bytes,
+        ignore_merges: false,
+    };
+    let Ok(bpe) = Bpe::new(&spec) else {
+        return;
+    };
+    let text = "the cat sat on the mat, 안녕 1234";
+    let mut state = EncodeState::new(&bpe, 1 << 16);
+    let mut ids = Vec::new();
+    bpe.encode(&SCANNER, text, &mut state, &mut ids).expect("a family's pattern has no limit to meet");
+    bpe.finish(&mut state, &mut ids);
+    let mut decoded = Vec::new();
+    bpe.decode_into(&ids, &mut decoded).expect("ids of our own decode");
+    assert_eq!(decoded, text.as_bytes());
+}
+
+fn check_hf(data: &[u8]) {
+    let Some(file) = read_hf(data) else {
+        return;
+    };
+    let value: Value = serde_json::from_slice(data).expect("taken, and not JSON");
+    let vocabulary = value["model"]["vocab"].as_object().expect("taken without a vocabulary");
+    assert_eq!(file.spellings.tokens().len(), vocabulary.len());
+    for (token, id) in vocabulary {
+        assert_eq!(file.spellings.id_of(token).map(u64::from), id.as_u64(), "{token:?}");
+    }
+    let merges = value["model"]["merges"].as_array().expect("taken without merges");
+    let id_of = |token: &str| file.spellings.id_of(token).expect("a merge of tokens that exist");
+    let pairs: Vec<_> = merges
+        .iter()
+        .map(|merge| match merge {
+            Value::String(both) => both.split_once(' ').expect("two tokens"),
+            both => (both[0].as_str().expect("a token"), both[1].as_str().expect("a token")),
+        })
+        .map(|(left, right)| (id_of(left), id_of(right)))
+        .collect();
+    assert_eq!(file.merges.pairs(), pairs);
+    serde_json::from_slice::<Value>(&file.outline).expect("the outline of a good file is good");
+    let (tokens, _) = file.spellings.as_bytes();
+    try_out(tokens, Merges::List(file.merges));
+}
+
+fn check_tiktoken(data: &[u8]) {
+    let Some(tokens) = read_tiktoken(data) else {
+        return;
+    };
+    let text = std::str::from_utf8(data).expect("taken, and not text");
+    let lines = text.lines().filter(|line| !line.is_empty());
+    for (line, (token, rank)) in lines.zip(tokens.iter()) {
+        let (spelling, number) = line.split_once(' ').expect("taken without a rank");
+        assert_eq!(number.parse(), Ok(rank));
+        assert_eq!(decode_base64(spelling).as_deref(), Some(token));
+    }
+    let ranks = tokens.ids().to_vec();
+    try_out(tokens, Merges::Ranked(ranks));
+}
+
+fn decode_base64(spelling: &str) -> Option<Vec<u8>> {
+    const SIGNS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let body = spelling.trim_end_matches('=');
+    let bits: Option<Vec<usize>> = body.chars().map(|sign| SIGNS.find(sign)).collect();
+    let (mut all, mut held, mut out) = (0usize, 0, Vec::new());
+    for six in bits? {
+        all = (all << 6 | six) & 0xFFFF;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((all >> held) as u8);
+        }
+    }
+    Some(out)
+}
+
+fuzz_target!(|data: &[u8]| {
+    check_hf(data);
+    check_tiktoken(data);
+});

@@ -1,0 +1,175 @@
+"""A byte that changed on the disk is found by `tokenmill.open` or `verify`, and told in a sentence."""
+
+import contextlib
+import io
+import json
+import random
+import shutil
+
+import pytest
+from harness import last_words, spread
+from jobs import FORMATS, JOBS, Prepare
+
+import tokenmill
+import tokenmill.cli
+
+DATASETS = {
+    "tokenmill": Prepare("rot-tokenmill", ("--provenance", "--deduplicate")),
+    "rows": Prepare("rot-rows", ("--packing", "bestfit", "--context-length", 64, "--columns", "labels")),
+    **{name: Prepare(f"rot-{name}", ("--format", name)) for name in FORMATS[1:]},
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(campaign):
+    """`dataset("arrow")` -> the directory of a finished dataset, and what it must still be afterwards."""
+
+    def make(kind):
+        root = campaign.root / "rot" / kind
+        if not root.exists():
+            job = DATASETS[kind]
+            inputs = campaign.root / "inputs" / job.name
+            job.make(campaign, inputs)
+            run = campaign.run(job.argv(inputs, root), timeout=300)
+            assert run.code == 0, run.err
+        return root
+
+    return make
+
+
+def look(root):
+    """Whether somebody who opens and verifies the dataset is told; and what went wrong with the telling."""
+    try:
+        tokenmill.open(root)
+    except tokenmill.TokenmillError as error:
+        return True, [] if str(error).strip() else [("mute", "open said nothing")]
+    except Exception as error:  # noqa: BLE001
+        return True, [("traceback", f"open: {error!r}")]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            tokenmill.cli.main(["verify", str(root), "--sample", "0"])
+    except SystemExit as leave:
+        return leave.code != 0, [] if said.getvalue().strip() else [("mute", "verify said nothing")]
+    except Exception as error:  # noqa: BLE001
+        return True, [("traceback", f"verify: {error!r}")]
+    return False, []
+
+
+def try_change(root, path, data, label, tally):
+    """Put other bytes in a file's place, look, and put the old ones back."""
+    old = path.read_bytes()
+    path.write_bytes(data)
+    try:
+        noticed, problems = look(root)
+    finally:
+        path.write_bytes(old)
+    if not noticed:
+        problems = [("wrong", "neither open nor verify noticed")]
+    return tally.add(f"{root.name}: {path.relative_to(root)} {label}", problems)
+
+
+def is_same_value(old, new):
+    """Another spelling of the same JSON is no damage."""
+    try:
+        return json.loads(old) == json.loads(new)
+    except ValueError:
+        return False
+
+
+def flip_bytes(root, paths, tally, most):
+    broken = []
+    for path in paths:
+        old = path.read_bytes()
+        chosen = random.Random(path.name)
+        for nth in spread(len(old), most):
+            at, new = nth - 1, bytearray(old)
+            new[at] ^= 1 << chosen.randrange(8)
+            if not is_same_value(old, bytes(new)):
+                label = f"byte {at}: {old[at : at + 1]!r} -> {bytes(new[at : at + 1])!r}"
+                broken += try_change(root, path, bytes(new), label, tally)
+    return broken
+
+
+def ledger(root):
+    return [root / "manifest.json", root / "plan.json", *sorted(root.glob("receipts/*.json"))]
+
+
+def shard_files(root):
+    named = {
+        entry["path"]
+        for shard in json.loads((root / "manifest.json").read_text())["shards"]
+        for entry in shard["files"]
+    }
+    return sorted(root / name for name in named)
+
+
+def flip_bits(root, tally, tries):
+    chosen, broken = random.Random(root.name), []
+    files = [path for path in shard_files(root) if path.stat().st_size]
+    for _ in range(tries):
+        path = chosen.choice(files)
+        data = bytearray(path.read_bytes())
+        at, bit = chosen.randrange(len(data)), chosen.randrange(8)
+        data[at] ^= 1 << bit
+        broken += try_change(root, path, bytes(data), f"byte {at} bit {bit}", tally)
+    return broken
+
+
+def resize_files(root, tally):
+    broken = []
+    for path in shard_files(root):
+        data = path.read_bytes()
+        for label, changed in (("one byte less", data[:-1]), ("one byte more", data + b"\0"), ("empty", b"")):
+            if changed != data:
+                broken += try_change(root, path, changed, label, tally)
+    return broken
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+def test_some_rot_in_shards(dataset, tally, kind):
+    figures = tally("rot in shards, a little")
+    assert not flip_bits(dataset(kind), figures, 12)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kind", DATASETS)
+def test_rot_in_shards(dataset, tally, kind):
+    figures = tally("rot in shards")
+    assert not [*flip_bits(dataset(kind), figures, 1000), *resize_files(dataset(kind), figures)]
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(14_400)
+@pytest.mark.parametrize("kind", ["tokenmill", "rows", "arrow"])
+def test_rot_in_every_byte_of_the_ledger(dataset, tally, kind):
+    root = dataset(kind)
+    assert not flip_bytes(root, ledger(root), tally("rot in manifest, plan, receipts"), 1_000_000)
+
+
+def resume_from_rot(campaign, tally, most):
+    """A receipt or plan that rotted between two runs: the second says so, or makes the right bytes."""
+    made = campaign.prepared(JOBS["resume"])
+    broken = []
+    for path in [made.before / "plan.json", *sorted(made.before.glob("receipts/*.json"))[:2]]:
+        old = path.read_bytes()
+        for nth in spread(len(old), most):
+            new = bytearray(old)
+            new[nth - 1] ^= 1
+            if is_same_value(old, bytes(new)):
+                continue
+            place = campaign.new_place()
+            made.lay_out(place)
+            (place / "out" / path.relative_to(made.before)).write_bytes(new)
+            run = campaign.run(made.job.argv(made.inputs, place / "out"))
+            problems = made.judge(run, place)
+            broken += tally.add(f"resume with {path.name} byte {nth - 1}: {last_words(run)}", problems)
+            shutil.rmtree(place)
+    return broken
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+def test_a_plan_or_receipt_that_rotted_before_a_resume(campaign, tally):
+    assert not resume_from_rot(campaign, tally("rot before a resume"), 1_000_000)
