@@ -77,7 +77,8 @@ def test_some_bad_records(feed, tally):
 
 
 def test_some_bad_tokenizers(feed, tally):
-    assert not feed(every(hostile.tokenizers(), 23), load_tokenizer, tally("hostile tokenizers, a few"))
+    files = [file for file in hostile.tokenizers() if file[0].startswith("model")]
+    assert not feed(every(files, 9), load_tokenizer, tally("hostile tokenizers, a few"))
 
 
 @pytest.mark.deep
