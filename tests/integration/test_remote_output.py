@@ -11,6 +11,7 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
+from records import edit_bytes
 from tokenmill.base.errors import DatasetError, ResumeError, StoreError
 from tokenmill.datasets.store.remote import Remote, cache_directory
 from tokenmill.datasets.store.store import ObjectStore
@@ -157,10 +158,10 @@ def test_a_receipt_of_other_bytes_is_a_conflict(corpus, bucket, monkeypatch):  #
     made = prepare(corpus, f"{bucket}/out")
     store = ObjectStore(f"{bucket}/out")
     name = f"receipts/{made.manifest.shards[0].name}.json"
-    receipt = json.loads(store.read(name))
-    receipt["files"][0]["sha256"] = "0" * 64
-    store.replace(name, json.dumps(receipt).encode())
-    store.delete([receipt["files"][0]["path"], "manifest.json"])
+    store.replace(
+        name, edit_bytes(store.read(name), lambda receipt: receipt["files"][0].update(sha256="0" * 64))
+    )
+    store.delete([made.manifest.shards[0].files[0].path, "manifest.json"])
     with pytest.raises(StoreError, match="tells of other bytes"):
         prepare(corpus, f"{bucket}/out")
 

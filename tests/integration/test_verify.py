@@ -1,5 +1,6 @@
 """`verify` finds every kind of damage; `inspect` and `convert-dataset` give back what went in."""
 
+import hashlib
 import json
 import platform
 import shutil
@@ -11,6 +12,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
+from records import edit_record
 from tokenmill.base.errors import ConfigError, DatasetError, ResumeError
 from tokenmill.cli.datasets import is_dataset
 from tokenmill.datasets.ledger.manifest import load_manifest
@@ -60,12 +62,6 @@ def flip(path, at=-1):
     path.write_bytes(data)
 
 
-def edit_manifest(root, change):
-    raw = json.loads((root / "manifest.json").read_text())
-    change(raw)
-    (root / "manifest.json").write_text(json.dumps(raw))
-
-
 def wrong_id(root, shard):
     """An id outside of the vocabulary, with a hash that agrees: only looking at every id finds it."""
     path = root / shard.file("tokens").path
@@ -84,13 +80,15 @@ def wrong_offset(root, shard):
 
 
 def rehash(root, shard, role):
-    import hashlib
-
     digest = hashlib.sha256((root / shard.file(role).path).read_bytes()).hexdigest()
-    old = shard.file(role).sha256
-    for path in (root / "manifest.json", root / "receipts" / f"{shard.name}.json"):
-        path.write_text(path.read_text().replace(old, digest))
-    edit_manifest(root, lambda raw: raw.update(content_hash=load_manifest(root).content_hash))
+
+    def put(entries):
+        for entry in entries:
+            if entry["path"] == shard.file(role).path:
+                entry["sha256"] = digest
+
+    edit_record(root / "receipts" / f"{shard.name}.json", lambda raw: put(raw["files"]))
+    edit_record(root / "manifest.json", lambda raw: [put(each["files"]) for each in raw["shards"]])
 
 
 DAMAGE = {
@@ -104,17 +102,29 @@ DAMAGE = {
     "an id outside of the vocabulary": (wrong_id, "contents of"),
     "an offset outside of the shard": (wrong_offset, "contents of"),
     "a count that is wrong": (
-        lambda root, shard: edit_manifest(root, lambda raw: raw["shards"][1].update(tokens=7)),
+        lambda root, shard: edit_record(
+            root / "manifest.json", lambda raw: raw["shards"][1].update(tokens=7)
+        ),
         "manifest",
     ),
     "an account that does not balance": (
-        lambda root, shard: edit_manifest(root, lambda raw: raw["account"]["documents"].update(read=9)),
+        lambda root, shard: edit_record(
+            root / "manifest.json", lambda raw: raw["account"]["documents"].update(read=9)
+        ),
         "manifest",
     ),
-    "another content hash": (
-        lambda root, shard: edit_manifest(root, lambda raw: raw.update(content_hash="0")),
-        "manifest",
+    "another packing": (
+        lambda root, shard: edit_record(root / "manifest.json", lambda raw: raw["packing"].update(eos_id=7)),
+        "plan",
     ),
+    "another size of the vocabulary": (
+        lambda root, shard: edit_record(
+            root / "manifest.json", lambda raw: raw["tokenizer"].update(vocab_size=300)
+        ),
+        "tokenizer",
+    ),
+    "a damaged plan": (lambda root, shard: flip(root / "plan.json", 40), "plan"),
+    "a damaged receipt": (lambda root, shard: flip(root / "receipts" / f"{shard.name}.json", 40), "receipts"),
     "a receipt of another shard": (
         lambda root, shard: (root / "receipts" / f"{shard.name}.json").write_bytes(
             (root / "receipts" / f"{load_manifest(root).shards[0].name}.json").read_bytes()

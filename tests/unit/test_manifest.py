@@ -24,12 +24,12 @@ from tokenmill.datasets.ledger.manifest import (
 from tokenmill.datasets.ledger.receipt import (
     FileEntry,
     Receipt,
-    RejectPlace,
     ShardEntry,
     load_receipt,
     save_receipt,
 )
 from tokenmill.datasets.shards.index import OFFSETS_MAGIC, header, map_offsets
+from tokenmill.sources.model import Reject
 
 
 def shard(name="00000-aa", size=4):
@@ -51,7 +51,7 @@ def manifest():
         PackingIdentity("stream", eos_id=50256),
         {"packing.mode": "stream"},
         account,
-        (RejectPlace("broken JSON", "a.jsonl:3:17", "{"),),
+        (Reject("broken JSON", "a.jsonl:3:17", "{"),),
         (InputEntry("a.jsonl", 10, "i"),),
         (shard(),),
     )
@@ -71,7 +71,7 @@ def test_manifest_round_trip(tmp_path):
         (lambda raw: raw | {"format_version": 99}, "upgrade"),
         (lambda raw: raw | {"kind": "other"}, "not the manifest"),
         (lambda raw: {k: v for k, v in raw.items() if k != "shards"}, "shards"),
-        (lambda raw: [1], "not the manifest"),
+        (lambda raw: [1], "not a JSON object"),
     ],
 )
 def test_manifest_damage(tmp_path, change, words):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import TokenizerError, TokenmillError
+from tokenmill.base.errors import DatasetError, TokenizerError, TokenmillError
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
 
 
 def load_dataset_tokenizer(manifest: Manifest, given: Any = None) -> Any:
-    """`given`, or what the manifest names; raises `TokenizerError` if it cannot be had or gives other ids."""
+    """`given`, or what the manifest names; raises an error of ours if it cannot be had.
+
+    `DatasetError` if it gives other ids than the one that the dataset was made with.
+    """
     found = given
     if found is None:
         from tokenmill.engine.tokenizer import Tokenizer
@@ -21,10 +24,15 @@ def load_dataset_tokenizer(manifest: Manifest, given: Any = None) -> Any:
         except OSError as error:
             raise TokenizerError(f"{manifest.tokenizer.name} cannot be read: {error}") from error
     if found.fingerprint != manifest.tokenizer.fingerprint:
-        raise TokenizerError(
+        raise DatasetError(
             f"{manifest.tokenizer.name if given is None else 'this tokenizer'} gives other ids than the one "
             f"that the dataset was made with: its fingerprint is {found.fingerprint[:16]}, the manifest has "
             f"{manifest.tokenizer.fingerprint[:16]}"
+        )
+    if found.vocab_size != manifest.tokenizer.vocab_size:
+        raise DatasetError(
+            f"the tokenizer has {found.vocab_size} ids, the manifest {manifest.tokenizer.vocab_size}: "
+            "the manifest was changed"
         )
     return found
 

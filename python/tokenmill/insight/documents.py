@@ -12,6 +12,7 @@ from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.provenance import read_origin
 from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.ledger.record import to_plain
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
 
@@ -40,7 +41,7 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
         "bytes": stored,
         "inputs": len(manifest.inputs),
         "account": manifest.account.to_json(),
-        "rejects": [place.to_json() for place in manifest.rejects],
+        "rejects": to_plain(manifest.rejects),
         "content_hash": manifest.content_hash,
     }
 

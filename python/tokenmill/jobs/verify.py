@@ -13,6 +13,7 @@ from tokenmill.datasets.ledger.duplicates import Duplicates, hashes_path
 from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.cache import local_copy
+from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.jobs.units.control import Control
 from tokenmill.jobs.units.job import make_job
 from tokenmill.jobs.units.unit import run_unit, task_of
@@ -37,8 +38,19 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
     root = local_copy(str(path)) if is_remote(path) else Path(path)
     manifest = load_manifest(root)
     yield from check_dataset(root, manifest)
+    yield _check_tokenizer(manifest, tokenizer)
     if sample:
         yield from _remade(root, manifest, sample, tokenizer)
+
+
+def _check_tokenizer(manifest: Manifest, given: Any) -> Check:
+    try:
+        found = load_dataset_tokenizer(manifest, given)
+    except DatasetError as error:
+        return Check("tokenizer", "problem", str(error))
+    except TokenmillError as error:
+        return Check("tokenizer", "skipped", f"not at hand: {error}; name it with --tokenizer")
+    return Check("tokenizer", "ok", f"{found.vocab_size:,} ids, the fingerprint agrees")
 
 
 def _remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:

@@ -3,7 +3,7 @@
 import pytest
 
 import tokenmill
-from tokenmill.base.errors import TokenizerError
+from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.insight.browse import document_at
 from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
@@ -37,7 +37,7 @@ def test_the_tokenizer_that_the_manifest_names(made):
 def test_another_tokenizer_in_its_place_is_never_used(made):
     train(made / "tok", ["nothing in common 12345"])
     manifest = load_manifest(made / "out")
-    with pytest.raises(TokenizerError, match="gives other ids than the one that the dataset was made with"):
+    with pytest.raises(DatasetError, match="gives other ids than the one that the dataset was made with"):
         load_dataset_tokenizer(manifest)
     assert find_dataset_tokenizer(manifest) is None
     found = describe_document(made / "out", 1)
@@ -45,7 +45,7 @@ def test_another_tokenizer_in_its_place_is_never_used(made):
     assert "other ids" in found["why_no_text"]
     assert document_at(made / "out", 0)["parts"][0].replace(" ", "").isdigit()
     assert dataset_report(made / "out")["scripts"] == []
-    with pytest.raises(TokenizerError, match="this tokenizer gives other ids"):
+    with pytest.raises(DatasetError, match="this tokenizer gives other ids"):
         load_dataset_tokenizer(manifest, tokenmill.Tokenizer.load(made / "tok"))
 
 

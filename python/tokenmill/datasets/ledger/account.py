@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.ledger.record import Record
+
+_GROUPS = ("documents", "tokens")
 
 
 @dataclass
-class Account:
+class Account(Record):
     """Counts of one unit while it runs, or the sum of many; docs/format.md has the identities."""
 
     documents_read: int = 0
@@ -59,51 +62,25 @@ class Account:
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of docs/format.md."""
-        return {
-            "documents": {
-                "read": self.documents_read,
-                "written": self.documents_written,
-                "dropped": _sorted(self.documents_dropped),
-            },
-            "tokens": {
-                "read": self.tokens_read,
-                "encoded": self.tokens_encoded,
-                "added": self.tokens_added,
-                "written": self.tokens_written,
-                "repeated": self.tokens_repeated,
-                "padding": self.tokens_padding,
-                "stored": self.tokens_stored,
-                "dropped": _sorted(self.tokens_dropped),
-            },
-            "rejected": _sorted(self.rejected),
-            "replaced": _sorted(self.replaced),
-            "input_bytes": self.input_bytes,
-            "text_bytes": self.text_bytes,
-            "special_strings": self.special_strings,
-        }
+        """The object of docs/format.md: documents and tokens in groups, with the sums that follow."""
+        groups: dict[str, Any] = {group: {"read": getattr(self, f"{group}_read")} for group in _GROUPS}
+        for name, value in vars(self).items():
+            group, _, key = name.partition("_")
+            plain = _sort(value) if isinstance(value, Counter) else value
+            if group in _GROUPS:
+                groups[group][key] = plain
+            else:
+                groups[name] = plain
+        groups["tokens"]["stored"] = self.tokens_stored
+        return groups
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Account:
-        """The inverse of `to_json`; sums such as `read` are computed again, not believed."""
-        documents, tokens = value["documents"], value["tokens"]
-        return cls(
-            documents_read=documents["read"],
-            documents_written=documents["written"],
-            documents_dropped=Counter(documents["dropped"]),
-            tokens_encoded=tokens["encoded"],
-            tokens_added=tokens["added"],
-            tokens_written=tokens["written"],
-            tokens_repeated=tokens["repeated"],
-            tokens_padding=tokens["padding"],
-            tokens_dropped=Counter(tokens["dropped"]),
-            rejected=Counter(value["rejected"]),
-            replaced=Counter(value["replaced"]),
-            input_bytes=value["input_bytes"],
-            text_bytes=value["text_bytes"],
-            special_strings=value["special_strings"],
-        )
+    def shape(cls, value: Any) -> Any:
+        """Groups taken apart; sums such as `stored` are computed again, not believed."""
+        if not isinstance(value, dict) or not all(isinstance(value.get(group), dict) for group in _GROUPS):
+            return value
+        return value | {f"{group}_{key}": item for group in _GROUPS for key, item in value[group].items()}
 
 
-def _sorted(counts: Counter[str]) -> dict[str, int]:
+def _sort(counts: Counter[str]) -> dict[str, int]:
     return {reason: counts[reason] for reason in sorted(counts) if counts[reason]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,8 +11,9 @@ import numpy as np
 
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.manifest import MANIFEST
-from tokenmill.datasets.ledger.receipt import load_receipt, receipt_path
+from tokenmill.datasets.ledger.manifest import PLAN
+from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.receipt import load_receipt, parse_receipt, receipt_path
 from tokenmill.datasets.shards.format import find_format, read_items
 from tokenmill.datasets.shards.index import map_segments
 
@@ -36,7 +36,8 @@ class Check:
 
 def check_dataset(root: Path, manifest: Manifest) -> Iterator[Check]:
     """Every check that needs nothing but the dataset's own files, the cheap ones first."""
-    yield _run("manifest", partial(_check_sums, root, manifest))
+    yield _run("manifest", partial(_check_sums, manifest))
+    yield _run("plan", partial(_check_plan, root, manifest))
     yield _run("receipts", partial(_check_receipts, root, manifest))
     whole = True
     for shard in manifest.shards:
@@ -61,12 +62,7 @@ def _run(name: str, work: Callable[[], str]) -> Check:
         return Check(name, "problem", f"cannot be read: {error}")
 
 
-def _check_sums(root: Path, manifest: Manifest) -> str:
-    stored = json.loads((root / MANIFEST).read_bytes()).get("content_hash")
-    if stored != manifest.content_hash:
-        raise DatasetError(
-            f"the manifest's content_hash is {stored}, its shards give {manifest.content_hash}"
-        )
+def _check_sums(manifest: Manifest) -> str:
     account = manifest.account
     account.check()
     if account.tokens_stored != manifest.tokens:
@@ -76,17 +72,53 @@ def _check_sums(root: Path, manifest: Manifest) -> str:
     length = manifest.packing.context_length
     if manifest.layout == "rows" and manifest.tokens != manifest.rows * (length or 0):
         raise DatasetError(f"{manifest.rows} rows of {length} are not {manifest.tokens} tokens")
+    _check_settled(manifest)
     names = [shard.name for shard in manifest.shards]
     if len(set(names)) != len(names):
         raise DatasetError("a shard is listed twice")
     return f"{manifest.documents:,} documents, {manifest.tokens:,} tokens; read = written + dropped"
 
 
+def _check_settled(manifest: Manifest) -> None:
+    """Raise unless the manifest and its settings agree where they say the same."""
+    packing, config = manifest.packing, manifest.config
+    markers = {
+        "packing.bos": packing.bos_id,
+        "packing.eos": packing.eos_id,
+        "packing.pad_token": packing.pad_id,
+    }
+    settled = markers | {
+        "packing.mode": packing.mode,
+        "packing.context_length": packing.context_length,
+        "output.dtype": manifest.dtype,
+        "tokenizer.fingerprint": manifest.tokenizer.fingerprint,
+    }
+    for key, value in settled.items():
+        if key in config and config[key] != value:
+            raise DatasetError(f"the settings have {key} {config[key]!r}, the manifest {value!r}")
+    for key, marker in markers.items():
+        if marker is not None and marker >= manifest.tokenizer.vocab_size:
+            raise DatasetError(f"{key} is {marker}, outside of the vocabulary")
+
+
+def _check_plan(root: Path, manifest: Manifest) -> str:
+    plan = load_plan(root)
+    if plan is None:
+        return f"there is no {PLAN}, so the sources are not known"
+    if [unit.id for unit in plan.units] != [shard.unit for shard in manifest.shards]:
+        raise DatasetError("the plan and the manifest have other units: the dataset is not finished")
+    if (plan.target.tokenizer, plan.target.packing) != (manifest.tokenizer, manifest.packing):
+        raise DatasetError("the plan and the manifest disagree on the tokenizer or the packing")
+    return f"{len(plan.units)} units of {len(plan.inputs)} inputs"
+
+
 def _check_receipts(root: Path, manifest: Manifest) -> str:
     found = [load_receipt(root, shard.name, shard.unit) for shard in manifest.shards]
     there = [receipt for receipt in found if receipt is not None]
     for shard, receipt in zip(manifest.shards, found, strict=True):
-        if receipt is None and receipt_path(root, shard.name).exists():
+        path = receipt_path(root, shard.name)
+        if receipt is None and path.exists():
+            parse_receipt(path.read_bytes(), str(path))
             raise DatasetError(f"the receipt of {shard.name} does not fit its files")
         if receipt is not None and receipt.shard != shard:
             raise DatasetError(f"the receipt of {shard.name} and the manifest disagree")
@@ -121,7 +153,7 @@ def _check_file(root: Path, entry: FileEntry) -> None:
 
 
 def _check_contents(root: Path, manifest: Manifest, shard: ShardEntry) -> str:
-    limit = manifest.tokenizer.vocab_size
+    limit, eos = manifest.tokenizer.vocab_size, manifest.packing.eos_id
     items = tokens = 0
     for chunk in read_items(root, manifest, shard):
         ids, offsets = chunk.ids, chunk.offsets
@@ -130,6 +162,8 @@ def _check_contents(root: Path, manifest: Manifest, shard: ShardEntry) -> str:
             raise DatasetError(
                 f"token {place} of {shard.name} is {int(ids.max())}, the vocabulary has {limit}"
             )
+        if manifest.layout == "documents" and eos is not None and (ids[offsets[1:] - 1] != eos).any():
+            raise DatasetError(f"{shard.name}: a document does not end with the EOS of the manifest, {eos}")
         items += len(offsets) - 1
         tokens += len(ids)
     expected = shard.rows if manifest.layout == "rows" else shard.documents

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.base.durable import digest, publish_json
+from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.receipt import RECEIPTS, RejectPlace, ShardEntry
+from tokenmill.datasets.ledger.receipt import RECEIPTS, ShardEntry
+from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
+from tokenmill.datasets.packing.column import find_column
+from tokenmill.datasets.shards.format import DTYPES, find_format
+from tokenmill.sources.model import Reject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,11 +24,27 @@ MANIFEST = "manifest.json"
 PLAN = "plan.json"
 KIND = "tokenmill-dataset"
 MAX_REJECT_PLACES = 100
+KEYS = (
+    "format_version",
+    "kind",
+    "format",
+    "layout",
+    "dtype",
+    "tokenizer",
+    "packing",
+    "config",
+    "config_fingerprint",
+    "account",
+    "rejects",
+    "inputs",
+    "shards",
+    "content_hash",
+)
 Layout = Literal["documents", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerIdentity:
+class TokenizerIdentity(Record):
     """The vocabulary behind the ids: a name for people, a fingerprint for machines."""
 
     name: str
@@ -34,7 +53,7 @@ class TokenizerIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class PackingIdentity:
+class PackingIdentity(Record):
     """How ids became rows, with the ids that were resolved from names such as `<|endoftext|>`."""
 
     mode: str
@@ -51,18 +70,9 @@ class PackingIdentity:
         """`documents` for `stream`, `rows` for everything else."""
         return "documents" if self.mode == "stream" else "rows"
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain object."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"columns": list(self.columns)}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> PackingIdentity:
-        """The inverse of `to_json`."""
-        return cls(**{**value, "columns": tuple(value["columns"])})
-
 
 @dataclass(frozen=True, slots=True)
-class InputEntry:
+class InputEntry(Record):
     """One input of the job, with what tells whether it has changed since."""
 
     path: str
@@ -71,7 +81,7 @@ class InputEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Record):
     """A finished dataset. `load_manifest(DIR)` gives it; readers open nothing before it."""
 
     format: str
@@ -80,7 +90,7 @@ class Manifest:
     packing: PackingIdentity
     config: dict[str, Any]
     account: Account
-    rejects: tuple[RejectPlace, ...]
+    rejects: tuple[Reject, ...]
     inputs: tuple[InputEntry, ...]
     shards: tuple[ShardEntry, ...]
 
@@ -111,86 +121,86 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """The object of docs/format.md, version first."""
-        identity = self.tokenizer
-        return {
+        more = {
             "format_version": FORMAT_VERSION,
             "kind": KIND,
-            "format": self.format,
             "layout": self.layout,
-            "dtype": self.dtype,
-            "tokenizer": {name: getattr(identity, name) for name in identity.__slots__},
-            "packing": self.packing.to_json(),
-            "config": self.config,
             "config_fingerprint": digest(self.config),
-            "account": self.account.to_json(),
-            "rejects": [place.to_json() for place in self.rejects],
-            "inputs": [{"path": e.path, "size": e.size, "identity": e.identity} for e in self.inputs],
-            "shards": [shard.to_json() for shard in self.shards],
             "content_hash": self.content_hash,
         }
+        value = Record.to_json(self) | more
+        return {key: value[key] for key in KEYS}
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Manifest:
-        """The inverse of `to_json`; unknown keys are ignored, a newer version is refused."""
-        return cls(
-            format=value["format"],
-            dtype=value["dtype"],
-            tokenizer=TokenizerIdentity(**value["tokenizer"]),
-            packing=PackingIdentity.from_json(value["packing"]),
-            config=value["config"],
-            account=Account.from_json(value["account"]),
-            rejects=tuple(RejectPlace(**place) for place in value["rejects"]),
-            inputs=tuple(InputEntry(e["path"], e["size"], e["identity"]) for e in value["inputs"]),
-            shards=tuple(ShardEntry.from_json(shard) for shard in value["shards"]),
-        )
+    def check(self, value: dict[str, Any]) -> None:
+        """Raise `DatasetError` unless what `value`, its JSON, says twice agrees, and all of it can be."""
+        for key, found in (
+            ("layout", self.layout),
+            ("config_fingerprint", digest(self.config)),
+            ("content_hash", self.content_hash),
+        ):
+            if value.get(key) != found:
+                raise DatasetError(f"{key} is {value.get(key)!r}, the rest of it gives {found!r}")
+        find_format(self.format)
+        if self.dtype not in DTYPES:
+            raise DatasetError(f"dtype is {self.dtype!r}, expected one of {', '.join(DTYPES)}")
+        if self.layout == "rows" and not self.packing.context_length:
+            raise DatasetError(f"its rows have a context_length of {self.packing.context_length}")
+        for name in self.packing.columns:
+            find_column(name)
+        for entry in (entry for shard in self.shards for entry in shard.files):
+            entry.check_path()
 
 
 def content_hash(shards: Iterable[ShardEntry]) -> str:
     """SHA-256 over the hashes of all files of all shards, in order."""
     joined = "".join(entry.sha256 for shard in shards for entry in shard.files)
-    return hashlib.sha256(joined.encode("ascii")).hexdigest()
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def save_manifest(root: Path, manifest: Manifest) -> None:
     """Publish the manifest by an atomic rename; the dataset exists from that moment on."""
-    publish_json(root / MANIFEST, manifest.to_json())
+    publish_bytes(root / MANIFEST, encode_record(manifest.to_json()))
 
 
 def load_manifest(root: Path) -> Manifest:
     """Read and check `DIR/manifest.json`; every way in which it can be wrong has its own message."""
     path = root / MANIFEST
     try:
-        value = json.loads(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError:
-        raise DatasetError(_what_is_there(root)) from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DatasetError(
-            f"{path} is not JSON ({error}); run the prepare command again to rewrite it"
-        ) from None
-    version = value.get("format_version") if isinstance(value, dict) else None
-    if not isinstance(version, int) or value.get("kind") != KIND:
-        raise DatasetError(f"{path} is not the manifest of a tokenmill dataset")
-    if version > FORMAT_VERSION:
-        raise DatasetError(
-            f"{path} has format version {version}, this tokenmill reads up to {FORMAT_VERSION}: "
-            "pip install --upgrade tokenmill"
-        )
+        raise DatasetError(_describe_absence(root)) from None
     try:
-        return Manifest.from_json(value)
-    except (KeyError, TypeError) as error:
+        return parse_manifest(data, str(path))
+    except DatasetError as error:
         raise DatasetError(
-            f"{path} lacks or misspells {error}; run the prepare command again to rewrite it"
+            f"{error}. Copy it again, or run the prepare command again to rewrite it"
         ) from None
 
 
-def _what_is_there(root: Path) -> str:
+def parse_manifest(data: bytes, where: str) -> Manifest:
+    """The manifest in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
+    value = parse_record(data, where)
+    if value.get("kind") != KIND:
+        raise DatasetError(f"{where} is not the manifest of a tokenmill dataset")
+    check_version(value, "format_version", FORMAT_VERSION, where)
+    check_seal(value, where, KEYS)
+    manifest = Manifest.from_json(value, where)
+    try:
+        manifest.check(value)
+    except DatasetError as error:
+        raise DatasetError(f"{where} is damaged: {error}") from None
+    return manifest
+
+
+def _describe_absence(root: Path) -> str:
     if not root.is_dir():
         return f"there is no dataset at {root}: no such directory"
     if not (root / PLAN).exists():
         return f"{root} is not a tokenmill dataset: it has neither {MANIFEST} nor {PLAN}"
-    units = len(json.loads((root / PLAN).read_bytes()).get("units", ()))
+    units = parse_record((root / PLAN).read_bytes(), str(root / PLAN)).get("units")
     done = sum(1 for _ in (root / RECEIPTS).glob("*.json")) if (root / RECEIPTS).is_dir() else 0
     return (
-        f"{root} is unfinished: {done} of {units} shards are done and no {MANIFEST} is published. "
-        f"Run the same prepare command again to finish it, or `tokenmill commit {root}` if all are done"
+        f"{root} is unfinished: {done} of {len(units) if isinstance(units, list) else '?'} shards are done "
+        f"and no {MANIFEST} is published. Run the same prepare command again to finish it, or "
+        f"`tokenmill commit {root}` if all are done"
     )

@@ -6,13 +6,20 @@ the old ones, so nothing is done twice and no shard changes its number.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.durable import digest, publish_json
+from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.errors import DatasetError, ResumeError
 from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
+from tokenmill.datasets.ledger.record import (
+    Record,
+    check_seal,
+    check_version,
+    encode_record,
+    parse_record,
+    to_plain,
+)
 from tokenmill.sources.model import InputFile, Range
 
 if TYPE_CHECKING:
@@ -22,18 +29,31 @@ if TYPE_CHECKING:
 PLAN_VERSION = 1
 # More parts in a unit than this would make receipts large; reached only by very many tiny files.
 MAX_PARTS = 4096
+_RANGE = tuple(field.name for field in fields(Range))
+_KEYS = ("plan_version", "unit_bytes", "target", "config", "inputs", "units")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record):
     """A range of one input; `input` counts within the plan."""
 
     input: int
     range: Range
 
+    def to_json(self) -> Any:
+        """`[input, kind, start, stop, size]`."""
+        return [self.input, *to_plain(self.range).values()]
+
+    @classmethod
+    def shape(cls, value: Any) -> Any:
+        """The list taken apart."""
+        if not isinstance(value, list) or len(value) != 5:
+            return value
+        return {"input": value[0], "range": dict(zip(_RANGE, value[1:], strict=True))}
+
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Record):
     """A bounded part of the input that becomes one shard; `id` hashes all that decides its bytes."""
 
     ordinal: int
@@ -52,7 +72,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record):
     """What the dataset will be: enough for anyone with the receipts to publish its manifest."""
 
     format: str
@@ -60,20 +80,9 @@ class Target:
     tokenizer: TokenizerIdentity
     packing: PackingIdentity
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain object."""
-        head = {"format": self.format, "dtype": self.dtype}
-        return head | {"tokenizer": asdict(self.tokenizer), "packing": self.packing.to_json()}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Target:
-        """The inverse of `to_json`."""
-        tokenizer = TokenizerIdentity(**value["tokenizer"])
-        return cls(value["format"], value["dtype"], tokenizer, PackingIdentity.from_json(value["packing"]))
-
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """Inputs and units in order, and the settings they were planned for."""
 
     target: Target
@@ -99,30 +108,26 @@ class Plan:
         return tuple(InputEntry(file.url, file.size, file.identity) for file in self.inputs)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain object, version first."""
-        units = [
-            {"id": unit.id, "parts": [[part.input, *asdict(part.range).values()] for part in unit.parts]}
-            for unit in self.units
-        ]
-        inputs = [asdict(file) for file in self.inputs]
-        head: dict[str, Any] = {"plan_version": PLAN_VERSION, "unit_bytes": self.unit_bytes}
-        head |= {"target": self.target.to_json(), "config": self.values}
-        return head | {"inputs": inputs, "units": units}
+        """The object of docs/format.md, version first; a unit's ordinal is its place."""
+        return {
+            "plan_version": PLAN_VERSION,
+            "unit_bytes": self.unit_bytes,
+            "target": self.target.to_json(),
+            "config": self.values,
+            "inputs": to_plain(self.inputs),
+            "units": [{"id": unit.id, "parts": to_plain(unit.parts)} for unit in self.units],
+        }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Plan:
-        """The inverse of `to_json`; raises `DatasetError` for another version."""
-        if value.get("plan_version") != PLAN_VERSION:
-            raise DatasetError(
-                f"a plan of version {value.get('plan_version')!r}; this tokenmill reads {PLAN_VERSION}"
-            )
-        units = tuple(
-            Unit(ordinal, unit["id"], tuple(Part(index, Range(*fields)) for index, *fields in unit["parts"]))
+    def shape(cls, value: Any) -> Any:
+        """Units with their ordinals again."""
+        if not isinstance(value, dict) or not isinstance(value.get("units"), list):
+            return value
+        units = [
+            unit | {"ordinal": ordinal} if isinstance(unit, dict) else unit
             for ordinal, unit in enumerate(value["units"])
-        )
-        inputs = tuple(InputFile(**file | {"notes": tuple(file["notes"])}) for file in value["inputs"])
-        target = Target.from_json(value["target"])
-        return cls(target, value["config"], inputs, units, value["unit_bytes"])
+        ]
+        return value | {"units": units, "values": value.get("config")}
 
 
 def make_plan(
@@ -200,19 +205,32 @@ def _spread(parts: list[Part], count: int) -> list[list[Part]]:
 
 def save_plan(root: Path, plan: Plan) -> None:
     """Publish the plan, unless the same plan is there."""
-    value = plan.to_json()
     if load_plan(root) != plan:
-        publish_json(root / PLAN, value)
+        publish_bytes(root / PLAN, encode_record(plan.to_json()))
 
 
 def load_plan(root: Path) -> Plan | None:
-    """The plan of an output directory, or None if it has none."""
+    """The plan of an output directory, or None if it has none; raises `DatasetError` for a damaged one."""
+    path = root / PLAN
     try:
-        return Plan.from_json(json.loads((root / PLAN).read_bytes()))
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise DatasetError(f"{root / PLAN} is damaged ({error}); start over with --fresh") from None
+    try:
+        return parse_plan(data, str(path))
+    except DatasetError as error:
+        raise DatasetError(f"{error}. Copy it again, or start over with --fresh") from None
+
+
+def parse_plan(data: bytes, where: str) -> Plan:
+    """The plan in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
+    value = parse_record(data, where)
+    check_version(value, "plan_version", PLAN_VERSION, where)
+    check_seal(value, where, _KEYS)
+    plan = Plan.from_json(value, where)
+    if any(part.input >= len(plan.inputs) for unit in plan.units for part in unit.parts):
+        raise DatasetError(f"{where} is damaged: a unit reads an input that is not there")
+    return plan
 
 
 def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputFile]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tokenmill.base.errors import DatasetError
 from tokenmill.base.platform import open_file_limit
+from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.index import map_offsets, map_segments
 
 if TYPE_CHECKING:
@@ -53,9 +54,19 @@ class Shards:
         """The type of the token ids on disk."""
         return np.dtype(self.manifest.dtype).newbyteorder("<")
 
+    @cached_property
+    def mapped(self) -> bool:
+        """Whether these are files that can be mapped, of bare tokens."""
+        return find_format(self.manifest.format).mapped
+
     def check_sizes(self) -> None:
         """Raise for the first file that is missing or has not the size that the manifest promises."""
         for shard in self.entries:
+            if self.mapped and shard.tokens * self.dtype.itemsize != shard.file("tokens").bytes:
+                raise DatasetError(
+                    f"shard {shard.name} of {self.root} has {shard.tokens} tokens of {self.dtype.itemsize} "
+                    f"bytes in a file of {shard.file('tokens').bytes}: the manifest is damaged. Copy it again"
+                )
             for entry in shard.files:
                 path = os.path.join(self.root, entry.path)  # noqa: PTH118 - pathlib is 10x slower here
                 try:
@@ -165,6 +176,11 @@ class Shards:
         if found is None:
             path = self._path(entry.file(role))
             found = np.asarray(map_offsets(path) if role == "offsets" else map_segments(path))
+            if role == "offsets" and len(found) != entry.documents + 1:
+                raise DatasetError(
+                    f"{path} has {len(found) - 1} documents, the manifest promises {entry.documents}: "
+                    "it is damaged"
+                )
             if len(self._indexes) >= self._most_mapped:
                 del self._indexes[next(iter(self._indexes))]
             self._indexes[entry.name] = found

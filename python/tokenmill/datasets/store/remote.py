@@ -9,7 +9,6 @@ did the same unit finds the receipt and agrees with it.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,9 @@ from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import ResumeError, StoreError
 from tokenmill.base.hardware.cache import cache_root
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
-from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, Receipt, receipt_path
+from tokenmill.datasets.ledger.plan import parse_plan
+from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, parse_receipt, receipt_path
+from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.store import ObjectStore
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import ShardEntry
+    from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry
     from tokenmill.datasets.store.store import Store
 
 
@@ -95,11 +96,10 @@ class Remote:
 
     def _create_receipt(self, receipt: Receipt) -> Receipt:
         name = f"{RECEIPTS}/{receipt_path(Path(), receipt.shard.name).name}"
-        data = (json.dumps(receipt.to_json(), indent=1, ensure_ascii=False) + "\n").encode()
-        if self.store.create(name, data):
+        if self.store.create(name, encode_record(receipt.to_json())):
             return receipt
         existing = self.store.read(name)
-        other = Receipt.from_json(json.loads(existing)) if existing else None
+        other = parse_receipt(existing, f"{self.address}/{name}") if existing else None
         if other is None or other.shard != receipt.shard:
             raise StoreError(
                 f"{self.address}/{name} exists and tells of other bytes than this run made: another version "
@@ -134,8 +134,8 @@ class Remote:
 
 def _extends(mine: bytes, there: bytes) -> bool:
     """Whether a plan has all units of another, in place: new inputs only add units."""
-    mine_units, old = json.loads(mine)["units"], json.loads(there)["units"]
-    return bool(mine_units[: len(old)] == old)
+    old = parse_plan(there, "the plan in the store").units
+    return parse_plan(mine, "the plan of this run").units[: len(old)] == old
 
 
 def _named_by_content(shard: ShardEntry) -> ShardEntry:

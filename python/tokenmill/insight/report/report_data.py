@@ -11,6 +11,7 @@ import numpy as np
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.ledger.record import to_plain
 from tokenmill.datasets.shards.format import find_format, read_items
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer
@@ -60,7 +61,7 @@ def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = 
         "format": manifest.format,
         "layout": manifest.layout,
         "dtype": manifest.dtype,
-        "tokenizer": {name: getattr(manifest.tokenizer, name) for name in manifest.tokenizer.__slots__},
+        "tokenizer": manifest.tokenizer.to_json(),
         "documents": manifest.documents,
         "tokens": manifest.tokens,
         "rows": manifest.rows,
@@ -74,11 +75,11 @@ def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = 
         "rejects": {
             "by_reason": manifest.account.to_json()["rejected"],
             "replaced": manifest.account.to_json()["replaced"],
-            "places": [place.to_json() for place in manifest.rejects],
+            "places": to_plain(manifest.rejects),
         },
         "run": _run(history),
         "provenance": {
-            "inputs": [{"path": e.path, "size": e.size, "identity": e.identity} for e in manifest.inputs],
+            "inputs": to_plain(manifest.inputs),
             "config": manifest.config,
         },
     }

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.receipt import Receipt, RejectPlace, ShardEntry, save_receipt
+from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
 from tokenmill.jobs.units.encode import encode_kept, keep_blocks
 from tokenmill.jobs.units.ordered import ordered
 from tokenmill.jobs.units.shards import ShardBuilder
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tokenmill.jobs.units.control import Control
     from tokenmill.jobs.units.encode import Encoded
     from tokenmill.jobs.units.job import Job
-    from tokenmill.sources.model import Block, InputFile
+    from tokenmill.sources.model import Block, InputFile, Reject
 
 MAX_PLACES = 20
 
@@ -57,7 +57,7 @@ class _Tally:
     """What a unit has read so far."""
 
     account: Account = field(default_factory=Account)
-    places: list[RejectPlace] = field(default_factory=list)
+    places: list[Reject] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
 
     def add(self, encoded: Encoded) -> None:
@@ -74,7 +74,7 @@ class _Tally:
         account.replaced.update(block.replaced)
         self.records[part] += block.rows_read
         room = MAX_PLACES - len(self.places)
-        self.places += [RejectPlace(r.reason, r.place, r.sample) for r in block.rejects[:room]]
+        self.places += block.rejects[:room]
 
 
 def run_unit(job: Job, task: Task, control: Control) -> Receipt:

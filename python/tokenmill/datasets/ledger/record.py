@@ -1,0 +1,214 @@
+"""The JSON records of a dataset: sealed with a checksum, and read into dataclasses with every type checked.
+
+A disk or a copy may change any byte of a manifest, a plan or a receipt. What was changed must never be read
+as if it had been written: the checksum covers all that a record says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import MISSING, fields, is_dataclass
+from functools import lru_cache, partial
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from tokenmill.base.durable import digest
+from tokenmill.base.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Self
+
+    Reader = Callable[[Any], Any]
+
+CHECKSUM = "checksum"
+_SHOWN = 60
+
+
+class Record:
+    """A dataclass that is a JSON object: its fields are the keys unless `shape` and `to_json` differ."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object, keys as in docs/format.md."""
+        return {field.name: to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def shape(cls, value: Any) -> Any:
+        """What JSON has, in the shape of the fields: the inverse of `to_json`."""
+        return value
+
+    @classmethod
+    def from_json(cls, value: Any, where: str) -> Self:
+        """The record, all of it checked; keys that are not known are passed over.
+
+        Raises `DatasetError` that names the field, what was found and what was expected.
+        """
+        try:
+            reader: Reader = _reader_of(cls)  # type: ignore[arg-type]
+            record: Self = reader(value)
+        except _MismatchError as error:
+            raise DatasetError(f"{where} is damaged: {error}") from None
+        return record
+
+
+def to_plain(value: Any) -> Any:
+    """Records and other dataclasses as objects, tuples as lists."""
+    if isinstance(value, Record):
+        return value.to_json()
+    if is_dataclass(value):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    return [to_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def encode_record(value: dict[str, Any]) -> bytes:
+    """The bytes of a record's file: readable JSON, keys in order, the checksum of all the others last."""
+    sealed = value | {CHECKSUM: digest(value)}
+    return (json.dumps(sealed, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def parse_record(data: bytes, where: str) -> dict[str, Any]:
+    """A JSON object; raises `DatasetError` for anything else."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{where} is not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise DatasetError(f"{where} is not a JSON object")
+    return value
+
+
+def check_seal(value: dict[str, Any], where: str, keys: Collection[str]) -> None:
+    """Raise `DatasetError` unless the checksum fits.
+
+    Records from before there were checksums have none, and no keys but `keys`: any other was once its name.
+    """
+    unsealed = {key: item for key, item in value.items() if key != CHECKSUM}
+    if CHECKSUM not in value:
+        strange = [key for key in value if key not in keys]
+        if strange:
+            raise DatasetError(f"{where} is damaged: it has no checksum and the unknown key {strange[0]!r}")
+    elif value[CHECKSUM] != digest(unsealed):
+        raise DatasetError(f"{where} is damaged: its content does not fit its checksum")
+
+
+def check_version(value: dict[str, Any], key: str, newest: int, where: str) -> None:
+    """Raise `DatasetError` for a record of a newer version, or of none."""
+    version = value.get(key)
+    if type(version) is not int or version < 1:
+        raise DatasetError(f"{where} is damaged: {key} is {version!r}, expected a whole number")
+    if version > newest:
+        raise DatasetError(
+            f"{where} has {key} {version}, this tokenmill reads up to {newest}: it is damaged, or of a newer "
+            "one (pip install --upgrade tokenmill)"
+        )
+
+
+class _MismatchError(Exception):
+    """A value is not what its field takes; `path` is where, and grows on the way out."""
+
+    def __init__(self, found: Any, expected: str) -> None:
+        self.path = ""
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        found = json.dumps(self.found)
+        short = found if len(found) <= _SHOWN else found[: _SHOWN - 1] + "…"
+        return f"{self.path.lstrip('.') or 'it'} is {short}, expected {self.expected}"
+
+
+@lru_cache(maxsize=256)
+def _reader_of(annotation: Any) -> Reader:
+    """What reads a JSON value as an annotation says; made once for each."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    plain = {int: _read_count, str: _read_text, dict: _read_object, Counter: _read_counter}
+    if (found := plain.get(origin or annotation)) is not None:
+        return found
+    if origin is Literal:
+        return partial(_read_choice, inner)
+    if origin in {Union, UnionType}:
+        (kind,) = [each for each in inner if each is not NoneType]
+        return partial(_read_optional, _reader_of(kind))
+    if origin is tuple:
+        return partial(_read_items, _reader_of(inner[0]))
+    return _fields_reader(annotation)
+
+
+def _fields_reader(kind: Any) -> Reader:
+    hints = get_type_hints(kind)
+    specs = [
+        (
+            each.name,
+            _reader_of(hints[each.name]),
+            each.default is MISSING and each.default_factory is MISSING,
+        )
+        for each in fields(kind)
+    ]
+
+    def read(value: Any) -> Any:
+        value = kind.shape(value) if issubclass(kind, Record) else value
+        if not isinstance(value, dict):
+            raise _MismatchError(value, "an object")
+        found = {}
+        for name, reader, required in specs:
+            if name not in value:
+                if required:
+                    raise _MismatchError(sorted(value), f"an object with {name!r}")
+                continue
+            try:
+                found[name] = reader(value[name])
+            except _MismatchError as error:
+                error.path = f".{name}{error.path}"
+                raise
+        return kind(**found)
+
+    return read
+
+
+def _read_count(value: Any) -> int:
+    """Every number of a record counts something: none is below 0, and `true` is not 1."""
+    if type(value) is not int or value < 0:
+        raise _MismatchError(value, "a whole number of at least 0")
+    return value
+
+
+def _read_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _MismatchError(value, "text")
+    return value
+
+
+def _read_choice(words: tuple[str, ...], value: Any) -> Any:
+    if value not in words:
+        raise _MismatchError(value, f"one of {', '.join(words)}")
+    return value
+
+
+def _read_optional(read: Reader, value: Any) -> Any:
+    return None if value is None else read(value)
+
+
+def _read_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _MismatchError(value, "an object")
+    return value
+
+
+def _read_counter(value: Any) -> Counter[str]:
+    return Counter({key: _read_count(count) for key, count in _read_object(value).items()})
+
+
+def _read_items(item: Reader, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise _MismatchError(value, "a list")
+    found = []
+    for place, each in enumerate(value):
+        try:
+            found.append(item(each))
+        except _MismatchError as error:
+            error.path = f"[{place}]{error.path}"
+            raise
+    return tuple(found)

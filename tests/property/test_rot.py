@@ -1,0 +1,174 @@
+"""Rot and hostile hands: a changed manifest, plan or receipt is refused with a sentence, or says the same."""
+
+import json
+import shutil
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from records import edit_record
+from tokenmill.base.errors import DatasetError, TokenmillError
+from tokenmill.datasets.ledger.manifest import load_manifest, parse_manifest
+from tokenmill.datasets.ledger.plan import load_plan, parse_plan
+from tokenmill.datasets.ledger.receipt import load_receipt, parse_receipt
+from tokenmill.datasets.ledger.record import CHECKSUM
+from tokenmill.jobs.verify import verify_dataset
+
+TEXTS = [f"문서 {number} " * (number % 7 + 1) for number in range(60)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A dataset of rows with columns and rejects: every part of a record has something in it."""
+    root = tmp_path_factory.mktemp("rot")
+    lines = [json.dumps({"text": text}) for text in TEXTS]
+    (root / "a.jsonl").write_text("\n".join([*lines, "{broken"]))
+    tokenmill.prepare(
+        inputs=str(root / "a.jsonl"),
+        tokenizer=ByteTokenizer(),
+        output=str(root / "out"),
+        context_length=32,
+        columns=("labels",),
+        on_error="skip",
+        unit_bytes=2000,
+        report=False,
+        verbose_level="ERROR",
+    )
+    return root / "out"
+
+
+def mutations(data, step):
+    """The file with one byte changed, at every place: a bit flipped, and a byte that means something in JSON."""
+    for place in range(len(data)):
+        for byte in (data[place] ^ 1 << place % 8, b'0 "}e\\'[(place // step) % 6]):
+            if byte != data[place]:
+                yield place, data[:place] + bytes([byte]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("kind", ["manifest", "plan", "receipt"])
+def test_no_changed_byte_changes_what_is_read(made, kind):
+    manifest = load_manifest(made)
+    path, parse = {
+        "manifest": (made / "manifest.json", lambda data: parse_manifest(data, "the manifest")),
+        "plan": (made / "plan.json", lambda data: parse_plan(data, "the plan")),
+        "receipt": (
+            made / "receipts" / f"{manifest.shards[0].name}.json",
+            lambda data: parse_receipt(data, "the receipt"),
+        ),
+    }[kind]
+    data = path.read_bytes()
+    whole = parse(data)
+    found = same = 0
+    for place, changed in mutations(data, 7):
+        try:
+            assert parse(changed) == whole, (place, changed[max(0, place - 40) : place + 40])
+            same += 1
+        except DatasetError:
+            found += 1
+    # What is the same is white space between tokens of JSON.
+    assert found > 20 * same
+
+
+def test_a_changed_receipt_or_plan_is_a_problem_for_verify(made, tmp_path):
+    root = shutil.copytree(made, tmp_path / "copy")
+    name = load_manifest(root).shards[0].name
+    for path, check in ((root / "plan.json", "plan"), (root / "receipts" / f"{name}.json", "receipts")):
+        good = path.read_bytes()
+        for damage in (
+            b"[]",
+            b"{}",
+            b"",
+            b"\xff",
+            good[:-30],
+            b"[" * 100_000,
+            good.replace(b'"id"', b'"ld"', 1),
+        ):
+            path.write_bytes(damage.replace(b'"tokens"', b'"tokenz"', 1) if check == "receipts" else damage)
+            found = {
+                each.name: each.state for each in verify_dataset(root, sample=0, tokenizer=ByteTokenizer())
+            }
+            assert found[check] == "problem", (check, damage[:20])
+        path.write_bytes(good)
+    assert {each.state for each in verify_dataset(root, sample=0, tokenizer=ByteTokenizer())} == {"ok"}
+
+
+def test_a_damaged_receipt_is_no_receipt_and_a_damaged_plan_says_what_to_do(made, tmp_path):
+    root = shutil.copytree(made, tmp_path / "copy")
+    shard = load_manifest(root).shards[0]
+    assert load_receipt(root, shard.name, shard.unit) is not None
+    (root / "receipts" / f"{shard.name}.json").write_text("[]")
+    assert load_receipt(root, shard.name, shard.unit) is None
+    (root / "plan.json").write_text("[]")
+    with pytest.raises(DatasetError, match="--fresh"):
+        load_plan(root)
+
+
+def test_a_dataset_from_before_there_were_checksums_still_opens(made, tmp_path):
+    root = shutil.copytree(made, tmp_path / "copy")
+    for path in (root / "manifest.json", root / "plan.json", *(root / "receipts").iterdir()):
+        value = json.loads(path.read_text())
+        assert list(value)[-1] == CHECKSUM
+        del value[CHECKSUM]
+        path.write_text(json.dumps(value))
+    assert load_manifest(root) == load_manifest(made)
+    assert load_plan(root) == load_plan(made)
+    assert {each.state for each in verify_dataset(root, sample=0, tokenizer=ByteTokenizer())} == {"ok"}
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.just("../../etc/passwd"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def places(value, path=()):
+    """Every place in a JSON value, as the keys that lead there."""
+    yield path
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in pairs:
+        yield from places(item, (*path, key))
+
+
+def put(value, path, item):
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] = item
+
+
+@pytest.mark.parametrize("sealed", [True, False], ids=["sealed anew", "without a checksum"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_hostile_manifest_never_ends_in_anything_but_our_error(made, tmp_path, sealed, data):
+    root = tmp_path / "copy"
+    if not root.exists():
+        shutil.copytree(made, root)
+    value = json.loads((made / "manifest.json").read_text())
+    del value[CHECKSUM]
+    path = data.draw(st.sampled_from([path for path in places(value) if path]))
+    item = data.draw(JSON)
+    if sealed:
+        (root / "manifest.json").write_bytes((made / "manifest.json").read_bytes())
+        try:
+            edit_record(root / "manifest.json", lambda raw: put(raw, path, item))
+        except (TypeError, KeyError, UnicodeEncodeError, AttributeError):
+            return  # the edit itself has no content hash
+    else:
+        put(value, path, item)
+        (root / "manifest.json").write_text(json.dumps(value))
+    with suppress(TokenmillError):
+        dataset = tokenmill.open(root)
+        rows = dataset.rows(columns=("document_ids",))
+        for place in range(min(3, len(rows))):
+            rows.example(place)
+        list(dataset)
+        list(verify_dataset(root, sample=0, tokenizer=ByteTokenizer()))
