@@ -1,5 +1,6 @@
 """Every row exactly once, whoever reads it, and a resumed run equals the uninterrupted one."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import tokenmill
 from small_datasets import numbered
+from tokenmill.base.durable import canonical_json
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.mixture import period, schedule
@@ -188,8 +190,79 @@ def test_a_state_of_other_data_is_refused():
         Feed(Counting(50), 5, seed=2).load_state_dict(state)
     with pytest.raises(DatasetError, match="version 9"):
         Feed(Counting(50), 5, seed=1).load_state_dict({**state, "version": 9})
-    with pytest.raises(DatasetError, match="at row 99"):
-        Feed(Counting(50), 5, seed=1).load_state_dict({**state, "position": 99})
+    with pytest.raises(DatasetError, match="does not fit its checksum"):
+        Feed(Counting(50), 5, seed=1).load_state_dict({**state, "position": 9})
+
+
+def old(state):
+    """The same state as the first version had it."""
+    return {key: value for key, value in state.items() if key != "checksum"} | {"version": 1}
+
+
+def test_a_state_of_the_first_version_still_loads_and_is_checked():
+    feed = Feed(Counting(50), 5, seed=1)
+    next(iter(feed))
+    state = json.loads(json.dumps(old(feed.state_dict())))
+    again = Feed(Counting(50), 5, seed=1)
+    again.load_state_dict(state)
+    assert (again.position, again.order.ends) == (feed.position, feed.order.ends)
+    for change, words in (
+        ({"position": 99}, "at row 99 of 50"),
+        ({"ends": [40]}, "of 40; its data has 50"),
+        ({"ends": [50, 50]}, "rising"),
+        ({"ends": []}, "rising"),
+        ({"position": True}, "position is True"),
+        ({"epoch": -1}, "epoch is -1"),
+        ({"source": None}, "source is None"),
+        ({"checksum": "x"}, "it has the keys"),
+    ):
+        with pytest.raises(DatasetError, match=words):
+            Feed(Counting(50), 5, seed=1).load_state_dict({**state, **change})
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(data=st.data())
+def test_every_change_of_a_state_is_refused_with_our_error(data):
+    feed = Feed(Counting(50), 5, seed=1)
+    next(iter(feed))
+    state = json.loads(json.dumps(feed.state_dict()))
+    before = canonical_json(state)
+    place, kind = state, data.draw(st.sampled_from(["value", "key", "drop"]))
+    key = data.draw(st.sampled_from(sorted(state)))
+    if key == "source" and data.draw(st.booleans()):
+        place, key = state["source"], data.draw(st.sampled_from(sorted(state["source"])))
+    value = place.pop(key)
+    if kind == "value":
+        near = (
+            st.just(value + 1)
+            if isinstance(value, int)
+            else st.just([*value, 60])
+            if key == "ends"
+            else ANYTHING
+        )
+        place[key] = data.draw(ANYTHING | near)
+    elif kind == "key":
+        place[data.draw(st.text(max_size=8))] = value
+    try:
+        same = canonical_json(state) == before
+    except TypeError:
+        same = False
+    if same:
+        return
+    with pytest.raises(DatasetError):
+        Feed(Counting(50), 5, seed=1).load_state_dict(state)
+
+
+@given(state=ANYTHING)
+def test_anything_that_is_not_a_state_is_refused_with_our_error(state):
+    with pytest.raises(DatasetError):
+        Feed(Counting(50), 5, seed=1).load_state_dict(state)
 
 
 @given(turns=st.lists(st.integers(1, 40), min_size=1, max_size=6))

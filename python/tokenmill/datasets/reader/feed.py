@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.prefetch import ahead
 from tokenmill.datasets.reader.share import Share, after, whole
+from tokenmill.datasets.reader.state import make_state, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-STATE_VERSION = 1
 Batch = dict[str, Any]
 T = TypeVar("T")
 
@@ -116,53 +116,8 @@ class Feed:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the whole run is: equal on every rank that has had the same number of batches."""
-        return {
-            "version": STATE_VERSION,
-            "epoch": self.order.epoch,
-            "position": self.position,
-            "ends": list(self.order.ends),
-            "seed": self.order.seed,
-            "source": self.source.identity(),
-        }
+        return make_state(self.source, self.order, self.position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state, of any world size, batch size or worker count."""
-        self.order, self.position = restored(self.source, self.order.seed, state)
-
-
-def restored(source: RowSource, seed: int | None, state: Mapping[str, Any]) -> tuple[Order, int]:
-    """The order and position of a state, once it is known to belong to `source`."""
-    version = state.get("version")
-    if version != STATE_VERSION:
-        raise DatasetError(
-            f"the state of the data has version {version!r}, this Tokenmill reads version {STATE_VERSION}: "
-            "it was not saved by state_dict(), or by a newer release"
-        )
-    mine, theirs = source.identity(), state["source"]
-    grew = mine != theirs and source.grew_from(theirs)
-    if mine != theirs and not grew:
-        raise DatasetError(
-            "the state belongs to other data: "
-            + "; ".join(differences(theirs, mine))
-            + ". Open the dataset it was saved with, or start without a state"
-        )
-    if state["seed"] != seed:
-        raise DatasetError(
-            f"the state was saved with seed {state['seed']!r}, this reader has {seed!r}: pass the same seed"
-        )
-    order = Order(list(state["ends"]), seed=seed, epoch=state["epoch"])
-    if not 0 <= state["position"] <= len(order) or len(order) > len(source):
-        raise DatasetError(
-            f"the state is at row {state['position']} of {len(order)}; there are {len(source)}"
-        )
-    return order.grown(len(source)), state["position"]
-
-
-def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
-    """`["context_length is 512 in the state and 1024 here"]`."""
-    keys = sorted({*theirs, *mine})
-    return [
-        f"{key} is {theirs.get(key)!r} in the state and {mine.get(key)!r} here"
-        for key in keys
-        if theirs.get(key) != mine.get(key)
-    ]
+        self.order, self.position = read_state(state, self.source, self.order.seed)

@@ -59,6 +59,6 @@ class Order:
         """The following epoch, with everything in one segment."""
         return Order([self.ends[-1]], seed=self.seed, epoch=self.epoch + 1)
 
-    def grown(self, rows: int) -> Order:
+    def extend(self, rows: int) -> Order:
         """The same epoch with `rows` rows in all: the new ones come after the old ones."""
         return self if rows == self.ends[-1] else Order([*self.ends, rows], seed=self.seed, epoch=self.epoch)
