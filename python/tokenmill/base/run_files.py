@@ -6,13 +6,28 @@ Neither is content: no dataset needs them, no hash covers them, and both may be 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.durable import temporary_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRESS = "progress.json"
 EVENTS = "events.jsonl"
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a small file at once, without waiting for the disk: it says nothing once its writer is gone."""
+    temporary = temporary_name(path)
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 def parse_object(data: bytes) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tokenmill.base.errors import EXIT_FAILED
 from tokenmill.base.platform import try_lock
-from tokenmill.base.run_files import PROGRESS, read_object
+from tokenmill.base.run_files import PROGRESS, read_object, replace_file
 from tokenmill.jobs.prepare.launch import host_clock, this_host
 
 if TYPE_CHECKING:
@@ -77,9 +77,6 @@ class Lease:
         (self.root / FAILURE).unlink(missing_ok=True)
         if self._mirror is not None:
             self._mirror.hide(FAILURE)
-        for left in self.root.glob(".leader.*.json.*"):
-            if not left.name.endswith(self.token):
-                left.unlink(missing_ok=True)
         self._thread = threading.Thread(target=self._beat, name="tokenmill-leader", daemon=True)
         self._thread.start()
 
@@ -115,10 +112,8 @@ class Lease:
             )
 
     def _publish(self, name: str, value: dict[str, Any]) -> None:
-        temporary = self.root / f"{name}.{self.token}"
         data = json.dumps(value, default=str).encode()
-        temporary.write_bytes(data)
-        temporary.replace(self.root / name)
+        replace_file(self.root / name, data)
         if self._mirror is not None and name == MARKER:
             self._mirror.beat(data)
         elif self._mirror is not None:
@@ -132,9 +127,9 @@ class Lease:
         if self._lock is not None:
             if self._mirror is not None:
                 self._mirror.hide(MARKER, PROGRESS)
-            with suppress(OSError):
-                (self.root / MARKER).unlink(missing_ok=True)
-                (self.root / LOCK).unlink(missing_ok=True)
+            for name in (MARKER, LOCK):
+                with suppress(OSError):
+                    (self.root / name).unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 

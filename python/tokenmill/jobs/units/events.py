@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import tokenmill
 from tokenmill.base.hardware import world
 from tokenmill.base.hardware.memory import host_memory
-from tokenmill.base.run_files import EVENTS, PROGRESS
+from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,9 +155,7 @@ class Recorder:
         with self._lock:
             self.state |= {"counter": self.state["counter"] + 1, "updated_at": now()}
             text = json.dumps(self.state)
-        temporary = self._root / f".{PROGRESS}.{os.getpid()}"
-        temporary.write_text(text)
-        temporary.replace(self._root / PROGRESS)
+        replace_file(self._root / PROGRESS, text.encode())
 
 
 def _versions() -> dict[str, str]:
