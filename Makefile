@@ -4,12 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 TEST_ARGS ?=
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := scan json_lines csv tokenizer_files utf8
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# What takes Miri more than a few minutes each; AddressSanitizer runs them.
+SLOW_IN_MIRI :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-slow lint format bench build clean
+.PHONY: help quickstart test test-slow test-deep campaign miri asan fuzz aarch64 lint format bench build clean
 
 help:  ## Show this list.
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(VENV)/.base: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,10 +41,35 @@ test: $(VENV)/.test  ## Run the tests of both languages.
 test-slow: $(VENV)/.test  ## Run the minutes-long tests too.
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -m "not deep" $(TEST_ARGS)
 
-test-deep: miri asan fuzz aarch64 campaign  ## All of the five below: hours.
+test-deep: miri asan fuzz aarch64 campaign  ## Run the five below: hours.
 
-campaign: $(VENV)/.test  ## Kills, faults, rot, hostile files, ranks and load; one table at the end.
-	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest tests/deep -m deep $(TEST_ARGS)
+campaign: $(VENV)/.test  ## Kill, fault, rot, feed and load the product; one table at the end.
+	@$(BIN)/python -m pytest tests/deep -m deep $(TEST_ARGS)
+
+miri:  ## Run the core's unit tests in Miri, but for those that take it hours.
+	@rustup toolchain install nightly --profile minimal --component miri --component rust-src >/dev/null 2>&1
+	@MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p tokenmill-core --lib -- $(addprefix --skip ,$(SLOW_IN_MIRI))
+
+asan:  ## Run all tests of the core under AddressSanitizer, with debug assertions.
+	@rustup toolchain install nightly --profile minimal --component rust-src >/dev/null 2>&1
+	@RUSTFLAGS="-Zsanitizer=address -Cdebug-assertions" cargo +nightly test --quiet --release -p tokenmill-core \
+	  --lib --tests --target $(HOST)
+
+fuzz:  ## Run each fuzz target for FUZZ_SECONDS (60).
+	@rustup toolchain install nightly --profile minimal >/dev/null 2>&1
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-fuzz
+	@for target in $(FUZZ_TARGETS); do \
+	  mkdir -p fuzz/corpus/$$target && \
+	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) \
+	    -max_len=8192 -rss_limit_mb=1024 -timeout=25 -print_final_stats=1 || exit 1; \
+	done
+
+aarch64:  ## Run all tests of the core for AArch64, in an emulator.
+	@rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1
+	@command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null || apt-get install -y qemu-user gcc-aarch64-linux-gnu
+	@CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+	  cargo test --quiet --release -p tokenmill-core --lib --tests --target aarch64-unknown-linux-gnu
 
 lint: $(VENV)/.test  ## Check style, types and stubs; change nothing.
 	@cargo fmt --all --check

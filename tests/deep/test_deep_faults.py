@@ -1,6 +1,9 @@
 """A call that fails or falls short: the right bytes, or a sentence and a second run that gives the right bytes."""
 
+import contextlib
 import errno
+import os
+import subprocess
 
 import pytest
 from harness import FOR_EVER, SHORT, Fault, spread
@@ -42,3 +45,45 @@ def test_a_few_faults(campaign, tally, name):
 def test_every_call_fails_once(campaign, tally, name):
     made = campaign.prepared(JOBS[name])
     assert not campaign.hurt(made.job, tally("faults at the Nth call"), dict(faults_of(made, 100_000)))
+
+
+@contextlib.contextmanager
+def small_disk(place, size):
+    """A file system of so many bytes at `place`; skips the test where nothing can be mounted."""
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def fill_disk(campaign, name, size, tally):
+    """The disk is full in the middle of the job; then it grows, and the same command goes on."""
+    made = campaign.prepared(JOBS[name])
+    place = campaign.new_place()
+    with small_disk(place / "disk", size):
+        argv = made.job.argv(made.inputs, place / "disk" / "out")
+        first = campaign.run(argv)
+        problems = made.judge(first, place / "disk")
+        subprocess.run(["mount", "-o", "remount,size=100m", str(place / "disk")], check=True)
+        again = campaign.run(argv)
+        problems += made.judge(again, place / "disk", when="run again, it")
+        if again.code != 0:
+            problems.append(("wrong", f"run again, it fails with exit {again.code}"))
+        return tally.add(f"{name} on a disk of {size} bytes", problems)
+
+
+def test_a_small_disk(campaign, tally):
+    assert not fill_disk(campaign, "prepare-tokenmill", 60_000, tally("a real full disk, a few"))
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", [job for job in JOBS if not job.startswith(("resume", "commit"))])
+def test_small_disks(campaign, tally, name):
+    sizes = [4096 * pages for pages in (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)]
+    broken = [fill_disk(campaign, name, size, tally("a real full disk")) for size in sizes]
+    assert not [line for lines in broken for line in lines]
