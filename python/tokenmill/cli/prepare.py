@@ -134,5 +134,6 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
     if outcome.worked:
         click.echo(
             f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, "
-            f"{summary['examples_per_second']:,.0f} examples/s: {summary['rating']}"
+            f"{summary['examples_per_second']:,.0f} examples/s"
+            + (f": {summary['rating']}" if summary["rating"] else "")
         )

@@ -120,8 +120,13 @@ def test_memory_mode_and_its_line(capsys, gigabytes, line):
 
 
 @pytest.mark.parametrize(
-    ("rate", "word"),
-    [(23184, "very fast"), (20000, "very fast"), (10000, "fast"), (5000, "normal"), (4999, "slow")],
+    ("megabytes", "word"), [(31.5, "very fast"), (20, "very fast"), (5, "fast"), (1, "normal"), (0.9, "slow")]
 )
-def test_ratings(rate, word):
-    assert lines.rating(rate).startswith(word)
+def test_ratings(megabytes, word):
+    found = lines.rating(int(megabytes * 2 * 60e6), 60.0, 2)
+    assert found.startswith(word)
+    assert found.endswith("B/s per core)")
+
+
+def test_a_short_job_has_no_rating():
+    assert lines.rating(100, 0.15, 2) is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from tokenmill.base.console import words
+
 if TYPE_CHECKING:
     from tokenmill.base.hardware.memory import Memory
 
@@ -15,8 +17,10 @@ PARALLELISM = {
     "fast": "fast_tokenizer_internal",
     "slow": "python_multiprocessing",
 }
-# Examples per second from which on a run is called so; the last is for anything below.
-RATINGS = ((20_000, "very fast ✅"), (10_000, "fast ✅"), (5_000, "normal ⚠️"), (0, "slow ❌"))
+# Bytes of text per second and core from which on a run is called so; documents are of any length.
+RATINGS = ((20e6, "very fast ✅"), (5e6, "fast ✅"), (1e6, "normal ⚠️"), (0, "slow ❌"))
+# Of a shorter job most is starting.
+SHORTEST_RATED = 1.0
 
 
 def tokenizer_type(strategy: str, why: str = "", processes: int | None = None) -> None:
@@ -76,7 +80,7 @@ def dataset_settings(workers: int, kind: str, batch_size: int, writer_batch_size
 
 def packing(mode: str, context_length: int | None = None, overlap: int = 0) -> None:
     """How token ids become rows."""
-    words = {
+    kinds = {
         "concat": "Using sequence concatenation (packing mode)",
         "window": "Using overlapping windows",
         "bestfit": "Using best-fit packing (documents kept whole where they fit)",
@@ -85,7 +89,7 @@ def packing(mode: str, context_length: int | None = None, overlap: int = 0) -> N
     }
     rows = f", context_length={context_length}" if context_length else ""
     rows += f", overlap={overlap}" if overlap else ""
-    logger.info("📦 %s%s", words[mode], rows)
+    logger.info("📦 %s%s", kinds[mode], rows)
 
 
 def parity_known(documents: int) -> None:
@@ -120,23 +124,23 @@ def split_start(
     logger.info("⚡ Tokenizing with %d %s...", workers, kind)
 
 
-def completion(split: str, examples: int, seconds: float) -> None:
-    """The end of a split: seconds, examples per second, and what that rate is called."""
+def completion(split: str, examples: int, seconds: float, rated: str | None = None) -> None:
+    """The end of a split: seconds, examples per second, and what its speed is called."""
     rate = examples / seconds if seconds > 0 else 0.0
     fields = {"split": split, "examples": examples, "seconds": seconds, "examples_per_second": rate}
     logger.info("Completed tokenizing split '%s' in %.2f seconds", split, seconds, extra={"fields": fields})
     logger.info("Processed %d examples at %.1f examples/sec", examples, rate)
-    logger.info("Rating: %s", rating(rate))
+    if rated is not None:
+        logger.info("Rating: %s", rated)
 
 
-def rating(examples_per_second: float) -> str:
-    """`rating(23184)` -> `"very fast ✅ (20000+ examples/s)"`."""
-    for index, (least, word) in enumerate(RATINGS):
-        if examples_per_second >= least:
-            span = f"{least}+" if index == 0 else f"{least}-{RATINGS[index - 1][0]}"
-            span = f"below {RATINGS[index - 1][0]}" if least == 0 else span
-            return f"{word} ({span} examples/s)"
-    raise ValueError(f"a rate below zero: {examples_per_second}")
+def rating(size: int, seconds: float, cores: int) -> str | None:
+    """`rating(800_000_000, 10.0, 2)` -> `"very fast ✅ (40.0 MB/s per core)"`; None for a short job."""
+    if seconds < SHORTEST_RATED:
+        return None
+    rate = size / seconds / max(1, cores)
+    word = next(word for least, word in RATINGS if rate >= least)
+    return f"{word} ({words.size(rate)}/s per core)"
 
 
 def parity(strategy: str, documents: int, difference: str | None) -> None:

@@ -159,8 +159,9 @@ class Run:
             )
         seconds = self.seconds or time.monotonic() - started
         split = job.config.source.split or "train"
-        lines.completion(split, dataset.manifest.account.documents_read, seconds)
-        return Outcome(dataset, seconds, worked=True)
+        outcome = Outcome(dataset, seconds, worked=True, cores=self.threads)
+        lines.completion(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
+        return outcome
 
     def _open(self) -> Dataset | None:
         if self.find_manifest() is None:
@@ -186,6 +187,12 @@ class Outcome:
     dataset: Dataset
     seconds: float
     worked: bool
+    cores: int = 1
+
+    @property
+    def rating(self) -> str | None:
+        """What the job's speed is called; None where it is too short to say."""
+        return lines.rating(self.dataset.manifest.account.text_bytes, self.seconds, self.cores)
 
     def summary(self) -> dict[str, Any]:
         """Everything that the end of a job tells, as numbers and words."""
@@ -201,7 +208,7 @@ class Outcome:
             "examples": examples,
             "seconds": round(self.seconds, 3),
             "examples_per_second": round(rate, 1),
-            "rating": lines.rating(rate),
+            "rating": self.rating,
             "worked": self.worked,
             "content_hash": manifest.content_hash,
             "account": manifest.account.to_json(),
