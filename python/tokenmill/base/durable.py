@@ -86,9 +86,18 @@ def publish_bytes(path: Path, data: bytes) -> None:
         file.discard()
 
 
+def readable_json(value: Any, indent: int | None = 1) -> bytes:
+    """JSON for people and machines; keys keep their order, so the version stays first.
+
+    A file name may hold bytes that are no text, which Python has as lone surrogates: those are escaped.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace")
+
+
 def publish_json(path: Path, value: Any) -> None:
-    """`publish_bytes` of readable JSON; keys keep their order, so the version stays first."""
-    publish_bytes(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+    """`publish_bytes` of readable JSON."""
+    publish_bytes(path, readable_json(value))
 
 
 class DurableFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -69,6 +70,10 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> Any:
     """Run the command; every `TokenmillError` becomes one clear message and its exit code."""
     _start_lean()
+    for stream in (sys.stdout, sys.stderr):
+        # Neither a terminal's encoding nor a file name that is no text may end a job: both are escaped.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     code = _run(argv)
     if argv is None:
         # This process ends now: the interpreter need not look for garbage among all that it still holds.

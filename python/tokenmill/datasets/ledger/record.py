@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from tokenmill.base.durable import digest
+from tokenmill.base.durable import digest, readable_json
 from tokenmill.base.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def to_plain(value: Any) -> Any:
 def encode_record(value: dict[str, Any]) -> bytes:
     """The bytes of a record's file: readable JSON, keys in order, the checksum of all the others last."""
     sealed = value | {CHECKSUM: digest(value)}
-    return (json.dumps(sealed, indent=1, ensure_ascii=False) + "\n").encode()
+    return readable_json(sealed)
 
 
 def parse_record(data: bytes, where: str) -> dict[str, Any]:

@@ -6,10 +6,10 @@ spread evenly over the dataset, and the page says in how many; all else is known
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.durable import readable_json
 from tokenmill.datasets.store.cache import open_cached
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.insight.report.report_data import Counted, dataset_report
@@ -36,8 +36,8 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
     sizes = {entry.path: entry.bytes for shard in manifest.shards for entry in shard.files}
     counted = Counted(cache.root, chosen, remote.address.rpartition("/")[2], sizes)
     data = dataset_report(remote.work, tokenizer, counted)
-    remote.store.replace(REPORT_JSON, json.dumps(data, indent=1, ensure_ascii=False).encode())
-    remote.store.replace(REPORT_HTML, dataset_page(data).encode())
+    remote.store.replace(REPORT_JSON, readable_json(data))
+    remote.store.replace(REPORT_HTML, dataset_page(data).encode("utf-8", "backslashreplace"))
     return f"{remote.address}/{REPORT_HTML}"
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.durable import publish_bytes
+from tokenmill.base.durable import publish_bytes, readable_json
 from tokenmill.base.errors import DatasetError, TokenmillError
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.engine.training.outputs import TRAINING
@@ -36,8 +35,8 @@ def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
         html = training_page(data)
     else:
         html = dataset_page(data)
-    publish_bytes(root / REPORT_JSON, json.dumps(data, indent=1, ensure_ascii=False).encode())
-    publish_bytes(root / REPORT_HTML, html.encode())
+    publish_bytes(root / REPORT_JSON, readable_json(data))
+    publish_bytes(root / REPORT_HTML, html.encode("utf-8", "backslashreplace"))
     return root / REPORT_HTML
 
 
@@ -78,7 +77,7 @@ def write_comparison(first: str | Path, second: str | Path, output: str | Path) 
         section("Figures", table(("figure", "A", "B", "B against A"), rows, folded=False)),
     ]
     output = Path(output)
-    publish_bytes(output, page("Two runs compared", body).encode())
+    publish_bytes(output, page("Two runs compared", body).encode("utf-8", "backslashreplace"))
     return output
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import tokenmill
+from tokenmill.base.durable import readable_json
 from tokenmill.base.hardware import world
 from tokenmill.base.hardware.memory import host_memory
 from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
@@ -119,10 +120,10 @@ class Recorder:
 
     def event(self, kind: str, **fields: Any) -> None:
         """Append one line with one write, so that lines of several processes never mix."""
-        line = json.dumps({"event": kind, "at": now(), "run": self._run, **fields}, ensure_ascii=False) + "\n"
+        line = readable_json({"event": kind, "at": now(), "run": self._run, **fields}, indent=None)
         handle = os.open(self._root / EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(handle, line.encode())
+            os.write(handle, line)
         finally:
             os.close(handle)
 
