@@ -50,7 +50,7 @@ struct Family {
 
 static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
     let family = |name| {
-        let spec = ScanSpec::named(name).expect("a listed name");
+        let spec = ScanSpec::from_choice(name).expect("a listed name");
         let scanner = |path| Scanner::with_path(&spec, path).expect("a known family");
         Family {
             name,
@@ -61,7 +61,7 @@ static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
                 .collect(),
         }
     };
-    ScanSpec::names().map(family).collect()
+    tokenmill_core::scan::FAMILIES.iter().map(|row| family(row.name)).collect()
 });
 
 fuzz_target!(|data: &[u8]| {

@@ -10,7 +10,7 @@ use tokenmill_core::files::{read_hf, read_tiktoken};
 use tokenmill_core::scan::{ScanSpec, Scanner};
 
 static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
-    let spec = ScanSpec::named("gpt2").expect("a listed name");
+    let spec = ScanSpec::from_choice("gpt2").expect("a listed name");
     Scanner::new(&spec).expect("a family compiles")
 });
 

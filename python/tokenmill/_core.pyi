@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Codec",
     "CsvReader",
+    "Family",
     "JsonlReader",
     "Merges",
     "PairMerger",
@@ -26,15 +27,19 @@ __all__ = [
     "copy_segments",
     "cpu",
     "encode_part",
+    "families",
     "frame_documents",
     "has_blank",
     "hash_texts",
     "ids_to_lists",
     "invalid_rows",
     "last_cut",
-    "pattern_steps",
+    "pattern_of",
+    "pre_tokenizer",
     "read_hf",
     "read_tiktoken",
+    "regex_of",
+    "regex_pre_tokenizer",
     "scan_family",
     "scan_pieces",
     "split_text",
@@ -311,9 +316,6 @@ def encode_part(
 def ids_to_lists(ids: NDArray[Any], offsets: NDArray[np.int64]) -> list[list[int]]:
     """One list of ints for each document of a flat array."""
 
-def pattern_steps(pattern: str) -> list[tuple[str, str, str, bool]]:
-    """A name or regex as (kind, pattern, behavior, flag) steps, in Hugging Face's names."""
-
 # --- scan --------------------------------------------------------------------------------------------
 
 def cpu() -> tuple[str, list[str]]:
@@ -324,16 +326,47 @@ def cpu() -> tuple[str, list[str]]:
     RuntimeWarning when the module is imported.
     """
 
-def scan_pieces(
-    spec: str | Sequence[tuple[str, str, str, bool]], text: str, *, general: bool = False
-) -> list[str]:
-    """The pieces of a text by a family's name, a pattern, or Hugging Face's steps.
+@final
+class Family:
+    """A pattern that has a hand-written scanner."""
 
-    `scan_pieces("gpt2", "it's 5")` -> `["it", "'s", " 5"]`. With `general` the regex engine finds them.
+    @property
+    def name(self) -> str:
+        """Its name."""
+    @property
+    def aliases(self) -> list[str]:
+        """Models with the very same pattern; each is a name for it as well."""
+    @property
+    def regex(self) -> str | None:
+        """The one regex whose matches are the pieces; None where it takes several steps."""
+    @property
+    def pre_tokenizer(self) -> str:
+        """Its pre-tokenizer in a `tokenizer.json`."""
+
+def families() -> list[Family]:
+    """Every family."""
+
+def pre_tokenizer(pattern: str) -> str:
+    """The pre-tokenizer of a family or a regex (tiktoken's dialect), in JSON as a `tokenizer.json` has it."""
+
+def regex_pre_tokenizer(regex: str) -> str:
+    """The same of a regex that a file holds, whatever it looks like."""
+
+def regex_of(pre_tokenizer: str) -> str | None:
+    """The one regex whose matches are the pieces of a pre-tokenizer; None where there is none."""
+
+def pattern_of(pre_tokenizer: str) -> str | None:
+    """What `pre_tokenizer` takes to give this one: a family's name or a regex; None where neither does."""
+
+def scan_pieces(pre_tokenizer: str, text: str, *, general: bool = False) -> list[str]:
+    """The pieces of a text by the JSON of a pre-tokenizer.
+
+    `scan_pieces(pre_tokenizer("gpt2"), "it's 5")` -> `["it", "'s", " 5"]`. With `general` they are found by
+    the regex engine.
     """
 
-def scan_family(spec: str | Sequence[tuple[str, str, str, bool]]) -> str:
-    """The hand-written scanner that a pattern or a list of steps gets, or "chain"."""
+def scan_family(pre_tokenizer: str) -> str:
+    """The family of a pre-tokenizer, or "chain"."""
 
 # --- vocabulary files --------------------------------------------------------------------------------
 

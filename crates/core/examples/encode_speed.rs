@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let turns = rest.first().map_or(Ok(1), |turns| turns.parse::<usize>())?;
     let clock = Instant::now();
     let bpe = Bpe::new(&load(vocabulary)?)?;
-    let scanner = Scanner::new(&ScanSpec::named(scanner).ok_or("no such scanner")?)?;
+    let scanner = Scanner::new(&ScanSpec::from_choice(scanner)?)?;
     println!("load {:?}", clock.elapsed());
     let texts = [fs::read_to_string(first)?, fs::read_to_string(second)?];
     let passes = [

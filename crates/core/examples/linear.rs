@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         alphabet: Alphabet::Bytes,
         ignore_merges: true,
     })?;
-    let spec = ScanSpec::named("cl100k").ok_or("cl100k is known")?;
+    let spec = ScanSpec::from_choice("cl100k")?;
     let scanner = Scanner::new(&spec)?;
     for (name, make) in inputs() {
         // Tables that are built on first use are no part of the cost.

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .collect();
         println!("{file}: {} bytes", text.len());
         for name in FAMILIES {
-            let spec = ScanSpec::named(name).ok_or(name)?;
+            let spec = ScanSpec::from_choice(name)?;
             print!("  {name:<12}");
             for cpu in [None]
                 .into_iter()

@@ -21,6 +21,19 @@ pub enum Error {
     /// A mistake of ours that was caught before it could cross into the caller.
     #[error("internal error: {0}")]
     Internal(String),
+    /// What looks like a family's name and is none.
+    #[error(
+        "pattern {name:?} is not a family; did you mean {nearest:?}? The families are {known}. A regex of these \
+         characters alone must stand in a group: (?:{name})"
+    )]
+    UnknownFamily {
+        /// What was given.
+        name: String,
+        /// The family that is spelled most like it.
+        nearest: &'static str,
+        /// All names.
+        known: String,
+    },
     /// A regular expression does not compile.
     #[error("cannot use the pattern {pattern:?}: {reason}; correct the pattern")]
     Pattern {

@@ -11,6 +11,7 @@ pub mod files;
 pub mod jsonl;
 pub mod packing;
 mod pages;
+pub mod recipe;
 pub mod records;
 pub mod scan;
 pub mod stop;

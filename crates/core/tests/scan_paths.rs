@@ -4,24 +4,11 @@ mod scan_cases;
 
 use scan_cases::{alphabet, for_each_tuple, pieces};
 use tokenmill_core::cpu::Cpu;
-use tokenmill_core::scan::{Path, ScanSpec, Scanner};
-
-const FAMILIES: [&str; 10] = [
-    "gpt2",
-    "starcoder",
-    "cl100k",
-    "cl100k-tiktoken",
-    "qwen2",
-    "qwen3.5",
-    "o200k",
-    "tekken",
-    "kimi-k2",
-    "deepseek-v3",
-];
+use tokenmill_core::scan::{Path, ScanSpec, Scanner, FAMILIES};
 
 /// The plain matcher and every block path of this CPU.
 fn scanners(name: &str) -> (Scanner, Vec<(Path, Scanner)>) {
-    let spec = ScanSpec::named(name).unwrap();
+    let spec = ScanSpec::from_choice(name).unwrap();
     let paths = Cpu::all_here().into_iter().map(Path::Blocks);
     let fast = paths
         .map(|path| (path, Scanner::with_path(&spec, path).unwrap()))
@@ -52,7 +39,7 @@ fn compare(name: &str, plain: &Scanner, fast: &[(Path, Scanner)], text: &str) {
 #[test]
 fn tuples_across_a_block_edge() {
     let length = if cfg!(debug_assertions) { 3 } else { 5 };
-    for name in FAMILIES {
+    for name in FAMILIES.iter().map(|family| family.name) {
         let (plain, mut fast) = scanners(name);
         // The paths share the algebra and differ only in their lanes: here the fastest is enough.
         fast.retain(|(path, _)| *path == Path::Blocks(Cpu::get()));
@@ -69,7 +56,7 @@ fn tuples_across_a_block_edge() {
 #[test]
 fn all_tuples_in_one_text_at_every_shift() {
     let length = if cfg!(debug_assertions) { 2 } else { 4 };
-    for name in FAMILIES {
+    for name in FAMILIES.iter().map(|family| family.name) {
         let (plain, fast) = scanners(name);
         let mut all = String::new();
         for_each_tuple(&alphabet(name), length, &mut |tuple| all.push_str(tuple));
@@ -96,7 +83,7 @@ impl Random {
 fn random_runs_of_every_class() {
     let rounds = if cfg!(debug_assertions) { 60 } else { 2_000 };
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    for name in FAMILIES {
+    for name in FAMILIES.iter().map(|family| family.name) {
         let (plain, fast) = scanners(name);
         let characters = alphabet(name);
         for _ in 0..rounds {
@@ -114,7 +101,7 @@ fn random_runs_of_every_class() {
 
 #[test]
 fn every_scalar_value_between_letters() {
-    for name in FAMILIES {
+    for name in FAMILIES.iter().map(|family| family.name) {
         let (plain, fast) = scanners(name);
         let text: String = ('\0'..=char::MAX)
             .flat_map(|c| [c, 'a', c, c, ' ', c, '!', c])

@@ -3,10 +3,10 @@
 mod scan_cases;
 
 use scan_cases::{alphabet, for_each_tuple, pieces};
-use tokenmill_core::scan::{Path, ScanSpec, Scanner};
+use tokenmill_core::scan::{Path, ScanSpec, Scanner, FAMILIES};
 
 fn check(name: &str) {
-    let spec = ScanSpec::named(name).unwrap();
+    let spec = ScanSpec::from_choice(name).unwrap();
     let scanner = Scanner::with_path(&spec, Path::Plain).unwrap();
     let oracle = Scanner::new(&ScanSpec::Chain(spec.steps())).unwrap();
     let length = if cfg!(debug_assertions) { 3 } else { 5 };
@@ -26,21 +26,11 @@ fn check(name: &str) {
     );
 }
 
-macro_rules! families {
-    ($($test:ident: $name:literal),* $(,)?) => {
-        $(#[test] fn $test() { check($name); })*
-    };
-}
-
-families! {
-    gpt2: "gpt2",
-    starcoder: "starcoder",
-    cl100k: "cl100k",
-    cl100k_tiktoken: "cl100k-tiktoken",
-    qwen2: "qwen2",
-    qwen3_5: "qwen3.5",
-    o200k: "o200k",
-    tekken: "tekken",
-    kimi: "kimi-k2",
-    deepseek: "deepseek-v3",
+#[test]
+fn every_family() {
+    std::thread::scope(|scope| {
+        for family in FAMILIES {
+            scope.spawn(|| check(family.name));
+        }
+    });
 }

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use tokenmill_core::bpe::{Alphabet, Merges, VocabSpec};
 use tokenmill_core::codec::{Added, CodecSpec, Prefix, Spelled, Splitter, Step};
-use tokenmill_core::scan::{Behavior, Dialect, ScanSpec, Scanner, Step as ScanStep};
+use tokenmill_core::scan::{Behavior, Dialect, Pattern, ScanSpec, Scanner, Step as ScanStep};
 use tokenmill_core::{Error, Result};
 
 use crate::vocabulary::{Merges as MergesRead, Tokens};
@@ -152,7 +152,7 @@ fn splitter(parts: &Parts<'_>) -> Result<(Splitter, &'static str)> {
     let spec = match parts.steps.as_slice() {
         [(kind, ..)] if kind == "whole" => return Ok((Splitter::Whole, "sentencepiece")),
         [(kind, ..)] if kind == "words" => return Ok((Splitter::Words, "sentencepiece")),
-        [(kind, pattern, ..)] if kind == "pattern" => ScanSpec::from_pattern(pattern),
+        [(kind, pattern, ..)] if kind == "pattern" => ScanSpec::from_regex(pattern),
         steps => ScanSpec::from_steps(steps_from(steps)?),
     };
     let scanner = Scanner::new(&spec)?;
@@ -178,20 +178,23 @@ fn scan_step(step: &StepParts) -> Result<ScanStep> {
     let (kind, pattern, name, flag) = step;
     Ok(match kind.as_str() {
         "split" => ScanStep::Split {
-            pattern: pattern.clone(),
+            pattern: Pattern::Regex(pattern.clone()),
             dialect: Dialect::Oniguruma,
             behavior: behavior(name)?,
             invert: *flag,
         },
-        "literal" => ScanStep::Literal {
-            text: pattern.clone(),
+        "literal" => ScanStep::Split {
+            pattern: Pattern::String(pattern.clone()),
+            dialect: Dialect::Oniguruma,
             behavior: behavior(name)?,
             invert: *flag,
         },
         "digits" => ScanStep::Digits { individual: *flag },
-        "punctuation" => ScanStep::Punctuation(behavior(name)?),
-        "whitespace" => ScanStep::Whitespace,
-        "whitespace_split" => ScanStep::WhitespaceSplit,
+        "punctuation" => ScanStep::Punctuation {
+            behavior: behavior(name)?,
+        },
+        "whitespace" => ScanStep::Whitespace {},
+        "whitespace_split" => ScanStep::WhitespaceSplit {},
         "byte_level" => ScanStep::ByteLevel,
         _ => return Err(Error::Tokenizer(format!("unknown pre-tokenizer {kind:?}"))),
     })

@@ -21,6 +21,7 @@ fn class_of(error: &Error) -> &'static str {
     match error {
         Error::InvalidUtf8 { .. } | Error::Input(_) => "InputError",
         Error::Internal(_) => "InternalError",
+        Error::UnknownFamily { .. } => "ConfigError",
         Error::Disk(_) => "InterruptedJobError",
         _ => "TokenizerError",
     }

@@ -1,35 +1,84 @@
-//! The scan by itself: for looking at pieces, and for tests that hold it against other engines.
+//! The families of patterns, and the scan by itself: for looking at pieces, and for tests that hold it against
+//! other engines. Pre-tokenizers cross as the JSON of a `tokenizer.json`.
 
 use std::ffi::CString;
 
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use tokenmill_core::cpu::Cpu;
-use tokenmill_core::scan::{ScanSpec, Scanner};
+use tokenmill_core::recipe::{plain_spec, pre_tokenizer_json, scan_spec};
+use tokenmill_core::scan::{self, ScanSpec, Scanner};
 
-use crate::codec_spec::{steps_from, StepParts};
-use crate::error::brief;
+use crate::error::{brief, to_py};
 
-/// What to scan for, as Python says it.
-#[derive(FromPyObject)]
-enum Spec {
-    /// A family's name, or else a pattern whose matches are the pieces.
-    Text(String),
-    /// Hugging Face's steps: `(kind, pattern, behavior, flag)`.
-    Steps(Vec<StepParts>),
+/// A pattern that has a hand-written scanner.
+#[pyclass(frozen, module = "tokenmill._core")]
+struct Family {
+    /// Its name.
+    #[pyo3(get)]
+    name: &'static str,
+    /// Models with the very same pattern; each is a name for it as well.
+    #[pyo3(get)]
+    aliases: Vec<&'static str>,
+    /// The one regex whose matches are the pieces; None where it takes several steps.
+    #[pyo3(get)]
+    regex: Option<String>,
+    /// Its pre-tokenizer in a `tokenizer.json`.
+    #[pyo3(get)]
+    pre_tokenizer: String,
+}
+
+/// Every family.
+#[pyfunction]
+fn families() -> Vec<Family> {
+    let rows = scan::FAMILIES.iter().map(|row| {
+        let spec = ScanSpec::Known(row.scanner());
+        Family {
+            name: row.name,
+            aliases: row.aliases.to_vec(),
+            regex: spec.regex(),
+            pre_tokenizer: pre_tokenizer_json(&spec),
+        }
+    });
+    rows.collect()
+}
+
+/// The pre-tokenizer of a family's name or of a regex in tiktoken's dialect, for a byte-level model.
+#[pyfunction]
+fn pre_tokenizer(pattern: &str) -> PyResult<String> {
+    let spec = ScanSpec::from_choice(pattern).map_err(|error| to_py(&error))?;
+    Ok(pre_tokenizer_json(&spec))
+}
+
+/// The same of a regex that a file holds, whatever it looks like.
+#[pyfunction]
+fn regex_pre_tokenizer(regex: &str) -> String {
+    pre_tokenizer_json(&ScanSpec::from_regex(regex))
+}
+
+/// The one regex whose matches are the pieces of a pre-tokenizer; None where there is none.
+#[pyfunction]
+fn regex_of(pre_tokenizer: &str) -> Option<String> {
+    plain_spec(pre_tokenizer)?.regex()
+}
+
+/// What `pre_tokenizer` takes to give this one: a family's name, a regex, or None where neither says it.
+#[pyfunction]
+fn pattern_of(pre_tokenizer: &str) -> Option<String> {
+    plain_spec(pre_tokenizer)?.choice()
 }
 
 /// The pieces of a text; through the regex engine if `general`.
 #[pyfunction]
-#[pyo3(signature = (spec, text, *, general=false))]
-fn scan_pieces(py: Python<'_>, spec: Spec, text: &str, general: bool) -> PyResult<Vec<String>> {
+#[pyo3(signature = (pre_tokenizer, text, *, general=false))]
+fn scan_pieces(
+    py: Python<'_>,
+    pre_tokenizer: &str,
+    text: &str,
+    general: bool,
+) -> PyResult<Vec<String>> {
     brief(py, || {
-        let mut spec = match spec {
-            Spec::Text(text) => {
-                ScanSpec::named(&text).unwrap_or_else(|| ScanSpec::from_pattern(&text))
-            }
-            Spec::Steps(steps) => ScanSpec::from_steps(steps_from(&steps)?),
-        };
+        let mut spec = scan_spec(pre_tokenizer)?;
         if general {
             spec = ScanSpec::Chain(spec.steps());
         }
@@ -41,13 +90,10 @@ fn scan_pieces(py: Python<'_>, spec: Spec, text: &str, general: bool) -> PyResul
     })
 }
 
-/// The name of the hand-written scanner that a pattern gets, or `"chain"`.
+/// The family of a pre-tokenizer, or `"chain"`.
 #[pyfunction]
-fn scan_family(py: Python<'_>, spec: Spec) -> PyResult<&'static str> {
-    brief(py, || match spec {
-        Spec::Text(text) => Ok(ScanSpec::from_pattern(&text).name()),
-        Spec::Steps(steps) => Ok(ScanSpec::from_steps(steps_from(&steps)?).name()),
-    })
+fn scan_family(py: Python<'_>, pre_tokenizer: &str) -> PyResult<&'static str> {
+    brief(py, || Ok(scan_spec(pre_tokenizer)?.name()))
 }
 
 /// The name of the set of instructions in use, and the features that it is made of.
@@ -68,6 +114,12 @@ fn warn_of_refusal(py: Python<'_>) -> PyResult<()> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     warn_of_refusal(module.py())?;
     module.add_function(wrap_pyfunction!(cpu, module)?)?;
+    module.add_class::<Family>()?;
+    module.add_function(wrap_pyfunction!(families, module)?)?;
+    module.add_function(wrap_pyfunction!(pre_tokenizer, module)?)?;
+    module.add_function(wrap_pyfunction!(regex_pre_tokenizer, module)?)?;
+    module.add_function(wrap_pyfunction!(regex_of, module)?)?;
+    module.add_function(wrap_pyfunction!(pattern_of, module)?)?;
     module.add_function(wrap_pyfunction!(scan_pieces, module)?)?;
     module.add_function(wrap_pyfunction!(scan_family, module)?)
 }

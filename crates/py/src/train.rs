@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use tokenmill_core::bpe::{MergeList, Tokens as TokenTable};
-use tokenmill_core::scan::{Behavior, ScanSpec, Step};
+use tokenmill_core::scan::ScanSpec;
 use tokenmill_core::train::{
     CountOptions, Counter, Counts, MergeOptions, Merger, Texts, TieBreak, Words,
 };
@@ -25,7 +25,6 @@ type Columns<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, u64>);
 
 /// Adds the classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(pattern_steps, module)?)?;
     module.add_class::<PieceCounter>()?;
     module.add_class::<PieceCounts>()?;
     module.add_class::<PairMerger>()
@@ -60,7 +59,7 @@ impl PieceCounter {
         memory_budget: usize,
         spill_dir: PathBuf,
     ) -> PyResult<Self> {
-        let spec = spec_of(pattern);
+        let spec = ScanSpec::from_choice(pattern).map_err(|error| to_py(&error))?;
         let options = CountOptions {
             threads,
             memory_budget,
@@ -290,35 +289,4 @@ fn flat(pairs: &[(u32, u32)]) -> Vec<u32> {
         .iter()
         .flat_map(|&(left, right)| [left, right])
         .collect()
-}
-
-/// The steps of a pattern as (kind, pattern, behavior, flag), in Hugging Face's names.
-#[pyfunction]
-fn pattern_steps(pattern: &str) -> Vec<(&'static str, String, &'static str, bool)> {
-    let steps = spec_of(pattern).steps().into_iter().map(|step| match step {
-        Step::Split {
-            pattern,
-            behavior,
-            invert,
-            ..
-        } => ("Split", pattern, name_of(behavior), invert),
-        Step::Digits { individual } => ("Digits", String::new(), "", individual),
-        // Neither a name nor a bare pattern stands for any other step.
-        _ => ("ByteLevel", String::new(), "", true),
-    });
-    steps.collect()
-}
-
-fn spec_of(pattern: &str) -> ScanSpec {
-    ScanSpec::named(pattern).unwrap_or_else(|| ScanSpec::from_pattern(pattern))
-}
-
-fn name_of(behavior: Behavior) -> &'static str {
-    match behavior {
-        Behavior::Removed => "Removed",
-        Behavior::Isolated => "Isolated",
-        Behavior::MergedWithPrevious => "MergedWithPrevious",
-        Behavior::MergedWithNext => "MergedWithNext",
-        Behavior::Contiguous => "Contiguous",
-    }
 }

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError
 from tokenmill.engine.files.alphabet import bytes_of
+from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.pattern import pre_tokenizer_of
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
 
 if TYPE_CHECKING:

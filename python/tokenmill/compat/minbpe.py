@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.minbpe import load_file
 from tokenmill.engine.files.saving import save
+from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
 from tokenmill.engine.training.outputs import vocabulary_lines
-from tokenmill.engine.training.pattern import byte_level, split_of
 from tokenmill.settings.schema import TrainingConfig
 
 if TYPE_CHECKING:
@@ -102,7 +102,11 @@ class RegexTokenizer:
     def save(self, file_prefix: str) -> None:
         """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to look at."""
         recipe = self._recipe(self.special_tokens)
-        save(recipe, f"{file_prefix}.model", "minbpe")
+        model = Path(f"{file_prefix}.model")
+        save(recipe, model, "minbpe")
+        # The pattern as it was given, where the core has another spelling for it.
+        header, _, rest = model.read_text(encoding="utf-8").split("\n", 2)
+        model.write_text(f"{header}\n{self.pattern}\n{rest}", encoding="utf-8")
         text = "".join(f"{line}\n" for line in vocabulary_lines(recipe))
         Path(f"{file_prefix}.vocab").write_text(text, encoding="utf-8")
 
@@ -149,7 +153,7 @@ class RegexTokenizer:
             format="minbpe",
             model=Model("bytes", tokens, merges=tuple(self.merges)),
             added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
-            pre_tokenizer=split_of(self.pattern) if self.pattern else byte_level(use_regex=False),
+            pre_tokenizer=pre_tokenizer_by(self.pattern) if self.pattern else byte_level(use_regex=False),
         )
 
 

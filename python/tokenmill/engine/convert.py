@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files.tiktoken import pattern_of
+from tokenmill.engine.pre_tokenizer import pattern_of
 from tokenmill.engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ def checked(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # no
     """Loads what was saved and compares ids on a few texts; the number compared."""
     needs_pattern = format in {"tiktoken", "vocab-merges"}
     pattern = pattern_of(tokenizer.recipe.pre_tokenizer) if needs_pattern else None
-    if needs_pattern and pattern is None:
-        pattern = "gpt2"
     again = Tokenizer.load(target, pattern=pattern)
     for probe in _PROBES:
         if again.encode(probe, special="text") != tokenizer.encode(probe, special="text"):

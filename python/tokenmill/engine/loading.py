@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenmill import _core
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.engine import hub, objects
-from tokenmill.engine.files import hf_json, minbpe, patterns, sentencepiece, tiktoken, vocab_merges
+from tokenmill.engine.files import hf_json, minbpe, sentencepiece, tiktoken, vocab_merges
+from tokenmill.engine.files.encodings import ENCODINGS
 from tokenmill.engine.recipe import AddedToken, Recipe, check_added
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ def recipe_of(
     source: Any, *, pattern: str | None = None, special_tokens: Mapping[str, int] | None = None
 ) -> Recipe:
     """The recipe of a path, a name, a hub id or an object."""
+    if pattern is not None:
+        # A misspelled family is an error even for a file that has a pattern of its own.
+        _core.pre_tokenizer(pattern)
     source = getattr(source, "recipe", source)
     if isinstance(source, (str, Path)) and only_python(Path(source)):
         source = objects.from_directory(Path(source))
@@ -34,14 +39,14 @@ def recipe_of(
     if path.is_file():
         return _from_file(path, pattern, special_tokens)
     name = str(source)
-    if name in patterns.ENCODINGS and not path.suffix:
+    if name in ENCODINGS and not path.suffix:
         return with_specials(_by_name(name), special_tokens)
     if hub.looks_like_id(name):
         return _from_file(_in_directory(hub.fetch(name)), pattern, special_tokens)
     raise TokenizerNotFoundError(
         f"{name}: no such file or directory; expected a tokenizer.json (or its directory), a .tiktoken, "
         f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
-        f"{', '.join(patterns.ENCODINGS)}"
+        f"{', '.join(ENCODINGS)}"
     )
 
 

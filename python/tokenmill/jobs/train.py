@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counted, Counting, count_all
@@ -21,7 +22,6 @@ from tokenmill.engine.training.counts_file import add_saved, save_counts
 from tokenmill.engine.training.inputs import Corpus, open_corpus
 from tokenmill.engine.training.merging import Merged, MergeState, merge
 from tokenmill.engine.training.outputs import save_all
-from tokenmill.engine.training.pattern import canonical
 from tokenmill.engine.training.summary import summarise
 from tokenmill.engine.training.vocabulary import minbpe_recipe_of, recipe_of
 from tokenmill.jobs.count_parts import count_by_parts
@@ -109,7 +109,7 @@ class _Training:
                 "resume needs an output directory, where the interrupted training left its checkpoint"
             )
         self.job = {
-            "options": canonical(self.options),
+            "options": self.options.to_dict() | {"pattern": pre_tokenizer_of(self.options.pattern)},
             "inputs": corpus.identity(),
             "counts": list(config.source.counts),
         }

@@ -3,7 +3,7 @@
 import pytest
 
 from tokenmill import Tokenizer
-from tokenmill.engine.files.tiktoken import split_by
+from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
 
 MERGES = [b"th", b"the", b" the", b"in", b"ing", b"an", b" a", b"er", b"he", b"ll", b"ell", b"hell", b"hello"]
@@ -23,7 +23,7 @@ def small_recipe(pattern="gpt2", **changes):
     added = (AddedToken("<|end|>", len(tokens)), AddedToken("<pad>", len(tokens) + 1))
     fields = {
         "source": "small", "format": "test", "model": Model("bytes", tuple(tokens), merges=tuple(merges)), "added": added,
-        "pre_tokenizer": split_by(pattern), "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}, "config": {"eos_token": "<|end|>"},
+        "pre_tokenizer": pre_tokenizer_of(pattern), "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}, "config": {"eos_token": "<|end|>"},
         "post_processor": {
             "type": "TemplateProcessing",
             "single": [{"SpecialToken": {"id": "<|end|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],

@@ -16,6 +16,7 @@ from tokenmill import Tokenizer, TokenmillError
 from tokenmill._core import Merges, Tokens, read_hf, read_tiktoken
 from tokenmill.engine.files import hf_json, tiktoken
 from tokenmill.engine.files.hf_text import HfText
+from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
 
 TEXT = "in the other doc, the inner\n\nthe 안녕 them"
 
@@ -52,7 +53,7 @@ def test_both_readers_give_a_tiktoken_file_the_same_recipe(tmp_path):
     path.write_bytes(ranks())
     quick = Tokenizer.load(path, pattern="gpt2")
     pairs = tiktoken.parse(path.read_bytes(), "some")
-    slow = Tokenizer(tiktoken.from_ranks(pairs, "gpt2", None, "some"))
+    slow = Tokenizer(tiktoken.from_ranks(pairs, pre_tokenizer_of("gpt2"), None, "some"))
     assert isinstance(quick.recipe.model.tokens, Tokens)
     assert quick.recipe.model.rank_order == range(300)
     assert quick.fingerprint == slow.fingerprint
@@ -66,7 +67,8 @@ def test_holes_between_ranks_stay_holes(tmp_path):
     assert quick.recipe.model.tokens[350] is None
     assert quick.recipe.model.rank_order == (*range(300), 400)
     assert quick.encode("ab") == [400]
-    slow = tiktoken.from_ranks(tiktoken.parse(path.read_bytes(), "holes"), "gpt2", None, "holes")
+    pairs = tiktoken.parse(path.read_bytes(), "holes")
+    slow = tiktoken.from_ranks(pairs, pre_tokenizer_of("gpt2"), None, "holes")
     assert quick.fingerprint == Tokenizer(slow).fingerprint
 
 

@@ -1,11 +1,10 @@
 //! The general path: HF's pre-tokenizer steps, each splitting the pieces of the one before it.
 
 use super::classes::{char_at, HF_DIGIT, HF_PUNCTUATION, SPACES};
-use super::regex::Pattern;
-use super::spec::{Behavior, Dialect, Step};
+use super::gpt2;
+use super::regex::Regex;
+use super::spec::{Behavior, Dialect, Pattern, Step};
 use crate::Result;
-
-const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// A stretch of the text, and whether it is a piece or was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ struct Splitter {
 
 #[derive(Debug)]
 enum Finder {
-    Regex(Pattern),
+    Regex(Regex),
     Literal(String),
     /// Each character whose property byte has one of these bits.
     Property(u8),
@@ -74,25 +73,26 @@ impl Chain {
 impl Splitter {
     fn new(step: &Step) -> Result<Self> {
         use Behavior::{Contiguous, Isolated, Removed};
-        let regex = |pattern, dialect| Pattern::new(pattern, dialect).map(Finder::Regex);
+        let regex = |pattern: &str, dialect| Regex::new(pattern, dialect).map(Finder::Regex);
         let (finder, behavior, invert) = match step {
             Step::Split {
                 pattern,
                 dialect,
                 behavior,
                 invert,
-            } => (regex(pattern, *dialect)?, *behavior, *invert),
-            Step::Literal {
-                text,
-                behavior,
-                invert,
-            } => (Finder::Literal(text.clone()), *behavior, *invert),
+            } => {
+                let finder = match pattern {
+                    Pattern::Regex(pattern) => regex(pattern, *dialect)?,
+                    Pattern::String(text) => Finder::Literal(text.clone()),
+                };
+                (finder, *behavior, *invert)
+            }
             Step::Digits { individual: true } => (Finder::Property(HF_DIGIT), Isolated, false),
             Step::Digits { individual: false } => (Finder::Property(HF_DIGIT), Contiguous, false),
-            Step::Punctuation(behavior) => (Finder::Property(HF_PUNCTUATION), *behavior, false),
-            Step::Whitespace => (regex(r"\w+|[^\w\s]+", Dialect::Rust)?, Removed, true),
-            Step::WhitespaceSplit => (Finder::Space, Removed, false),
-            Step::ByteLevel => (regex(GPT2, Dialect::Rust)?, Isolated, false),
+            Step::Punctuation { behavior } => (Finder::Property(HF_PUNCTUATION), *behavior, false),
+            Step::Whitespace {} => (regex(r"\w+|[^\w\s]+", Dialect::Rust)?, Removed, true),
+            Step::WhitespaceSplit {} => (Finder::Space, Removed, false),
+            Step::ByteLevel => (regex(&gpt2::regex(), Dialect::Rust)?, Isolated, false),
         };
         Ok(Self {
             finder,

@@ -2,13 +2,95 @@
 //! `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|`
 //! `\s*[\r\n]+|\s+(?!\S)|\s+`.
 
+use std::sync::Arc;
+
 use super::algebra::{after, ahead, Lines, NextChar, Triples};
 use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet};
 use super::classes::{LETTERS, LETTERS_MARKS, OTHERS, OTHERS_UNMARKED};
+use super::known::Known;
+use super::path::Path;
+use super::patterns::{self, digits, one_regex, take, take_digits, LINES, SHORT_ANY_CASE};
+use super::pieces::Pieces;
 use super::runs::{blank, contraction_any_case, newlines, numbers, run};
-use super::spec::Cl100k;
+use super::spec::{Dialect, Step};
 use super::window::{Family, Starts};
+
+/// Words, with marks among the letters or not.
+const WORDS: [&[&str]; 2] = [
+    &[
+        r"[^\r\n\p{L}\p{N}]?\p{L}+",
+        r"[^\r\n\p{L}\p{N}]?+\p{L}+",
+        r"[^\r\n\p{L}\p{N}]?+\p{L}++",
+    ],
+    &[r"[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+"],
+];
+/// Punctuation, without marks where they are letters.
+const SIGNS: [&[&str]; 2] = [
+    patterns::OTHERS,
+    &[
+        r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*",
+        r" ?[^\s\p{L}\p{N}\p{M}]+[\r\n]*",
+    ],
+];
+/// White space with all of it at the end of the text first. `$` is read alike everywhere: nothing blank is left
+/// before which it could match.
+const LINES_TAIL: &[&str] = &[
+    r"\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+    r"\s++$|\s*[\r\n]+|\s+(?!\S)|\s+",
+];
+
+/// Flags of the family.
+#[derive(Clone, Copy, Debug)]
+pub struct Cl100k {
+    /// The longest run of numbers in one piece: 1 (Qwen) or 3.
+    pub digits: u8,
+    /// Marks join letters (Qwen-3.5) instead of punctuation.
+    pub marks: bool,
+    /// White space at the end of the text is one piece (`\s++$` of tiktoken's own pattern).
+    pub tail: bool,
+}
+
+/// The flags of a chain that is one of the known ones.
+pub fn recognise(steps: &[Step]) -> Option<Arc<dyn Known>> {
+    let (regex, dialect) = one_regex(steps)?;
+    Some(Arc::new(flags_of(&regex, dialect)?))
+}
+
+fn flags_of(regex: &str, dialect: Dialect) -> Option<Cl100k> {
+    let rest = take(regex, SHORT_ANY_CASE)?;
+    let (marks, rest) = match take(rest, WORDS[0]) {
+        Some(rest) => (false, rest),
+        None => (true, take(rest, WORDS[1])?),
+    };
+    let (digits, rest) = take_digits(rest, dialect)?;
+    let rest = take(rest, SIGNS[usize::from(marks)])?;
+    let tail = LINES_TAIL.contains(&rest);
+    (tail || LINES.contains(&rest)).then_some(Cl100k {
+        digits,
+        marks,
+        tail,
+    })
+}
+
+impl Known for Cl100k {
+    fn steps(&self) -> Vec<Step> {
+        let marks = usize::from(self.marks);
+        let lines = if self.tail { LINES_TAIL } else { LINES };
+        let alternatives = [
+            SHORT_ANY_CASE[0],
+            WORDS[marks][0],
+            digits(self.digits),
+            SIGNS[marks][0],
+            lines[0],
+        ];
+        vec![Step::isolate(alternatives.join("|"))]
+    }
+
+    fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize {
+        path.fill(*self, pieces, text, ends)
+    }
+}
 
 /// The letters and the others of a flag set: marks join one or the other.
 pub fn sets(flags: Cl100k) -> (ClassSet, ClassSet) {

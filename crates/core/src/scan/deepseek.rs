@@ -3,11 +3,29 @@
 //! `[ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|`
 //! `\s*[\r\n]+|\s+(?!\S)|\s+`. What no alternative takes (controls, unassigned) stays a piece.
 
+use std::sync::Arc;
+
 use super::algebra::{after, ahead, Lines, NextChar, Triples};
 use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet, DEEPSEEK_CJK, LETTERS_MARKS, SPACES};
+use super::known::Known;
+use super::path::Path;
+use super::patterns::escape_newlines;
+use super::pieces::Pieces;
 use super::runs::{blank, byte_run, newlines, numbers};
+use super::spec::{Behavior, Pattern, Step};
 use super::window::{Family, Starts};
+
+/// The three splits.
+const SPLITS: [&str; 3] = [
+    r"\p{N}{1,3}",
+    "[一-龥぀-ゟ゠-ヿ]+",
+    concat!(
+        r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
+        r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*",
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+];
 
 const SIGNS: ClassSet = ClassSet::of(&[class::PUNCTUATION, class::SYMBOL]);
 
@@ -105,6 +123,31 @@ pub fn piece_end(text: &[u8], start: usize) -> usize {
 /// The family has no flags.
 #[derive(Clone, Copy, Debug)]
 pub struct DeepSeek;
+
+/// The family, if these are its three splits.
+pub fn recognise(steps: &[Step]) -> Option<Arc<dyn Known>> {
+    let is_known = |(step, known): (&Step, &str)| match step {
+        Step::Split {
+            pattern: Pattern::Regex(regex),
+            behavior: Behavior::Isolated,
+            invert: false,
+            ..
+        } => escape_newlines(regex) == known,
+        _ => false,
+    };
+    let known = steps.len() == SPLITS.len() && steps.iter().zip(SPLITS).all(is_known);
+    known.then(|| Arc::new(DeepSeek) as _)
+}
+
+impl Known for DeepSeek {
+    fn steps(&self) -> Vec<Step> {
+        SPLITS.map(Step::isolate).to_vec()
+    }
+
+    fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize {
+        path.fill(*self, pieces, text, ends)
+    }
+}
 
 impl Roles for DeepSeek {
     const CASED: bool = false;

@@ -3,14 +3,71 @@
 //! With `digits`, HF's `Digits(individual)` runs first (`StarCoder`, Command-R): every digit is a
 //! piece of its own, and the text between two digits is matched as if it stood alone.
 
+use std::sync::Arc;
+
 use super::algebra::{after, ahead};
 use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet, HF_DIGIT, LETTERS, OTHERS, SPACES};
+use super::known::Known;
+use super::path::Path;
+use super::patterns::{one_regex, take};
+use super::pieces::Pieces;
 use super::runs::{blank, contraction, run};
-use super::spec::Gpt2;
+use super::spec::Step;
 use super::window::{Family, Starts};
 
 const NUMBERS: ClassSet = ClassSet::of(&[class::NUMBER]);
+
+/// Contractions in lower case.
+const SHORT: &[&str] = &["'s|'t|'re|'ve|'m|'ll|'d", "'(?:[sdmt]|ll|ve|re)"];
+/// Words, numbers and others.
+const WORDS: &[&str] = &[
+    r" ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+",
+    r" ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+",
+    r" ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++",
+];
+/// White space.
+const BLANK: &[&str] = &[r"\s+(?!\S)|\s+", r"\s+(?!\S)|\s", r"\s++$|\s+(?!\S)|\s"];
+
+/// Flags of the family.
+#[derive(Clone, Copy, Debug)]
+pub struct Gpt2 {
+    /// HF's `Digits(individual)` runs first: `StarCoder`, Command-R.
+    pub digits: bool,
+}
+
+/// The pattern.
+pub fn regex() -> String {
+    [SHORT[0], WORDS[0], BLANK[0]].join("|")
+}
+
+/// The flags of a chain that is one of the known ones.
+pub fn recognise(steps: &[Step]) -> Option<Arc<dyn Known>> {
+    let (digits, rest) = match steps {
+        [Step::Digits { individual: true }, rest @ ..] => (true, rest),
+        _ => (false, steps),
+    };
+    let known = match rest {
+        [Step::ByteLevel] => true,
+        _ => is_spelling(&one_regex(rest)?.0).unwrap_or(false),
+    };
+    known.then(|| Arc::new(Gpt2 { digits }) as _)
+}
+
+fn is_spelling(regex: &str) -> Option<bool> {
+    Some(BLANK.contains(&take(take(regex, SHORT)?, WORDS)?))
+}
+
+impl Known for Gpt2 {
+    fn steps(&self) -> Vec<Step> {
+        let digits = self.digits.then_some(Step::Digits { individual: true });
+        digits.into_iter().chain([Step::ByteLevel]).collect()
+    }
+
+    fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize {
+        path.fill(*self, pieces, text, ends)
+    }
+}
 
 /// The end of the piece that starts at `start`.
 #[inline(always)]

@@ -1,18 +1,52 @@
-//! The patterns that have a hand-written scanner: their names, and how to recognise their strings.
+//! The patterns that have a hand-written scanner: the one table of their names, and how they are recognised.
 //!
-//! A published pattern comes in several spellings that match alike. Each top-level alternative is
-//! looked up among its known spellings; anything unexpected means "not known", never "nearly".
+//! A new family is a file with its flags, its canonical steps, its known spellings and its scanner, and a row here.
 
-use super::patterns::{
-    word, DEEPSEEK, GPT2_BLANK, GPT2_WORDS, HAN_RUN, LETTERS, LETTERS_MARKS, LINES, LINES_TAIL,
-    OTHERS, OTHERS_UNMARKED, SHORT, SHORT_ANY_CASE, SLASHES, WORD_ONE, WORD_TWO,
-};
-use super::spec::{Behavior, Cl100k, Dialect, Gpt2, O200k, ScanSpec, Step};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::cl100k::{self, Cl100k};
+use super::deepseek::{self, DeepSeek};
+use super::gpt2::{self, Gpt2};
+use super::o200k::{self, O200k};
+use super::path::Path;
+use super::pieces::Pieces;
+use super::spec::Step;
+
+/// A hand-written scanner with its flags.
+pub trait Known: Debug + Send + Sync {
+    /// The chain of steps that it stands for. The patterns are canonical and mean the same in every dialect: they
+    /// are what is saved, and what the scanner is tested against.
+    fn steps(&self) -> Vec<Step>;
+
+    /// Writes the ends of the next pieces and gives their number.
+    fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize;
+}
+
+/// A row of the table.
+pub struct Family {
+    /// The name that `name()` gives.
+    pub name: &'static str,
+    /// Models with the very same pattern.
+    pub aliases: &'static [&'static str],
+    make: fn() -> Arc<dyn Known>,
+}
+
+impl Family {
+    /// Its scanner.
+    pub fn scanner(&self) -> Arc<dyn Known> {
+        (self.make)()
+    }
+}
 
 const CL100K: Cl100k = Cl100k {
     digits: 3,
     marks: false,
     tail: false,
+};
+const QWEN2: Cl100k = Cl100k {
+    digits: 1,
+    ..CL100K
 };
 const O200K: O200k = O200k {
     contractions: true,
@@ -20,193 +54,97 @@ const O200K: O200k = O200k {
     slash: true,
     han: false,
 };
-const QWEN2: Cl100k = Cl100k {
-    digits: 1,
-    ..CL100K
-};
 
-/// Names for flag sets, the family's own name first.
-pub const NAMED: &[(&str, ScanSpec)] = &[
-    ("gpt2", ScanSpec::Gpt2(Gpt2 { digits: false })),
-    ("starcoder", ScanSpec::Gpt2(Gpt2 { digits: true })),
-    ("cl100k", ScanSpec::Cl100k(CL100K)),
-    (
-        "cl100k-tiktoken",
-        ScanSpec::Cl100k(Cl100k {
-            tail: true,
-            ..CL100K
-        }),
-    ),
-    ("qwen2", ScanSpec::Cl100k(QWEN2)),
-    (
-        "qwen3.5",
-        ScanSpec::Cl100k(Cl100k {
-            marks: true,
-            ..QWEN2
-        }),
-    ),
-    ("o200k", ScanSpec::O200k(O200K)),
-    (
-        "tekken",
-        ScanSpec::O200k(O200k {
-            contractions: false,
-            digits: 1,
-            ..O200K
-        }),
-    ),
-    (
-        "kimi-k2",
-        ScanSpec::O200k(O200k {
-            slash: false,
-            han: true,
-            ..O200K
-        }),
-    ),
-    ("deepseek-v3", ScanSpec::DeepSeekV3),
-    ("command-r", ScanSpec::Gpt2(Gpt2 { digits: true })),
-    ("r50k", ScanSpec::Gpt2(Gpt2 { digits: false })),
-    ("p50k", ScanSpec::Gpt2(Gpt2 { digits: false })),
-    ("llama3", ScanSpec::Cl100k(CL100K)),
-    ("olmo2", ScanSpec::Cl100k(CL100K)),
-    ("qwen3", ScanSpec::Cl100k(QWEN2)),
-    ("llama4", ScanSpec::O200k(O200K)),
+/// Every family, and every name that `pattern=` takes.
+#[rustfmt::skip] // one row a line
+pub const FAMILIES: &[Family] = &[
+    Family { name: "gpt2", aliases: &["r50k", "p50k"], make: || Arc::new(Gpt2 { digits: false }) },
+    Family { name: "starcoder", aliases: &["command-r"], make: || Arc::new(Gpt2 { digits: true }) },
+    Family { name: "cl100k", aliases: &["llama3", "olmo2"], make: || Arc::new(CL100K) },
+    Family { name: "cl100k-tiktoken", aliases: &[], make: || Arc::new(Cl100k { tail: true, ..CL100K }) },
+    Family { name: "qwen2", aliases: &["qwen3"], make: || Arc::new(QWEN2) },
+    Family { name: "qwen3.5", aliases: &[], make: || Arc::new(Cl100k { marks: true, ..QWEN2 }) },
+    Family { name: "o200k", aliases: &["llama4"], make: || Arc::new(O200K) },
+    Family { name: "tekken", aliases: &[], make: || Arc::new(O200k { contractions: false, digits: 1, ..O200K }) },
+    Family { name: "kimi-k2", aliases: &[], make: || Arc::new(O200k { slash: false, han: true, ..O200K }) },
+    Family { name: "deepseek-v3", aliases: &[], make: || Arc::new(DeepSeek) },
 ];
 
-/// The spec of a pattern string that is one of the known ones.
-pub fn recognise(pattern: &str, dialect: Dialect) -> Option<ScanSpec> {
-    let pattern = escape_newlines(pattern);
-    gpt2(&pattern)
-        .map(ScanSpec::Gpt2)
-        .or_else(|| cl100k(&pattern, dialect).map(ScanSpec::Cl100k))
-        .or_else(|| o200k(&pattern, dialect).map(ScanSpec::O200k))
+/// Takes a chain of steps that is one of its known spellings. Anything unexpected means "not known", never "nearly".
+type Recogniser = fn(&[Step]) -> Option<Arc<dyn Known>>;
+
+const RECOGNISERS: &[Recogniser] = &[
+    gpt2::recognise,
+    cl100k::recognise,
+    o200k::recognise,
+    deepseek::recognise,
+];
+
+/// The scanner of a chain of steps.
+pub fn recognise(steps: &[Step]) -> Option<Arc<dyn Known>> {
+    RECOGNISERS.iter().find_map(|known| known(steps))
 }
 
-/// The spec of a chain of steps that is one of the known ones.
-pub fn recognise_steps(steps: &[Step]) -> Option<ScanSpec> {
-    match steps {
-        [Step::Digits { individual: true }, rest @ ..] => match recognise_steps(rest)? {
-            ScanSpec::Gpt2(Gpt2 { digits: false }) => Some(ScanSpec::Gpt2(Gpt2 { digits: true })),
-            _ => None,
-        },
-        [Step::ByteLevel] => Some(ScanSpec::Gpt2(Gpt2::default())),
-        [step] => total_split(step).and_then(|(pattern, dialect)| recognise(pattern, dialect)),
-        [first, second, third] => {
-            let patterns = [first, second, third].map(isolating_split);
-            let known = patterns.iter().zip(DEEPSEEK).all(|(pattern, known)| {
-                pattern.is_some_and(|pattern| escape_newlines(pattern) == known)
-            });
-            known.then_some(ScanSpec::DeepSeekV3)
-        }
-        _ => None,
-    }
-}
-
-/// JSON files hold either `\r` or the character itself; both mean the same in a regex.
-fn escape_newlines(pattern: &str) -> String {
-    pattern.replace('\r', r"\r").replace('\n', r"\n")
-}
-
-fn isolating_split(step: &Step) -> Option<&str> {
-    match step {
-        Step::Split {
-            pattern,
-            behavior: Behavior::Isolated,
-            invert: false,
-            ..
-        } => Some(pattern),
-        _ => None,
-    }
-}
-
-/// A split whose matches become pieces. The known patterns match every character, so dropping
-/// what lies between matches changes nothing.
-fn total_split(step: &Step) -> Option<(&str, Dialect)> {
-    match step {
-        Step::Split {
-            pattern,
-            dialect,
-            behavior,
-            invert,
-        } => {
-            let keeps_matches = matches!(
-                (behavior, invert),
-                (Behavior::Isolated, _) | (Behavior::Removed, true)
-            );
-            keeps_matches.then_some((pattern.as_str(), *dialect))
-        }
-        _ => None,
-    }
-}
-
-/// Takes one of the spellings off the front of `rest`, with the `|` that must follow it.
-fn take<'a>(rest: &'a str, spellings: &[&str]) -> Option<&'a str> {
-    spellings
+/// The family of a name or alias.
+pub fn family(name: &str) -> Option<&'static Family> {
+    FAMILIES
         .iter()
-        .find_map(|spelling| rest.strip_prefix(spelling)?.strip_prefix('|'))
+        .find(|family| family.name == name || family.aliases.contains(&name))
 }
 
-fn is_one_of(rest: &str, spellings: &[&str]) -> bool {
-    spellings.contains(&rest)
+/// All names and aliases.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FAMILIES
+        .iter()
+        .flat_map(|family| std::iter::once(family.name).chain(family.aliases.iter().copied()))
 }
 
-fn gpt2(pattern: &str) -> Option<Gpt2> {
-    let rest = take(take(pattern, SHORT)?, GPT2_WORDS)?;
-    is_one_of(rest, GPT2_BLANK).then_some(Gpt2 { digits: false })
+/// The name that takes the fewest changes to write `wrong` as it; the first of several.
+pub fn nearest(wrong: &str) -> &'static str {
+    names()
+        .min_by_key(|name| distance(name.as_bytes(), wrong.as_bytes()))
+        .unwrap_or(FAMILIES[0].name)
 }
 
-fn take_digits(rest: &str, dialect: Dialect) -> Option<(u8, &str)> {
-    // Oniguruma reads `{1,3}+` as a repeated group, not as a possessive quantifier.
-    let three: &[&str] = match dialect {
-        Dialect::Rust => &[r"\p{N}{1,3}", r"\p{N}{1,3}+"],
-        Dialect::Oniguruma => &[r"\p{N}{1,3}"],
-    };
-    take(rest, three)
-        .map(|rest| (3, rest))
-        .or_else(|| Some((1, take(rest, &[r"\p{N}"])?)))
+/// Levenshtein's, with two exchanged neighbours as one change.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect(), Vec::new()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let mut least = (rows[1][j - 1] + usize::from(a[i - 1] != b[j - 1]))
+                .min(rows[1][j] + 1)
+                .min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[0][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.rotate_left(1);
+        rows[1] = row;
+    }
+    rows[1][b.len()]
 }
 
-fn cl100k(pattern: &str, dialect: Dialect) -> Option<Cl100k> {
-    let rest = take(pattern, SHORT_ANY_CASE)?;
-    let (marks, rest) = match take(rest, LETTERS) {
-        Some(rest) => (false, rest),
-        None => (true, take(rest, LETTERS_MARKS)?),
-    };
-    let (digits, rest) = take_digits(rest, dialect)?;
-    let rest = take(rest, if marks { OTHERS_UNMARKED } else { OTHERS })?;
-    let tail = is_one_of(rest, LINES_TAIL);
-    (tail || is_one_of(rest, LINES)).then_some(Cl100k {
-        digits,
-        marks,
-        tail,
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::{nearest, FAMILIES};
+    use crate::scan::ScanSpec;
 
-fn o200k(pattern: &str, dialect: Dialect) -> Option<O200k> {
-    let (han, rest) = match take(pattern, &[HAN_RUN]) {
-        Some(rest) => (true, rest),
-        None => (false, pattern),
-    };
-    let (contractions, rest) = take_words(rest, han)?;
-    let (digits, rest) = take_digits(rest, dialect)?;
-    let (slash, rest) = match take(rest, SLASHES) {
-        Some(rest) => (true, rest),
-        None => (false, take(rest, OTHERS)?),
-    };
-    is_one_of(rest, LINES).then_some(O200k {
-        contractions,
-        digits,
-        slash,
-        han,
-    })
-}
+    #[test]
+    fn a_canonical_chain_is_recognised_as_its_own_family() {
+        for family in FAMILIES {
+            let spec = ScanSpec::from_steps(family.scanner().steps());
+            assert!(spec.is_known(), "{}", family.name);
+            assert_eq!(spec.name(), family.name);
+        }
+    }
 
-/// Both word alternatives, with contractions or without.
-fn take_words(rest: &str, han: bool) -> Option<(bool, &str)> {
-    [true, false].into_iter().find_map(|contractions| {
-        let rest = take(rest, &[&word(WORD_ONE, contractions, han)])?;
-        Some((
-            contractions,
-            take(rest, &[&word(WORD_TWO, contractions, han)])?,
-        ))
-    })
+    #[test]
+    fn a_slip_of_the_finger_finds_the_name() {
+        assert_eq!(nearest("gtp2"), "gpt2");
+        assert_eq!(nearest("qwen25"), "qwen2");
+        assert_eq!(nearest("deepseek"), "deepseek-v3");
+        assert_eq!(nearest("o200k_base"), "o200k");
+    }
 }

@@ -26,14 +26,16 @@ mod spans;
 mod spec;
 mod window;
 
+pub use known::{names, Family, Known, FAMILIES};
 pub use path::Path;
 pub use spans::Spans;
-pub use spec::{Behavior, Cl100k, Dialect, Gpt2, O200k, ScanSpec, Step};
+pub use spec::{Behavior, Dialect, Pattern, ScanSpec, Step};
+
+use std::sync::Arc;
 
 use crate::cpu::Cpu;
 use crate::Result;
 use chain::Chain;
-use deepseek::DeepSeek;
 
 /// A compiled [`ScanSpec`]: immutable, shared by threads.
 #[derive(Debug)]
@@ -44,10 +46,7 @@ pub struct Scanner {
 
 #[derive(Debug)]
 enum Engine {
-    Gpt2(Gpt2),
-    Cl100k(Cl100k),
-    O200k(O200k),
-    DeepSeekV3(DeepSeek),
+    Known(Arc<dyn Known>),
     Chain(Chain),
 }
 
@@ -60,10 +59,7 @@ impl Scanner {
     /// Compiles a spec for one way to run it, which all give the same pieces.
     pub fn with_path(spec: &ScanSpec, path: Path) -> Result<Self> {
         let engine = match spec {
-            ScanSpec::Gpt2(flags) => Engine::Gpt2(*flags),
-            ScanSpec::Cl100k(flags) => Engine::Cl100k(*flags),
-            ScanSpec::O200k(flags) => Engine::O200k(*flags),
-            ScanSpec::DeepSeekV3 => Engine::DeepSeekV3(DeepSeek),
+            ScanSpec::Known(known) => Engine::Known(Arc::clone(known)),
             ScanSpec::Chain(steps) => Engine::Chain(Chain::new(steps)?),
         };
         Ok(Self { engine, path })
@@ -74,7 +70,7 @@ impl Scanner {
     pub fn tiles(&self) -> bool {
         match &self.engine {
             Engine::Chain(chain) => chain.tiles(),
-            _ => true,
+            Engine::Known(_) => true,
         }
     }
 

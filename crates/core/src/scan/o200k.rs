@@ -4,12 +4,108 @@
 //! ` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`. Kimi has `\p{Han}+` first and takes Han out
 //! of U, l and B.
 
+use std::sync::Arc;
+
 use super::algebra::{after, ahead, Lines, NextChar, Triples};
 use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet, HAN, LETTERS, OTHERS};
+use super::known::Known;
+use super::path::Path;
+use super::patterns::{self, digits, one_regex, take, take_digits, LINES, SHORT_ANY_CASE};
+use super::pieces::Pieces;
 use super::runs::{blank, byte_run, contraction_any_case, numbers, run};
-use super::spec::O200k;
+use super::spec::{Dialect, Step};
 use super::window::{Family, Starts};
+
+/// Words that end in lower case, and words that begin in upper case.
+const WORDS: [&str; 2] = [
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+];
+/// What Kimi-K2 puts in place of the end of a letter class.
+const NOT_HAN: &str = r"\p{M}&&[^\p{Han}]]";
+/// Kimi-K2's first alternative.
+const HAN_RUN: &str = r"[\p{Han}]+";
+/// Punctuation with newlines and slashes after it.
+const SLASHES: &[&str] = &[r" ?[^\s\p{L}\p{N}]+[\r\n/]*"];
+
+/// Flags of the family.
+#[derive(Clone, Copy, Debug)]
+pub struct O200k {
+    /// A word takes a following `'s`, `'ll`… along.
+    pub contractions: bool,
+    /// The longest run of numbers in one piece: 1 (tekken) or 3.
+    pub digits: u8,
+    /// Punctuation takes following slashes along, like newlines.
+    pub slash: bool,
+    /// Han runs are pieces of their own (Kimi-K2).
+    pub han: bool,
+}
+
+/// The flags of a chain that is one of the known ones.
+pub fn recognise(steps: &[Step]) -> Option<Arc<dyn Known>> {
+    let (regex, dialect) = one_regex(steps)?;
+    Some(Arc::new(flags_of(&regex, dialect)?))
+}
+
+fn flags_of(regex: &str, dialect: Dialect) -> Option<O200k> {
+    let (han, rest) = match take(regex, &[HAN_RUN]) {
+        Some(rest) => (true, rest),
+        None => (false, regex),
+    };
+    let (contractions, rest) = [true, false].into_iter().find_map(|contractions| {
+        Some((
+            contractions,
+            take(rest, &[words(contractions, han).as_str()])?,
+        ))
+    })?;
+    let (digits, rest) = take_digits(rest, dialect)?;
+    let (slash, rest) = match take(rest, SLASHES) {
+        Some(rest) => (true, rest),
+        None => (false, take(rest, patterns::OTHERS)?),
+    };
+    LINES.contains(&rest).then_some(O200k {
+        contractions,
+        digits,
+        slash,
+        han,
+    })
+}
+
+/// Both word alternatives, with contractions or without, Han taken out or not.
+fn words(contractions: bool, han: bool) -> String {
+    let words = WORDS.map(|word| {
+        let mut word = word.to_owned();
+        if han {
+            word = word.replace(r"\p{M}]", NOT_HAN);
+        }
+        if contractions {
+            word.extend([SHORT_ANY_CASE[0], "?"]);
+        }
+        word
+    });
+    words.join("|")
+}
+
+impl Known for O200k {
+    fn steps(&self) -> Vec<Step> {
+        let words = words(self.contractions, self.han);
+        let others = if self.slash {
+            SLASHES
+        } else {
+            patterns::OTHERS
+        };
+        let mut alternatives = vec![words.as_str(), digits(self.digits), others[0], LINES[0]];
+        if self.han {
+            alternatives.insert(0, HAN_RUN);
+        }
+        vec![Step::isolate(alternatives.join("|"))]
+    }
+
+    fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize {
+        path.fill(*self, pieces, text, ends)
+    }
+}
 
 const UPPER_BOTH: ClassSet = ClassSet::of(&[class::UPPER, class::CASELESS, class::MARK]);
 const LOWER_BOTH: ClassSet = ClassSet::of(&[class::LOWER, class::CASELESS, class::MARK]);

@@ -1,6 +1,6 @@
 //! The regex engine behind the general path: compile, and iterate over matches with a limit.
 
-use fancy_regex::{Regex, RegexBuilder};
+use fancy_regex::RegexBuilder;
 
 use super::spec::Dialect;
 use crate::{Error, Result};
@@ -11,11 +11,11 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 
 /// A compiled pattern.
 #[derive(Debug)]
-pub struct Pattern {
-    regex: Regex,
+pub struct Regex {
+    inner: fancy_regex::Regex,
 }
 
-impl Pattern {
+impl Regex {
     /// Compiles `source`; an error names the pattern and what the engine says of it.
     pub fn new(source: &str, dialect: Dialect) -> Result<Self> {
         let mut builder = match dialect {
@@ -27,18 +27,18 @@ impl Pattern {
             // In Ruby's syntax `^` and `$` are always those of a line.
             builder.oniguruma_mode(true).multi_line(true);
         }
-        let regex = builder.build().map_err(|error| Error::Pattern {
+        let inner = builder.build().map_err(|error| Error::Pattern {
             pattern: source.to_owned(),
             reason: error.to_string(),
         })?;
-        Ok(Self { regex })
+        Ok(Self { inner })
     }
 
     /// Calls `visit(start, end)` for each match in `text`, from left to right.
     pub fn for_each_match(&self, text: &str, mut visit: impl FnMut(usize, usize)) -> Result<()> {
-        for found in self.regex.find_iter(text) {
+        for found in self.inner.find_iter(text) {
             let found = found.map_err(|error| Error::PatternLimit {
-                pattern: self.regex.as_str().to_owned(),
+                pattern: self.inner.as_str().to_owned(),
                 reason: error.to_string(),
             })?;
             visit(found.start(), found.end());
@@ -85,12 +85,12 @@ fn with_oniguruma_words(source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{with_oniguruma_words, Pattern};
+    use super::{with_oniguruma_words, Regex};
     use crate::scan::Dialect;
 
     fn matches(pattern: &str, dialect: Dialect, text: &str) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
-        let pattern = Pattern::new(pattern, dialect).unwrap();
+        let pattern = Regex::new(pattern, dialect).unwrap();
         pattern
             .for_each_match(text, |start, end| found.push((start, end)))
             .unwrap();

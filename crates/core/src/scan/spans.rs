@@ -39,10 +39,7 @@ impl<'a> Spans<'a> {
         }
         let (text, path) = (self.text.as_bytes(), self.scanner.path);
         match &self.scanner.engine {
-            Engine::Gpt2(family) => Ok(path.fill(*family, &mut self.pieces, text, ends)),
-            Engine::Cl100k(family) => Ok(path.fill(*family, &mut self.pieces, text, ends)),
-            Engine::O200k(family) => Ok(path.fill(*family, &mut self.pieces, text, ends)),
-            Engine::DeepSeekV3(family) => Ok(path.fill(*family, &mut self.pieces, text, ends)),
+            Engine::Known(known) => Ok(known.fill(path, &mut self.pieces, text, ends)),
             Engine::Chain(chain) => self.fill_from_chain(chain, ends),
         }
     }

@@ -1,68 +1,42 @@
-//! What to scan for: a family with its flags, or a chain of steps as HF `tokenizers` has them.
+//! What to scan for: a pattern that has a hand-written scanner, or a chain of steps as HF `tokenizers` has them.
 
-use super::known;
+use std::sync::Arc;
 
-/// Flags of the gpt2 family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gpt2 {
-    /// HF's `Digits(individual)` runs first: `StarCoder`, Command-R.
-    pub digits: bool,
-}
+use serde::{Deserialize, Serialize};
 
-/// Flags of the cl100k family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cl100k {
-    /// The longest run of numbers in one piece: 1 (Qwen) or 3.
-    pub digits: u8,
-    /// Marks join letters (Qwen-3.5) instead of punctuation.
-    pub marks: bool,
-    /// White space at the end of the text is one piece (`\s++$` of tiktoken's own pattern).
-    pub tail: bool,
-}
+use super::known::{self, Known};
+use crate::{Error, Result};
 
-/// Flags of the o200k family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct O200k {
-    /// A word takes a following `'s`, `'ll`… along.
-    pub contractions: bool,
-    /// The longest run of numbers in one piece: 1 (tekken) or 3.
-    pub digits: u8,
-    /// Punctuation takes following slashes along, like newlines.
-    pub slash: bool,
-    /// Han runs are pieces of their own (Kimi-K2).
-    pub han: bool,
-}
+/// The name of a spec that is no family.
+const CHAIN: &str = "chain";
 
 /// How the pieces of a text are found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ScanSpec {
-    /// GPT-2 and everything byte-level that HF trained by default.
-    Gpt2(Gpt2),
-    /// GPT-3.5/4, Llama-3, OLMo-2, Qwen.
-    Cl100k(Cl100k),
-    /// GPT-4o, Llama-4, tekken, Kimi-K2.
-    O200k(O200k),
-    /// DeepSeek-V3 and R1.
-    DeepSeekV3,
+    /// By hand-written code.
+    Known(Arc<dyn Known>),
     /// Any other pattern or chain, through the regex engine.
     Chain(Vec<Step>),
 }
 
 /// Whose regex syntax a pattern is written in; they differ in `$`, `^`, `{n,m}+`, `(?m)`…
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Dialect {
     /// The Rust engine of tiktoken.
     Rust,
     /// Oniguruma's Ruby syntax, as HF `tokenizers` reads patterns.
+    #[default]
     Oniguruma,
 }
 
 /// What becomes of a match (HF's `SplitDelimiterBehavior`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Behavior {
     /// Dropped.
     Removed,
     /// A piece of its own.
+    #[default]
     Isolated,
     /// Joined to the piece before it.
     MergedWithPrevious,
@@ -72,81 +46,155 @@ pub enum Behavior {
     Contiguous,
 }
 
-/// One step of a chain: it splits every piece that the step before it left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a [`Step::Split`] looks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// A regular expression.
+    Regex(String),
+    /// A string as it stands; an empty one matches between all characters.
+    String(String),
+}
+
+/// One step of a chain: it splits every piece that the step before it left. Read and written as a
+/// `tokenizer.json` spells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", deny_unknown_fields)]
 pub enum Step {
-    /// Split at a regex.
+    /// Split at a pattern.
     Split {
-        /// The regex.
-        pattern: String,
-        /// Its syntax.
+        /// The pattern.
+        pattern: Pattern,
+        /// What becomes of a match.
+        behavior: Behavior,
+        /// Exchange matches and what lies between them.
+        #[serde(default)]
+        invert: bool,
+        /// The syntax of a regex. Not HF's: it reads every regex as Oniguruma would.
+        #[serde(default, skip_serializing_if = "is_default")]
         dialect: Dialect,
-        /// What becomes of a match.
-        behavior: Behavior,
-        /// Exchange matches and what lies between them.
-        invert: bool,
-    },
-    /// Split at a literal string.
-    Literal {
-        /// The string; an empty one matches between all characters.
-        text: String,
-        /// What becomes of a match.
-        behavior: Behavior,
-        /// Exchange matches and what lies between them.
-        invert: bool,
     },
     /// Split digits off, each by itself or in runs.
     Digits {
         /// Each digit is a piece.
+        #[serde(default, rename = "individual_digits")]
         individual: bool,
     },
     /// Split at punctuation characters.
-    Punctuation(Behavior),
+    Punctuation {
+        /// What becomes of them.
+        #[serde(default)]
+        behavior: Behavior,
+    },
     /// Words and runs of signs; white space is dropped.
-    Whitespace,
+    Whitespace {},
     /// Split at white space and drop it.
-    WhitespaceSplit,
-    /// GPT-2's pattern (HF's `ByteLevel` with `use_regex`).
+    WhitespaceSplit {},
+    /// GPT-2's pattern. HF has it as a flag of the step that spells bytes, so it is no step of its own there.
+    #[serde(skip)]
     ByteLevel,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Step {
+    /// A split whose matches are pieces, and so is what lies between them.
+    pub fn isolate(regex: impl Into<String>) -> Self {
+        Self::Split {
+            pattern: Pattern::Regex(regex.into()),
+            behavior: Behavior::Isolated,
+            invert: false,
+            dialect: Dialect::Oniguruma,
+        }
+    }
+
+    /// A split whose matches are the pieces; what lies between them is dropped.
+    pub fn matches(regex: impl Into<String>) -> Self {
+        Self::Split {
+            pattern: Pattern::Regex(regex.into()),
+            behavior: Behavior::Removed,
+            invert: true,
+            dialect: Dialect::Rust,
+        }
+    }
 }
 
 impl ScanSpec {
     /// The spec of a pattern whose matches are the pieces (tiktoken, minbpe, rustbpe): what lies
     /// between matches is dropped. Known patterns get their hand-written scanner.
-    pub fn from_pattern(pattern: &str) -> Self {
-        known::recognise(pattern, Dialect::Rust).unwrap_or_else(|| {
-            Self::Chain(vec![Step::Split {
-                pattern: pattern.to_owned(),
-                dialect: Dialect::Rust,
-                behavior: Behavior::Removed,
-                invert: true,
-            }])
-        })
+    pub fn from_regex(regex: &str) -> Self {
+        Self::from_steps(vec![Step::matches(regex)])
     }
 
     /// The spec of a chain of HF steps; a chain that is one of the known ones gets its scanner.
     pub fn from_steps(steps: Vec<Step>) -> Self {
-        known::recognise_steps(&steps).unwrap_or(Self::Chain(steps))
+        known::recognise(&steps).map_or(Self::Chain(steps), Self::Known)
     }
 
-    /// The spec of a family or model name, e.g. `"llama3"`; `None` for an unknown one.
-    pub fn named(name: &str) -> Option<Self> {
-        known::NAMED
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, spec)| spec.clone())
+    /// The spec of a family's name, e.g. `"llama3"`, or of a regex. What looks like a name and is none is refused:
+    /// as a regex it would match next to nothing.
+    pub fn from_choice(choice: &str) -> Result<Self> {
+        if let Some(family) = known::family(choice) {
+            return Ok(Self::Known(family.scanner()));
+        }
+        let is_bare = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if choice.chars().all(is_bare) {
+            return Err(Error::UnknownFamily {
+                name: choice.to_owned(),
+                nearest: known::nearest(choice),
+                known: known::names().collect::<Vec<_>>().join(", "),
+            });
+        }
+        Ok(Self::from_regex(choice))
     }
 
-    /// The names that [`ScanSpec::named`] takes.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        known::NAMED.iter().map(|(name, _)| *name)
+    /// The chain of steps that this spec stands for, with canonical patterns.
+    pub fn steps(&self) -> Vec<Step> {
+        match self {
+            Self::Known(known) => known.steps(),
+            Self::Chain(steps) => steps.clone(),
+        }
     }
 
-    /// The first known name of this spec, or `"chain"`.
+    /// The one regular expression whose matches are the pieces, in tiktoken's dialect, where there is one.
+    pub fn regex(&self) -> Option<String> {
+        match (self, self.steps().as_slice()) {
+            (_, [Step::ByteLevel]) => Some(super::gpt2::regex()),
+            (Self::Known(_), [Step::Split { pattern, .. }]) => match pattern {
+                Pattern::Regex(regex) => Some(regex.clone()),
+                Pattern::String(_) => None,
+            },
+            (
+                Self::Chain(_),
+                [step @ Step::Split {
+                    pattern: Pattern::Regex(regex),
+                    ..
+                }],
+            ) => (*step == Step::matches(regex)).then(|| regex.clone()),
+            _ => None,
+        }
+    }
+
+    /// What [`ScanSpec::from_choice`] takes to give this spec, where there is such a thing.
+    pub fn choice(&self) -> Option<String> {
+        match self.name() {
+            CHAIN => self.regex(),
+            name => Some(name.to_owned()),
+        }
+    }
+
+    /// The name of its family, or `"chain"`.
     pub fn name(&self) -> &'static str {
-        known::NAMED
+        let steps = self.steps();
+        let family = known::FAMILIES
             .iter()
-            .find(|(_, spec)| spec == self)
-            .map_or("chain", |(name, _)| name)
+            .find(|family| family.scanner().steps() == steps);
+        family.map_or(CHAIN, |family| family.name)
+    }
+
+    /// Whether it has a hand-written scanner, whose pattern never looks behind.
+    pub fn is_known(&self) -> bool {
+        matches!(self, Self::Known(_))
     }
 }

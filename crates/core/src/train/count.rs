@@ -93,7 +93,7 @@ impl Counter {
         };
         Ok(Self {
             scanner: Scanner::new(spec)?,
-            cuttable: !matches!(spec, ScanSpec::Chain(_)),
+            cuttable: spec.is_known(),
             special,
             idle: Mutex::new(
                 (0..options.threads.max(1))

@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn a_cut_text_has_the_pieces_of_the_whole() {
         let text = "It's 42  words,\n\n 한국어 문장입니다.\n中文 没有\u{3000}空格。\n x\u{a0}y 7 \t\nEnd's  ";
-        for name in ScanSpec::names() {
-            let spec = ScanSpec::named(name).expect("listed");
+        for name in crate::scan::names() {
+            let spec = ScanSpec::from_choice(name).expect("listed");
             let scanner = Scanner::new(&spec).expect("compiles");
             for size in 1..text.len() {
                 let mut start = 0;

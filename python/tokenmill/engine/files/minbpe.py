@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files.tiktoken import split_by
+from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by, pre_tokenizer_of
 from tokenmill.engine.recipe import MAX_ID, Json, Model, Recipe, check_added, specials_from
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         format="minbpe",
         model=Model("bytes", tuple(tokens), merges=tuple(merges)),
         added=check_added(specials_from(specials), f"{path}: special tokens"),
-        pre_tokenizer=_split(pattern or lines[1]),
-        decoder={"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+        pre_tokenizer=_split(pattern, lines[1]),
+        decoder=byte_level(use_regex=False),
     )
 
 
@@ -57,10 +57,10 @@ def _special(line: str) -> tuple[str, int]:
     return content, int(number)
 
 
-def _split(pattern: str) -> Json:
+def _split(pattern: str | None, regex: str) -> Json:
     if pattern:
-        return split_by(pattern)
-    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+        return pre_tokenizer_of(pattern)
+    return pre_tokenizer_by(regex) if regex else byte_level(use_regex=False)
 
 
 def _merged(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list[tuple[int, int]]]:

@@ -6,10 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.backends.native import family_of
-from tokenmill.engine.files import patterns
 from tokenmill.engine.files.alphabet import chars_of
-from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.files.splits import merges_of
 
 if TYPE_CHECKING:
@@ -48,7 +45,7 @@ def to_json(recipe: Recipe) -> Json:
         "padding": None,
         "added_tokens": [added_json(token) for token in sorted(recipe.added, key=lambda token: token.id)],
         "normalizer": recipe.normalizer,
-        "pre_tokenizer": _for_hf(recipe.pre_tokenizer),
+        "pre_tokenizer": recipe.pre_tokenizer,
         "post_processor": recipe.post_processor,
         "decoder": recipe.decoder,
         "model": _model(recipe, model),
@@ -94,19 +91,3 @@ def _model(recipe: Recipe, model: Model) -> Json:
         "vocab": dict(sorted(vocabulary.items(), key=lambda item: item[1])),
         "merges": [[tokens[left], tokens[right]] for left, right in merges_of(model)],
     }
-
-
-def _for_hf(step: Json | None) -> Json | None:
-    """The pre-tokenizer with a known tiktoken pattern in the spelling that means the same to HF's engine.
-
-    A pattern of the user's own keeps its note about the dialect: HF ignores it and reads the pattern as
-    Oniguruma would, tokenmill reads it as tiktoken would.
-    """
-    leaves = list(walk(step))
-    if len(leaves) != 2 or leaves[0].get("dialect") != "rust":
-        return step
-    known = patterns.BY_NAME.get(family_of(leaves[0]["pattern"]["Regex"]))
-    if known is None:
-        return step
-    split = {"type": "Split", "pattern": {"Regex": known}, "behavior": "Isolated", "invert": False}
-    return {"type": "Sequence", "pretokenizers": [split, leaves[1]]}

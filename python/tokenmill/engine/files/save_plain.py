@@ -10,7 +10,7 @@ from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.alphabet import chars_of
 from tokenmill.engine.files.minbpe import HEADER
 from tokenmill.engine.files.splits import merges_of
-from tokenmill.engine.files.tiktoken import pattern_of
+from tokenmill.engine.pre_tokenizer import regex_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
             "order, which this "
             "vocabulary does not; save it as 'hf' or 'tiktoken'"
         )
-    pattern = pattern_of(recipe.pre_tokenizer)
+    pattern = regex_of(recipe.pre_tokenizer)
     if pattern is None and recipe.pre_tokenizer is not None and not _whole_text(recipe.pre_tokenizer):
         raise TokenizerError(
             f"{recipe.source}: its pre-tokenizer is not one pattern, and a minbpe file holds "

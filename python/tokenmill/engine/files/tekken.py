@@ -6,7 +6,7 @@ import base64
 import binascii
 
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files.tiktoken import split_by
+from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
 from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, table_of
 
 # The special tokens of files that do not list them (versions before v7), as mistral-common names them.
@@ -51,8 +51,8 @@ def from_json(data: Json, source: str) -> Recipe:
         format="tekken",
         model=Model("bytes", tokens, rank_order=order, ignore_merges=True),
         added=_specials(data, specials, source),
-        pre_tokenizer=split_by(pattern),
-        decoder={"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+        pre_tokenizer=pre_tokenizer_by(pattern),
+        decoder=byte_level(use_regex=False),
     )
 
 

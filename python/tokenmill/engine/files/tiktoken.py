@@ -6,13 +6,14 @@ import binascii
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tokenmill._core import read_tiktoken
+from tokenmill import _core
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files import patterns
+from tokenmill.engine.files.encodings import ENCODINGS
+from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by, pre_tokenizer_of
 from tokenmill.engine.recipe import Json, Model, Recipe, check_added, specials_from, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -29,24 +30,24 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
             data = gzip.decompress(data)
         except (OSError, EOFError, ValueError) as error:
             raise TokenizerError(f"{path}: not a complete gzip file: {error}") from error
-    known = patterns.ENCODINGS.get(path.name.split(".")[0])
-    if pattern is None and known is None:
-        raise TokenizerError(
-            f"{path}: a .tiktoken file does not hold its split pattern, and this is none of the "
-            "known encodings "
-            f"({', '.join(patterns.ENCODINGS)}); pass pattern=, a regex or one of "
-            f"{', '.join(patterns.BY_NAME)}"
-        )
-    if pattern is None and known is not None:
-        pattern = known.pattern
+    if pattern is None:
+        known = ENCODINGS.get(path.name.split(".")[0])
+        if known is None:
+            raise TokenizerError(
+                f"{path}: a .tiktoken file does not hold its split pattern, and this is none of the known "
+                f"encodings ({', '.join(ENCODINGS)}); pass pattern=, a regex or one of "
+                f"{', '.join(family.name for family in _core.families())}"
+            )
+        pattern = known.family
         special_tokens = {**known.special_tokens, **(special_tokens or {})}
-    tokens = read_tiktoken(data)
+    pre_tokenizer = pre_tokenizer_of(pattern)
+    tokens = _core.read_tiktoken(data)
     if tokens is None:
-        return from_ranks(parse(data, str(path)), str(pattern), special_tokens, str(path))
+        return from_ranks(parse(data, str(path)), pre_tokenizer, special_tokens, str(path))
     order: Sequence[int] = range(len(tokens))
     if tokens.count < len(tokens):
         order = tuple(i for i in order if tokens[i] is not None)
-    return _recipe(tokens, order, str(pattern), special_tokens, str(path))
+    return _recipe(tokens, order, pre_tokenizer, special_tokens, str(path))
 
 
 def parse(data: bytes, where: str) -> list[tuple[bytes, int]]:
@@ -83,19 +84,22 @@ def _pair(line: bytes, where: str) -> tuple[bytes, int]:
 
 
 def from_ranks(
-    ranks: Iterable[tuple[bytes, int]], pattern: str, special_tokens: Mapping[str, int] | None, source: str
+    ranks: Iterable[tuple[bytes, int]],
+    pre_tokenizer: Json,
+    special_tokens: Mapping[str, int] | None,
+    source: str,
 ) -> Recipe:
     """A recipe from `(token, rank)` pairs: the rank is the id and the priority of the merge."""
     pairs = sorted(ranks, key=lambda pair: pair[1] if isinstance(pair[1], int) else -1)
     tokens = table_of(pairs, source)
     _check_tokens(pairs, source)
-    return _recipe(tokens, tuple(rank for _, rank in pairs), pattern, special_tokens, source)
+    return _recipe(tokens, tuple(rank for _, rank in pairs), pre_tokenizer, special_tokens, source)
 
 
 def _recipe(
     tokens: Sequence[bytes | None],
     order: Sequence[int],
-    pattern: str,
+    pre_tokenizer: Json,
     special_tokens: Mapping[str, int] | None,
     source: str,
 ) -> Recipe:
@@ -112,8 +116,8 @@ def _recipe(
         format="tiktoken",
         model=model,
         added=added,
-        pre_tokenizer=split_by(pattern),
-        decoder={"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+        pre_tokenizer=pre_tokenizer,
+        decoder=byte_level(use_regex=False),
     )
 
 
@@ -130,40 +134,12 @@ def _check_tokens(pairs: list[tuple[bytes, int]], source: str) -> None:
             raise TokenizerError(f"{source}: token {token!r} has the ranks {seen[token]} and {rank}")
 
 
-def split_by(pattern: str) -> Json:
-    """The pre-tokenizer of a pattern (a regex, or a name such as `cl100k`) in tiktoken's regex dialect."""
-    regex = patterns.BY_NAME.get(pattern, pattern)
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": regex},
-        "behavior": "Removed",
-        "invert": True,
-        "dialect": "rust",
-    }
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    return {"type": "Sequence", "pretokenizers": [split, level]}
-
-
-def pattern_of(pre_tokenizer: Json | None) -> str | None:
-    """The one regex of a recipe that `split_by` or a single-`Split` tokenizer.json made, if it is so."""
-    splits = list(_splits(pre_tokenizer))
-    if len(splits) == 1:
-        regex = splits[0].get("pattern", {}).get("Regex")
-        return regex if isinstance(regex, str) else None
-    return None
-
-
-def _splits(step: Json | None) -> Iterator[Json]:
-    for leaf in (step or {}).get("pretokenizers", []):
-        if leaf.get("type") == "Split":
-            yield leaf
-
-
 def from_encoding(encoding: Any) -> Recipe:
     """A recipe from a `tiktoken.Encoding` object."""
     ranks = encoding._mergeable_ranks  # noqa: SLF001 - tiktoken has no public name for it
     specials = encoding._special_tokens  # noqa: SLF001
-    return from_ranks(ranks.items(), encoding._pat_str, specials, f"tiktoken:{encoding.name}")  # noqa: SLF001
+    pre_tokenizer = pre_tokenizer_by(encoding._pat_str)  # noqa: SLF001
+    return from_ranks(ranks.items(), pre_tokenizer, specials, f"tiktoken:{encoding.name}")
 
 
 def load_name(name: str) -> Recipe:

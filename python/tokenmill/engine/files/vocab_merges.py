@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
-from tokenmill.engine.files import hf_json, patterns
+from tokenmill.engine.files import hf_json
+from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
 from tokenmill.engine.recipe import Json, Recipe, check_added, specials_from
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def load_file(
             {"id": i, "content": content, "special": True, "normalized": False}
             for content, i in specials.items()
         ],
-        "pre_tokenizer": _split(pattern),
-        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "pre_tokenizer": pre_tokenizer_of(pattern or "gpt2"),
+        "decoder": byte_level(use_regex=True),
         "model": body,
     }
     check_added(specials_from(specials), f"{vocab}: special_tokens")
@@ -63,20 +64,6 @@ def load_file(
 
 def _fields(recipe: Recipe) -> Json:
     return {name: getattr(recipe, name) for name in recipe.__slots__}
-
-
-def _split(pattern: str | None) -> Json:
-    level = {
-        "type": "ByteLevel",
-        "add_prefix_space": False,
-        "trim_offsets": True,
-        "use_regex": pattern is None,
-    }
-    if pattern is None:
-        return level
-    regex = patterns.BY_NAME.get(pattern, pattern)
-    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
-    return {"type": "Sequence", "pretokenizers": [split, level]}
 
 
 def _read_merges(path: Path) -> list[list[str]]:

@@ -58,7 +58,6 @@ def save_some(
     about = {
         "version": VERSION,
         "pattern": options.pattern,
-        "steps": _core.pattern_steps(options.pattern),
         "special_tokens": list(options.special_tokens),
         "held_out": options.held_out,
         "documents": counted.documents if told else 0,
@@ -192,8 +191,7 @@ def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
 
 
 def _check(about: dict[str, Any], options: TrainingConfig, path: Path) -> None:
-    steps = [tuple(step) for step in about["steps"]]
-    if steps != _core.pattern_steps(options.pattern):
+    if _core.pre_tokenizer(about["pattern"]) != _core.pre_tokenizer(options.pattern):
         raise ConfigError(
             f"{path} was counted with the pattern {about['pattern']!r}, not {options.pattern!r}; count "
             f"again, or train with --pattern {about['pattern']!r}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
 from tokenmill.engine.recipe import AddedToken, Model, Recipe
-from tokenmill.engine.training.pattern import byte_level, pre_tokenizer_of, split_of
 
 if TYPE_CHECKING:
     from tokenmill.engine.training.merging import Merged
@@ -41,5 +41,5 @@ def minbpe_recipe_of(merged: Merged, options: TrainingConfig, source: str = "tra
         format="minbpe",
         model=Model("bytes", tokens, merges=merges),
         added=tuple(AddedToken(content, token_id) for token_id, content in added),
-        pre_tokenizer=split_of(options.pattern),
+        pre_tokenizer=pre_tokenizer_of(options.pattern),
     )
