@@ -15,8 +15,8 @@ from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.mixture import period, schedule
 from tokenmill.datasets.reader.order import Order
-from tokenmill.datasets.reader.share import Share
 from tokenmill.datasets.reader.shuffle import Permutation
+from tokenmill.datasets.reader.turns import Turns
 
 # Two thousand examples of the slow profile take minutes.
 pytestmark = pytest.mark.timeout(1200)
@@ -85,11 +85,11 @@ def test_every_row_exactly_once(total, world_size, workers):
     seen = []
     for rank in range(world_size):
         parts = [
-            list(Share(rank, world_size, worker, max(workers, 1)).batches(0, total, 3))
+            list(Turns(rank, world_size, worker, max(workers, 1)).batches(0, total, 3))
             for worker in range(max(workers, 1))
         ]
         seen += [position for part in parts for batch in part for position in batch.tolist()]
-        assert sum(map(len, parts)) == Share(rank, world_size).count(0, total, 3)
+        assert sum(map(len, parts)) == Turns(rank, world_size).count(0, total, 3)
     assert sorted(seen) == list(range(total))
 
 
@@ -108,7 +108,7 @@ def test_resume_with_another_world_reads_what_is_left(
     def feeds(world_size, batch_size):
         seed = 11 if shuffle else None
         return [
-            Feed(Counting(total), batch_size, seed=seed, share=Share(r, world_size))
+            Feed(Counting(total), batch_size, seed=seed, turns=Turns(r, world_size))
             for r in range(world_size)
         ]
 
@@ -150,7 +150,7 @@ def test_a_grown_dataset_goes_on_with_the_next_row(total, more, steps):
 )
 def test_drop_last_gives_every_rank_the_same_steps(total, world, batch, prefetch):
     feeds = [
-        Feed(Counting(total), batch, share=Share(r, world), drop_last=True, prefetch=prefetch)
+        Feed(Counting(total), batch, turns=Turns(r, world), drop_last=True, prefetch=prefetch)
         for r in range(world)
     ]
     counts = [read(feed) for feed in feeds]

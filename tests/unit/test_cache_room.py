@@ -8,7 +8,7 @@ from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.receipt import FileEntry
 from tokenmill.datasets.store import cache_room
 from tokenmill.datasets.store.cache import ShardCache
-from tokenmill.datasets.store.cache_room import make_room, used
+from tokenmill.datasets.store.cache_room import make_room, mark_used
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_oldest_go_first_whosever_they_are(datasets, monkeypatch):
 
 def test_what_is_used_or_wanted_stays(datasets, monkeypatch):
     monkeypatch.setenv("TOKENMILL_CACHE_BYTES", "0.4kB")
-    used(datasets / "a/shards/0")
+    mark_used(datasets / "a/shards/0")
     assert make_room(datasets, 100, {datasets / "b/shards/0"}) == 100
     assert names(datasets) == ["a/shards/0", "b/shards/0", "b/shards/1"]
     assert make_room(datasets, 1000, {datasets / "b/shards/0"}) == 200

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tokenmill.sources import prefetch
+from tokenmill.base.prefetch import prefetch
 
 
 def readers():

@@ -2,7 +2,6 @@
 
 from tokenmill.sources.discover import discover
 from tokenmill.sources.model import Block, InputFile, Range, Reject
-from tokenmill.sources.prefetch import prefetch
 from tokenmill.sources.ranges import ranges
 from tokenmill.sources.read import read_blocks
 from tokenmill.sources.settle import settle
@@ -13,7 +12,6 @@ __all__ = [
     "Range",
     "Reject",
     "discover",
-    "prefetch",
     "ranges",
     "read_blocks",
     "settle",

@@ -1,1 +1,1 @@
-"""From files back to rows: mapped shards, order, shares, batches."""
+"""From files back to rows: mapped shards, order, turns, batches."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.base.prefetch import prefetch as read_ahead
 from tokenmill.datasets.reader.order import Order
-from tokenmill.datasets.reader.prefetch import ahead
-from tokenmill.datasets.reader.share import Share, after, whole
 from tokenmill.datasets.reader.state import make_state, read_state
+from tokenmill.datasets.reader.turns import Turns, advance, find_epoch_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Batch = dict[str, Any]
+RowBatch = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -29,7 +29,7 @@ class RowSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> Batch:
+    def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> RowBatch:
         """These rows, as one array per column."""
 
     def identity(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Feed:
         batch_size: int,
         *,
         seed: int | None = None,
-        share: Share | None = None,
+        turns: Turns | None = None,
         drop_last: bool = False,
         prefetch: int = 0,
     ) -> None:
@@ -62,7 +62,7 @@ class Feed:
             raise ConfigError(f"prefetch is {prefetch}; it is a number of batches, 0 for none")
         self.source = source
         self.batch_size = batch_size
-        self.share = share or Share()
+        self.turns = turns or Turns()
         self.drop_last = drop_last
         self.prefetch = prefetch
         self.order = Order([len(source)], seed=None if source.keeps_order else seed)
@@ -78,13 +78,13 @@ class Feed:
         total = len(self.order)
         if not self.drop_last:
             return total
-        return whole(self.position, total, self.batch_size, self.share.world_size)
+        return find_epoch_end(self.position, total, self.batch_size, self.turns.world_size)
 
     def __len__(self) -> int:
         """How many batches this rank has left in the epoch."""
-        return self.share.count(self.position, self._end, self.batch_size)
+        return self.turns.count(self.position, self._end, self.batch_size)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RowBatch]:
         return self.deliver(self.batches())
 
     def deliver(self, made: Iterator[T]) -> Iterator[T]:
@@ -92,21 +92,21 @@ class Feed:
         start, end, order = self.position, self._end, self.order
         try:
             for done, batch in enumerate(made, 1):
-                self.position = after(start, end, done, self.batch_size, self.share.world_size)
+                self.position = advance(start, end, done, self.batch_size, self.turns.world_size)
                 yield batch
         finally:
             # A generator may have a thread behind it; torch's iterator looks after its own workers.
             getattr(made, "close", int)()
         self.order, self.position = order.next_epoch(), 0
 
-    def batches(self, share: Share | None = None, prefetch: int | None = None) -> Iterator[Batch]:
+    def batches(self, turns: Turns | None = None, prefetch: int | None = None) -> Iterator[RowBatch]:
         """The batches that are left of the epoch; changes no state."""
         order, depth = self.order, self.prefetch if prefetch is None else prefetch
         made = (
             self.source.gather(order.rows(positions), order.epoch)
-            for positions in (share or self.share).batches(self.position, self._end, self.batch_size)
+            for positions in (turns or self.turns).batches(self.position, self._end, self.batch_size)
         )
-        return ahead(made, depth) if depth else made
+        return read_ahead(made, depth) if depth else made
 
     def to_torch(self, num_workers: int = 0, **options: Any) -> Any:
         """A loader of torch tensors over the same batches; see `dataset.torch.Loader`."""

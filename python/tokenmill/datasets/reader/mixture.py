@@ -19,9 +19,9 @@ import numpy as np
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.order import Order
-from tokenmill.datasets.reader.share import Share
 from tokenmill.datasets.reader.shuffle import derive
 from tokenmill.datasets.reader.spans import CU_SEQLENS
+from tokenmill.datasets.reader.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,7 +146,7 @@ class Mixture:
         prefetch: int = 0,
     ) -> Feed:
         """Batches of this rank, with a state that a run can go on from; the mixture's own seed shuffles."""
-        return Feed(self, batch_size, share=Share(rank, world_size), drop_last=drop_last, prefetch=prefetch)
+        return Feed(self, batch_size, turns=Turns(rank, world_size), drop_last=drop_last, prefetch=prefetch)
 
     def identity(self) -> dict[str, Any]:
         """What decides the rows and their order."""

@@ -14,8 +14,8 @@ from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.datasets.packing.column import column_names
 from tokenmill.datasets.reader.feed import Feed
-from tokenmill.datasets.reader.share import Share
 from tokenmill.datasets.reader.spans import CU_SEQLENS, SpanFinder, make_columns
+from tokenmill.datasets.reader.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -134,9 +134,9 @@ class Rows:
         prefetch: int = 0,
     ) -> Feed:
         """Batches of this rank, in order or shuffled, with a state that a run can go on from."""
-        share = Share(rank, world_size)
+        turns = Turns(rank, world_size)
         chosen = seed if shuffle else None
-        return Feed(self, batch_size, seed=chosen, share=share, drop_last=drop_last, prefetch=prefetch)
+        return Feed(self, batch_size, seed=chosen, turns=turns, drop_last=drop_last, prefetch=prefetch)
 
     def to_torch(self, dtype: Any = None) -> Any:
         """A map-style torch dataset of the same rows; see `dataset.torch.MapRows`."""

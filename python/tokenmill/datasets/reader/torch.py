@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.reader.feed import Batch, Feed
+    from tokenmill.datasets.reader.feed import Feed, RowBatch
     from tokenmill.datasets.reader.rows import Rows
 
 
@@ -43,7 +43,7 @@ def tensor(array: NDArray[Any], dtype: Any = None) -> Any:
     return made if dtype is None else made.to(dtype)
 
 
-def tensors(batch: Batch, dtype: Any = None) -> dict[str, Any]:
+def tensors(batch: RowBatch, dtype: Any = None) -> dict[str, Any]:
     """Every array of a batch as a tensor; `dtype` applies to `input_ids`."""
     return {
         key: tensor(value, dtype if key == "input_ids" else None) if isinstance(value, np.ndarray) else value
@@ -87,10 +87,10 @@ class _FeedIterable:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         info = _torch().utils.data.get_worker_info()
-        share = self.feed.share
+        turns = self.feed.turns
         if info is not None:
-            share = replace(share, worker=info.id, workers=info.num_workers)
-        for batch in self.feed.batches(share, prefetch=0):
+            turns = replace(turns, worker=info.id, workers=info.num_workers)
+        for batch in self.feed.batches(turns, prefetch=0):
             yield tensors(batch, self.dtype)
 
     def __len__(self) -> int:

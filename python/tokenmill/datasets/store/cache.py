@@ -10,7 +10,7 @@ from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
-from tokenmill.datasets.store.cache_room import make_room, used
+from tokenmill.datasets.store.cache_room import make_room, mark_used
 from tokenmill.datasets.store.remote import cache_directory
 from tokenmill.datasets.store.store import open_store
 
@@ -49,7 +49,7 @@ class ShardCache:
         self._fetch(entry).result()
         with self._lock:
             self._coming.pop(entry.path, None)
-        used(path)
+        mark_used(path)
         return path
 
     def expect(self, shards: tuple[ShardEntry, ...], role: str) -> None:

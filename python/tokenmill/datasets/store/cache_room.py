@@ -45,7 +45,7 @@ def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
     return removed
 
 
-def used(path: Path) -> None:
+def mark_used(path: Path) -> None:
     """Note that a file was used just now."""
     with suppress(OSError):
         os.utime(path)

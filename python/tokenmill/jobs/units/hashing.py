@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenmill.base.prefetch import prefetch
 from tokenmill.datasets.ledger.duplicates import HashWriter
 from tokenmill.jobs.units.unit import read_task
-from tokenmill.sources import prefetch
 
 if TYPE_CHECKING:
     from tokenmill.jobs.units.control import Control

@@ -11,12 +11,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.prefetch import prefetch
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
 from tokenmill.jobs.units.encode import encode_kept, keep_blocks
 from tokenmill.jobs.units.ordered import ordered
 from tokenmill.jobs.units.shards import ShardBuilder
-from tokenmill.sources import prefetch, read_blocks
+from tokenmill.sources import read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

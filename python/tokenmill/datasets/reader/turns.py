@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Share:
-    """The part of one reader: `rank` of `world_size`, and inside it `worker` of `workers`."""
+class Turns:
+    """The turns of one reader: `rank` of `world_size`, and inside it `worker` of `workers`."""
 
     rank: int = 0
     world_size: int = 1
@@ -40,7 +40,7 @@ class Share:
                 raise ConfigError(f"{found}: {names[0]} must be from 0 to {names[1]} - 1")
 
     def batches(self, start: int, total: int, batch_size: int) -> Iterator[NDArray[np.int64]]:
-        """The positions of each batch from `start` on; together the shares cover `start..total` once."""
+        """The positions of each batch from `start` on; together all readers cover `start..total` once."""
         stride = self.world_size * batch_size
         offsets = self.rank + self.world_size * np.arange(batch_size, dtype=np.int64)
         for base in range(start + self.worker * stride, total, self.workers * stride):
@@ -56,12 +56,12 @@ class Share:
         return -(-mine // batch_size)
 
 
-def whole(start: int, total: int, batch_size: int, world_size: int) -> int:
+def find_epoch_end(start: int, total: int, batch_size: int, world_size: int) -> int:
     """Where an epoch ends for readers that all want the same number of full batches."""
     stride = batch_size * world_size
     return start + (total - start) // stride * stride
 
 
-def after(start: int, total: int, batches: int, batch_size: int, world_size: int) -> int:
+def advance(start: int, total: int, batches: int, batch_size: int, world_size: int) -> int:
     """The position of the whole run once every rank has had `batches` batches since `start`."""
     return min(total, start + batches * batch_size * world_size)
