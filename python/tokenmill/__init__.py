@@ -1,10 +1,11 @@
 """Turn raw text into training-ready tokens: train, encode, prepare.
 
 >>> import tokenmill
->>> sorted(tokenmill.__all__)[:3]
-['Dataset', 'Mixture', 'TokenBatch']
+>>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+>>> tokenizer.decode(tokenizer.encode("the lowest"))
+'the lowest'
 
-Every name below is imported on first use, so that `import tokenmill` stays under 100 ms.
+Everything but the errors is imported on first use, so that `import tokenmill` takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -12,36 +13,101 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.errors import (
+    ConfigError,
+    DatasetError,
+    InputError,
+    InputNotFoundError,
+    InputUnavailableError,
+    InternalError,
+    InterruptedJobError,
+    LeaderError,
+    MissingExtraError,
+    RejectLimitError,
+    ResumeError,
+    StoreError,
+    TokenizerError,
+    TokenizerNotFoundError,
+    TokenmillError,
+)
+
 if TYPE_CHECKING:
-    from tokenmill.base.errors import TokenmillError
+    from tokenmill.datasets.ledger.account import Account
+    from tokenmill.datasets.ledger.manifest import InputEntry, Manifest, PackingIdentity, TokenizerIdentity
+    from tokenmill.datasets.ledger.receipt import ShardEntry
     from tokenmill.datasets.reader.dataset import Dataset
     from tokenmill.datasets.reader.dataset import open_dataset as open  # noqa: A004
+    from tokenmill.datasets.reader.feed import Batch, Feed
     from tokenmill.datasets.reader.mixture import Mixture
+    from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.engine.backends.backend import Strategy
     from tokenmill.engine.batch import TokenBatch
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.jobs.prepare.prepare import prepare
     from tokenmill.jobs.train import train
+    from tokenmill.settings.options import PrepareOptions, TrainOptions
 
-__all__ = ["Dataset", "Mixture", "TokenBatch", "Tokenizer", "TokenmillError", "open", "prepare", "train"]
+__all__ = [
+    "Account",
+    "Batch",
+    "ConfigError",
+    "Dataset",
+    "DatasetError",
+    "Feed",
+    "InputEntry",
+    "InputError",
+    "InputNotFoundError",
+    "InputUnavailableError",
+    "InternalError",
+    "InterruptedJobError",
+    "LeaderError",
+    "Manifest",
+    "MissingExtraError",
+    "Mixture",
+    "PackingIdentity",
+    "PrepareOptions",
+    "RejectLimitError",
+    "ResumeError",
+    "Rows",
+    "ShardEntry",
+    "StoreError",
+    "Strategy",
+    "TokenBatch",
+    "Tokenizer",
+    "TokenizerError",
+    "TokenizerIdentity",
+    "TokenizerNotFoundError",
+    "TokenmillError",
+    "TrainOptions",
+    "open",
+    "prepare",
+    "train",
+]
 
-_HOME = {
-    "Dataset": ("tokenmill.datasets.reader.dataset", "Dataset"),
-    "Mixture": ("tokenmill.datasets.reader.mixture", "Mixture"),
-    "TokenBatch": ("tokenmill.engine.batch", "TokenBatch"),
-    "Tokenizer": ("tokenmill.engine.tokenizer", "Tokenizer"),
-    "TokenmillError": ("tokenmill.base.errors", "TokenmillError"),
-    "open": ("tokenmill.datasets.reader.dataset", "open_dataset"),
-    "prepare": ("tokenmill.jobs.prepare.prepare", "prepare"),
-    "train": ("tokenmill.jobs.train", "train"),
+# Module -> the names that it is home to; `open` is called otherwise there, since it is a builtin.
+_HOMES = {
+    "datasets.ledger.account": ("Account",),
+    "datasets.ledger.manifest": ("InputEntry", "Manifest", "PackingIdentity", "TokenizerIdentity"),
+    "datasets.ledger.receipt": ("ShardEntry",),
+    "datasets.reader.dataset": ("Dataset", "open"),
+    "datasets.reader.feed": ("Batch", "Feed"),
+    "datasets.reader.mixture": ("Mixture",),
+    "datasets.reader.rows": ("Rows",),
+    "engine.backends.backend": ("Strategy",),
+    "engine.batch": ("TokenBatch",),
+    "engine.tokenizer": ("Tokenizer",),
+    "jobs.prepare.prepare": ("prepare",),
+    "jobs.train": ("train",),
+    "settings.options": ("PrepareOptions", "TrainOptions"),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("tokenmill._core").__version__
-    if name not in _HOME:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, attribute = _HOME[name]
-    value = getattr(import_module(module), attribute)
+    value = getattr(import_module(f"tokenmill.{home}"), "open_dataset" if name == "open" else name)
     globals()[name] = value
     return value

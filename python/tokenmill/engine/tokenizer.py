@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 class Tokenizer:
     """Text to ids and back. Immutable, picklable, safe from threads, after fork and under spawn.
 
-    >>> tok = Tokenizer.load("gpt2.tiktoken", pattern="gpt2")  # doctest: +SKIP
-    >>> tok.decode(tok.encode("hello"))  # doctest: +SKIP
-    'hello'
+    >>> import tokenmill
+    >>> tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False).save("my-tokenizer")
+    >>> tokenizer = tokenmill.Tokenizer.load("my-tokenizer")
+    >>> tokenizer.encode("low lower")
+    [257, 259, 81]
+    >>> tokenizer.decode([257, 259, 81])
+    'low lower'
     """
 
     __slots__ = ("_backend", "_fingerprint", "_num_proc", "_recipe", "_strategy")
@@ -72,11 +76,22 @@ class Tokenizer:
         strategy: StrategyName | Literal["auto"] = "auto",
         num_proc: int | None = None,
     ) -> Tokenizer:
-        """From a file, a directory, a known encoding's name, a hub id, or a transformers/tokenizers object.
+        """A tokenizer from a file, a directory, a name or an object of another library.
 
-        `pattern` is the split pattern (a regex or a family name such as "cl100k") where the file has none;
-        `special_tokens` maps strings to ids and adds to what the file has. `num_proc` is the number of worker
-        processes of a Python tokenizer; an object with `encode` or `__call__` is one.
+        Args:
+            source: A path, a known encoding's name, a hub id, or an object of transformers, tokenizers or
+                tiktoken; any other object with `encode` or `__call__` is a Python tokenizer.
+            pattern: Where texts are cut, for a file that does not say: a family such as "cl100k", or a regex.
+            special_tokens: Strings and their ids, added to what the file has.
+            strategy: The engine; "auto" takes the fastest that gives the same ids.
+            num_proc: Worker processes of a Python tokenizer.
+
+        Returns:
+            The tokenizer; `strategy` says which engine runs, and why.
+
+        Raises:
+            TokenizerNotFoundError: There is no such file and no such name.
+            TokenizerError: The file is damaged, or of a kind that nothing here can run.
         """
         from tokenmill.engine.loading import recipe_of
 
@@ -153,10 +168,19 @@ class Tokenizer:
     def encode(
         self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> list[int]:
-        """`encode("hello world")` -> `[31373, 995]`.
+        """The ids of one text: `encode("hello world")` -> `[31373, 995]`.
 
-        `special` says what a special token's string in the text means: the token ("parse"), ordinary text
-        ("text"), or an error ("forbid"). `add_special_tokens` adds what the template adds (BOS, EOS…).
+        Args:
+            text: A string, or its UTF-8.
+            special: What a special token's string in the text means: the token ("parse"), ordinary text
+                ("text"), or an error ("forbid").
+            add_special_tokens: Add what the tokenizer's template adds (BOS, EOS…).
+
+        Returns:
+            The ids, those of the tokenizer's own library.
+
+        Raises:
+            InputError: The bytes are not UTF-8, or a special token stands where it is forbidden.
         """
         return self._backend.encode(text, special, template=add_special_tokens)
 
@@ -170,7 +194,17 @@ class Tokenizer:
     ) -> TokenBatch:
         """The ids of many texts in one flat array.
 
-        Takes a list of str or bytes, or a pyarrow string or binary array (large, view, chunked: no copy).
+        Args:
+            texts: A list of str or bytes, or a pyarrow array of them (large, view, chunked: no copy).
+            special: As in `encode`.
+            add_special_tokens: As in `encode`.
+            threads: How many at most; all cores of this process if left out.
+
+        Returns:
+            Flat ids and offsets; `to_lists` and `to_arrow` turn them into what others expect.
+
+        Raises:
+            InputError: A text cannot be encoded; the message says which.
         """
         _not_one_text(texts)
         ids, offsets = self._backend.encode_batch(
@@ -267,7 +301,19 @@ class Tokenizer:
     def decode(
         self, ids: Sequence[int] | NDArray[Any], *, skip_special_tokens: bool = False, errors: str = "replace"
     ) -> str:
-        """`decode([31373, 995])` -> `"hello world"`; `errors` is that of `bytes.decode`."""
+        """The text of ids: `decode([31373, 995])` -> `"hello world"`.
+
+        Args:
+            ids: A list or an array.
+            skip_special_tokens: Leave special tokens out.
+            errors: As in `bytes.decode`, for ids that end inside of a character.
+
+        Returns:
+            The text.
+
+        Raises:
+            InputError: An id is not in the vocabulary.
+        """
         data = self._backend.decode(ids, skip_special=skip_special_tokens)
         return engines.tidied(self._recipe, self._backend, data).decode("utf-8", errors)
 
@@ -292,7 +338,15 @@ class Tokenizer:
     # To files
 
     def save(self, path: str | Path, format: SaveFormat = "hf") -> None:  # noqa: A002 - the public name
-        """Write the tokenizer so that loading the result encodes the same."""
+        """Write the tokenizer so that loading the result encodes the same.
+
+        Args:
+            path: A directory for "hf" and "vocab-merges", else a file.
+            format: "hf" (tokenizer.json), "tiktoken", "vocab-merges" (vocab.json, merges.txt) or "minbpe".
+
+        Raises:
+            TokenizerError: The format cannot hold this tokenizer, or the files cannot be written.
+        """
         from tokenmill.engine.files.saving import save
 
         save(self._recipe, path, format)

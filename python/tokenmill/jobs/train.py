@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
@@ -34,6 +34,7 @@ from tokenmill.settings.resolve import from_options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tokenmill.settings.options import TrainOptions
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig
 
@@ -59,16 +60,32 @@ def train(
     *,
     config: str | Path | None = None,
     progress: Told = None,
-    **options: Any,
+    **options: Unpack[TrainOptions],
 ) -> Tokenizer:
-    """Train a byte-level BPE tokenizer: `train("corpus/*.txt", 32_000).encode("hello")` -> `[…]`.
+    """Train a byte-level BPE tokenizer. Nothing about the machine changes the result.
 
-    `inputs` is a path, glob or list of them, or an iterable of str, an Arrow array or an HF dataset.
-    `pattern` is a family's name (`gpt2`, `cl100k`, `o200k`, `llama3`…) or a regex. `tie_break` decides
-    between pairs of equal counts: `huggingface` takes the lowest ids, `lexicographic` the greatest bytes.
-    `counts` adds files made by `save_counts`, each with a weight: `("a.parquet:2.0", "b.parquet")`.
-    `progress` may be a function of (stage, done, total). The result never depends on `threads` or
-    `memory_budget`.
+    >>> import tokenmill
+    >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+    >>> [tokenizer.token_bytes(token) for token in tokenizer.encode("a lower")]
+    [b'a', b' lowe', b'r']
+
+    Args:
+        inputs: A path, a glob, a URL or a list of them; or data in memory: an iterator of texts, an Arrow
+            array, a Hugging Face dataset, an iterable of records.
+        vocab_size: Tokens in all, with the 256 bytes and the special tokens; 32,000 if left out.
+        config: A YAML file of settings; what is given here as well counts more.
+        progress: Whether to show it, or a function of (stage, done, total) that is called instead.
+        options: Any setting of docs/configuration.md, such as `pattern="cl100k"`, `special_tokens=[…]`,
+            `output="my-tokenizer"`, `counts="en.parquet:2.0"` or `tie_break="lexicographic"`.
+
+    Returns:
+        The tokenizer; with `output`, it and its `training.json` are on disk as well.
+
+    Raises:
+        ConfigError: A setting is unknown, of a wrong type, or contradicts another.
+        InputError: There is nothing to train on, or a record cannot be read and `on_error` is "fail".
+        ResumeError: `resume` was asked for, and `output` holds another training.
+        InterruptedJobError: A disk is full; the same call with `resume=True` goes on.
     """
     resolved = from_options(config, job="train", vocab_size=vocab_size, **options)
     return run(resolved, inputs, progress=progress).tokenizer

@@ -24,6 +24,7 @@ from tokenmill.settings.origin import Given, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from os import PathLike
 
     from tokenmill.settings.schema import JobConfig
     from tokenmill.settings.section import Job
@@ -59,7 +60,7 @@ class Resolved:
 
 
 def resolve(
-    file: str | Path | None = None,
+    file: str | PathLike[str] | None = None,
     flags: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     machine: Machine | None = None,
@@ -91,7 +92,7 @@ def resolve(
 
 
 def from_options(
-    config: str | Path | None = None,
+    config: str | PathLike[str] | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     job: Job = "prepare",
@@ -155,7 +156,7 @@ def _refuse_twice(first: Given | None, second: Given) -> None:
         )
 
 
-def _from_file(file: str | Path | None) -> list[Given]:
+def _from_file(file: str | PathLike[str] | None) -> list[Given]:
     if file is None:
         return []
     # Here, since most jobs have no file and YAML is slow to import.

@@ -1,11 +1,10 @@
 """A frozen group of settings: a dataclass whose fields say what they may be, their default and their help.
 
->>> from dataclasses import dataclass
->>> @dataclass(frozen=True, kw_only=True)
-... class Speed(Section):
-...     threads: int = setting(1, "How many at once.")
->>> Speed.from_dict({"threads": "8"})
-Speed(threads=8)
+    @dataclass(frozen=True, kw_only=True)
+    class Speed(Section):
+        threads: int = setting(1, "How many at once.")
+
+    Speed.from_dict({"threads": "8"})  # -> Speed(threads=8)
 
 Our own code makes a section as it makes any dataclass, and the type checker reads along. What a user wrote
 goes through `from_dict`, or value by value through `kinds.check`: it is checked once, and then trusted.

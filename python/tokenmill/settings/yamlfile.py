@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -12,8 +12,11 @@ from tokenmill.settings.names import IN_TOKENIZER, SECTIONS, SETTINGS, unknown
 from tokenmill.settings.origin import Given, Origin
 from tokenmill.settings.section import settings_of
 
+if TYPE_CHECKING:
+    from os import PathLike
 
-def read_yaml(path: str | Path) -> list[Given]:
+
+def read_yaml(path: str | PathLike[str]) -> list[Given]:
     """Every setting of the file in its order; null means "leave it automatic" and is left out."""
     loader = yaml.SafeLoader(_text(Path(path)))
     try:
@@ -52,7 +55,7 @@ def _hint(error: yaml.MarkedYAMLError) -> str:
     return "Check the indentation, and the space after each colon"
 
 
-def _pairs(node: yaml.Node, what: str, path: str | Path) -> list[tuple[yaml.Node, yaml.Node]]:
+def _pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[tuple[yaml.Node, yaml.Node]]:
     line = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(f"{path}:{line}: expected `key: value` lines in {what}, found {_found(node)}")
@@ -71,7 +74,9 @@ def _found(node: yaml.Node) -> str:
     return "a list" if isinstance(node, yaml.SequenceNode) else repr(node.value)
 
 
-def _section(loader: yaml.SafeLoader, key: yaml.Node, value: yaml.Node, path: str | Path) -> list[Given]:
+def _section(
+    loader: yaml.SafeLoader, key: yaml.Node, value: yaml.Node, path: str | PathLike[str]
+) -> list[Given]:
     section = str(key.value)
     if section not in SECTIONS:
         raise _stray(section, key, path)
@@ -91,7 +96,7 @@ def _section(loader: yaml.SafeLoader, key: yaml.Node, value: yaml.Node, path: st
     return found
 
 
-def _stray(name: str, key: yaml.Node, path: str | Path) -> ConfigError:
+def _stray(name: str, key: yaml.Node, path: str | PathLike[str]) -> ConfigError:
     """A key at the left margin that is no section: say which section it belongs in."""
     place = f"{path}:{key.start_mark.line + 1}"
     homes = [full for full in SETTINGS if full.partition(".")[2] == name]

@@ -31,8 +31,11 @@ _LONGEST_SHOWN = 120
 def discover(config: SourceConfig) -> list[InputFile]:
     """Every file that `config.inputs` names, once, sorted by its name.
 
-    >>> discover(SourceConfig(inputs=("corpus/*.jsonl.zst",)))  # doctest: +SKIP
-    [InputFile(url='/data/corpus/a.jsonl.zst', format='jsonl', compression='zstd', ...), ...]
+    >>> from pathlib import Path
+    >>> from tokenmill.settings.schema import SourceConfig
+    >>> _ = Path("a.jsonl").write_text('{"text": "hello"}')
+    >>> [(file.format, file.size) for file in discover(SourceConfig(inputs=("*.jsonl",)))]
+    [('jsonl', 17)]
     """
     if not config.inputs:
         raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")

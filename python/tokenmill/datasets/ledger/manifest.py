@@ -82,7 +82,14 @@ class InputEntry(Record):
 
 @dataclass(frozen=True, slots=True)
 class Manifest(Record):
-    """A finished dataset. `load_manifest(DIR)` gives it; readers open nothing before it."""
+    """What a finished dataset says of itself: `Dataset.manifest`; readers open nothing before it.
+
+    >>> import tokenmill
+    >>> texts = ["a text", ""]
+    >>> made = tokenmill.prepare(dataset=texts, tokenizer=tokenizer, output="out", verbose_level="ERROR")
+    >>> made.manifest.documents, made.manifest.account.documents_read, made.manifest.packing.mode
+    (1, 2, 'stream')
+    """
 
     format: str
     dtype: str

@@ -29,9 +29,22 @@ if TYPE_CHECKING:
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """`tokenmill.open("out")` -> a `Dataset`; raises `DatasetError` for one that is not whole.
+    """Open a finished dataset, from any number of processes at once.
 
-    A URL such as `s3://bucket/dataset` is opened through a cache: shards are fetched when they are read.
+    >>> import tokenmill
+    >>> made = tokenmill.prepare(dataset=["a text"], tokenizer=tokenizer, output="out", verbose_level="ERROR")
+    >>> tokenmill.open("out")[0].tolist() == made[0].tolist()
+    True
+
+    Args:
+        path: A directory, or a URL such as `s3://bucket/dataset`, which is opened through a cache: shards
+            are fetched when they are read.
+
+    Returns:
+        The dataset; no token is read yet.
+
+    Raises:
+        DatasetError: There is none, or it is unfinished, damaged or of a newer version.
     """
     if is_remote(path):
         from tokenmill.datasets.store.cache import open_cached
@@ -45,7 +58,18 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
 
 
 class Dataset:
-    """The documents of a finished dataset: `len(dataset)`, `dataset[i]`; `dataset.rows(...)` for training."""
+    """The documents of a finished dataset; `tokenmill.open` and `tokenmill.prepare` give one.
+
+    >>> import tokenmill
+    >>> texts = ["one text", "another text"]
+    >>> dataset = tokenmill.prepare(dataset=texts, tokenizer=tokenizer, output="out", verbose_level="ERROR")
+    >>> len(dataset), dataset.num_tokens, str(dataset.dtype)
+    (2, 16, 'uint16')
+    >>> tokenizer.decode(dataset[1], skip_special_tokens=True)
+    'another text'
+    >>> dataset.rows(context_length=4)[0].shape
+    (4,)
+    """
 
     def __init__(self, path: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
         self.path = path
@@ -133,10 +157,22 @@ class Dataset:
         columns: Sequence[str] = (),
         dtype: DTypeLike = None,
     ) -> Rows:
-        """Rows of `context_length` tokens: cut now from a `stream` dataset, or as they were packed.
+        """Rows of tokens: cut now from a `stream` dataset, or as they were packed.
 
-        `columns`: any of `attention_mask`, `labels`, `position_ids`, `document_ids`, `cu_seqlens`.
-        `dtype` is what batches hold; rows themselves stay as they are on disk.
+        Args:
+            context_length: Tokens in a row; left out for rows that were packed.
+            overlap: Tokens that a row shares with the one before it.
+            tail: What becomes of a last, shorter row: "drop" or "pad".
+            pad_id: What fills it; the dataset's padding or EOS id if left out.
+            columns: Any of `attention_mask`, `labels`, `position_ids`, `document_ids`, `cu_seqlens`.
+            dtype: What batches hold; rows themselves stay as they are on disk.
+
+        Returns:
+            A sequence of rows, which maps the files and copies nothing.
+
+        Raises:
+            ConfigError: The lengths do not fit each other, or not the rows that were packed.
+            DatasetError: The dataset is in a format that is not read here.
         """
         self._require_mappable()
         packing = self.manifest.packing

@@ -44,7 +44,20 @@ class RowSource(Protocol):
 
 
 class Feed:
-    """Batches of one rank: `for batch in feed` reads the rest of the epoch; the next loop, the next one."""
+    """Batches of one rank: `for batch in feed` reads the rest of the epoch; the next loop, the next one.
+
+    Made by `Rows.batches` and `Mixture.batches`; `state_dict` and `load_state_dict` let a run go on.
+
+    >>> import tokenmill
+    >>> dataset = tokenmill.prepare(
+    ...     dataset=["one text", "another text"], tokenizer=tokenizer, output="out", verbose_level="ERROR"
+    ... )
+    >>> feed = dataset.rows(context_length=4).batches(2, shuffle=True, seed=7)
+    >>> [batch["input_ids"].shape for batch in feed]
+    [(2, 4), (2, 4)]
+    >>> feed.epoch
+    1
+    """
 
     def __init__(
         self,

@@ -40,8 +40,23 @@ Stop = Literal["first", "last"]
 class Mixture:
     """`Mixture([web, code], [0.8, 0.2], seed=1)`: 8 rows of `web` and 2 of `code` in every 10.
 
-    `stop="first"` ends before any source would give a row twice; `stop="last"` goes on until every source
-    has given all its rows, repeating the smaller ones, each time in another order.
+    >>> import tokenmill
+    >>> options = {"tokenizer": tokenizer, "verbose_level": "ERROR"}
+    >>> web = tokenmill.prepare(dataset=["a page of the web"] * 8, output="web", **options)
+    >>> code = tokenmill.prepare(dataset=["x = 1"] * 9, output="code", **options)
+    >>> mixture = tokenmill.Mixture([each.rows(context_length=8) for each in (web, code)], [0.75, 0.25])
+    >>> [str(weight) for weight in mixture.weights]
+    ['3/4', '1/4']
+
+    Args:
+        sources: Rows of one length and with the same columns.
+        weights: How often each has its turn, in any unit; a weight of 0 leaves a source out.
+        seed: The order inside of each source; None takes rows as they are.
+        stop: "first" ends before any source would give a row twice; "last" goes on until every source has
+            given all its rows, repeating the smaller ones, each time in another order.
+
+    Raises:
+        ConfigError: The sources do not fit each other, or a weight is negative or not a number.
     """
 
     keeps_order = True

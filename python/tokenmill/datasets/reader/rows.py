@@ -31,6 +31,14 @@ class Rows:
     """A sequence of rows: `rows[i]` is an array of `context_length` token ids, without a copy.
 
     Made by `Dataset.rows`. `gather` and `batches` give dictionaries of arrays with the columns asked for.
+
+    >>> import tokenmill
+    >>> dataset = tokenmill.prepare(
+    ...     dataset=["one text", "another text"], tokenizer=tokenizer, output="out", verbose_level="ERROR"
+    ... )
+    >>> rows = dataset.rows(context_length=4, columns=["labels"])
+    >>> len(rows), rows.example(0)["labels"].shape
+    (4, (4,))
     """
 
     keeps_order = False
@@ -133,7 +141,23 @@ class Rows:
         drop_last: bool = False,
         prefetch: int = 0,
     ) -> Feed:
-        """Batches of this rank, in order or shuffled, with a state that a run can go on from."""
+        """Batches of this rank, in order or shuffled, with a state that a run can go on from.
+
+        Args:
+            batch_size: Rows in a batch.
+            shuffle: Another order in every epoch, the same on every rank.
+            seed: Which orders.
+            rank: This process among `world_size`; each reads rows of its own.
+            world_size: How many processes share an epoch.
+            drop_last: Leave out a last, smaller batch.
+            prefetch: Batches that a thread reads ahead.
+
+        Returns:
+            A feed: iterate over it once for each epoch.
+
+        Raises:
+            ConfigError: A number is out of its range.
+        """
         turns = Turns(rank, world_size)
         chosen = seed if shuffle else None
         return Feed(self, batch_size, seed=chosen, turns=turns, drop_last=drop_last, prefetch=prefetch)

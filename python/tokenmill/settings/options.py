@@ -1,0 +1,112 @@
+"""The settings as keyword arguments, for editors and type checkers; made from the schema by a test.
+
+See tests/unit/config/test_typed_options.py. A section may also be given whole: `packing={"mode": "pad"}`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from tokenmill.settings.fields import (
+        Column,
+        ExecutorName,
+        Format,
+        OnError,
+        OutputFormat,
+        PackingMode,
+        SaveFormat,
+        TieBreak,
+    )
+
+    Path = str | PathLike[str]
+    Bytes = int | str
+
+
+class _Both(TypedDict, total=False):
+    input_format: Format
+    text_field: str | None
+    template: str | None
+    txt_mode: Literal["auto", "file", "line", "separator"]
+    document_separator: str | None
+    split: str | None
+    on_error: OnError
+    max_record_bytes: Bytes
+    max_expansion: int
+    report: bool
+    executor: ExecutorName
+    ray_address: str | None
+    threads: int | None
+    memory_budget: Bytes | None
+    show_progress: bool
+    verbose_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+    log_json: bool
+    source: dict[str, Any]
+    execution: dict[str, Any]
+
+
+class PrepareOptions(_Both, total=False):
+    """Settings of `tokenmill.prepare`, beside its named arguments."""
+
+    id_field: str | None
+    max_errors: int | None
+    tokenizer_name: str | None
+    pattern: str | None
+    strategy: Literal["auto", "native", "fast", "slow"]
+    special: Literal["parse", "text", "forbid"]
+    parity_check: bool
+    drop_blank: bool
+    min_chars: int | None
+    max_chars: int | None
+    min_tokens: int | None
+    max_tokens: int | None
+    deduplicate: bool
+    where: str | None
+    mode: PackingMode
+    packing: PackingMode | bool | dict[str, Any]
+    context_length: int | None
+    overlap: int
+    bos: str | int | bool | None
+    eos: str | int | bool | None
+    pad_token: str | int | None
+    tail: Literal["pad", "drop"]
+    columns: Column | Sequence[Column]
+    format: OutputFormat
+    dtype: Literal["auto", "uint16", "uint32", "int32", "int64"]
+    num_shards: int | None
+    unit_bytes: Bytes
+    provenance: bool
+    unit_range: str | None
+    num_proc: int | None
+    batch_size: int | None
+    writer_batch_size: int | None
+    keep_in_memory: bool | None
+    shared_filesystem: bool
+    leader_death: Literal["takeover", "fail"]
+    stall_timeout: float
+    filter: dict[str, Any]
+
+
+class TrainOptions(_Both, total=False):
+    """Settings of `tokenmill.train`, beside its named arguments."""
+
+    output: Path | None
+    counts: Path | Sequence[Path | tuple[Path, float]]
+    save_as: SaveFormat | Literal["all"] | Sequence[SaveFormat | Literal["all"]]
+    save_counts: Path | None
+    verbose: bool
+    resume: bool
+    checkpoint_every: int | None
+    spill_dir: Path | None
+    pattern: str
+    special_tokens: Path | Sequence[Path]
+    special: Path | Sequence[Path]
+    min_frequency: int
+    min_piece_frequency: int
+    max_token_length: int | None
+    tie_break: TieBreak
+    held_out: float
+    training: dict[str, Any]

@@ -1,0 +1,66 @@
+"""`tokenmill.prepare` takes data first, then the tokenizer, then the output: as the command and `train` do."""
+
+import json
+from inspect import signature
+
+import pyarrow as pa
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+
+TEXTS = ["one", "two words", "and three more"]
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOKENMILL_VERBOSE_LEVEL", "ERROR")
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
+    tokenmill.train(iter(TEXTS), 260, special_tokens=["<|endoftext|>"], progress=False).save("tok")
+    return path
+
+
+def test_data_tokenizer_output(corpus):
+    made = tokenmill.prepare("*.jsonl", "tok", "out")
+    assert len(made) == 3
+    again = tokenmill.prepare(inputs=[corpus], tokenizer="tok", output="named")
+    assert again.content_hash == made.content_hash
+
+
+def test_a_settings_file_by_name_and_in_the_first_place(corpus):
+    for name in ("job.yaml", "job.yml"):
+        text = f"source: {{inputs: corpus.jsonl}}\ntokenizer: {{tokenizer_name: tok}}\noutput: {{path: {name}-out}}\n"
+        (corpus.parent / name).write_text(text, encoding="utf-8")
+        made = tokenmill.prepare(corpus.parent / name)
+        assert str(made.path) == f"{name}-out"
+        assert len(tokenmill.prepare(config=name, output="elsewhere", fresh=True, min_chars=5)) == 2
+    with pytest.raises(tokenmill.ConfigError, match="no settings file at absent"):
+        tokenmill.prepare("absent.yaml")
+
+
+@pytest.mark.parametrize("data", [pa.table({"text": TEXTS}), [{"text": text} for text in TEXTS], iter(TEXTS)])
+def test_data_in_memory_may_come_first(corpus, data):
+    assert len(tokenmill.prepare(data, ByteTokenizer(), "out")) == 3
+    with pytest.raises(tokenmill.ConfigError, match="give one of them"):
+        tokenmill.prepare(pa.table({"text": TEXTS}), ByteTokenizer(), "out", dataset=TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("data", r"Did you mean 'inputs' \(files\) or 'dataset'"),
+        ("context_lenght", "Did you mean 'context_length'"),
+        ("vocab_size", "a setting of `tokenmill train`"),
+    ],
+)
+def test_a_wrong_option_is_named_with_the_nearest(corpus, name, words):
+    with pytest.raises(tokenmill.ConfigError, match=f"^{name}=: .*{words}"):
+        tokenmill.prepare("corpus.jsonl", "tok", "out", **{name: "x"})
+
+
+def test_options_are_typed_for_editors():
+    for function in (tokenmill.prepare, tokenmill.train):
+        options = signature(function).parameters["options"].annotation
+        assert options == f"Unpack[{function.__name__.title()}Options]"

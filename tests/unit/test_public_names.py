@@ -1,0 +1,79 @@
+"""Every public name says what it is, and its example runs."""
+
+import doctest
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import tokenmill
+
+PACKAGE = Path(tokenmill.__file__).parent
+MODULES = sorted(
+    ".".join(("tokenmill", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+    for path in PACKAGE.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
+FUNCTIONS = [name for name in tokenmill.__all__ if inspect.isfunction(getattr(tokenmill, name))]
+CLASSES = ["Dataset", "Feed", "Manifest", "Mixture", "Rows", "TokenBatch", "Tokenizer"]
+
+
+@pytest.fixture(scope="session")
+def example():
+    """The `tokenizer` of the doctests: a small tokenizer with an EOS token."""
+    return tokenmill.train(
+        iter(["one text, another text"] * 3), 260, special_tokens=["<|endoftext|>"], progress=False
+    )
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name, example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    ran = 0
+    for number, found in enumerate(finder.find(module, extraglobs={"tokenizer": example})):
+        (tmp_path / str(number)).mkdir()
+        monkeypatch.chdir(tmp_path / str(number))
+        words = []
+        result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found, out=words.append)
+        assert not result.failed, "".join(words)
+        ran += result.attempted
+    assert ran
+
+
+def test_no_example_is_skipped():
+    """A name that only a network has cannot be run; everything else can."""
+    skipped = [name for name in MODULES if "+SKIP" in inspect.getsource(importlib.import_module(name))]
+    assert not skipped
+
+
+def test_every_name_is_there_and_explained():
+    assert tokenmill.__all__ == sorted(tokenmill.__all__, key=lambda name: (name.islower(), name))
+    for name in set(tokenmill.__all__) - {"Batch"}:
+        assert inspect.getdoc(getattr(tokenmill, name)), name
+    for name in [*FUNCTIONS, *CLASSES]:
+        assert ">>> " in getattr(tokenmill, name).__doc__, name
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_say_what_they_take_give_and_raise(name):
+    words = getattr(tokenmill, name).__doc__
+    assert all(f"\n    {part}:\n" in words for part in ("Args", "Returns", "Raises")), words
+    raised = re.findall(r"^        (\w+Error):", words, re.MULTILINE)
+    assert raised
+    assert set(raised) <= set(tokenmill.__all__)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_methods_are_explained(name):
+    for key, method in inspect.getmembers(getattr(tokenmill, name)):
+        if not key.startswith("_") and (callable(method) or isinstance(method, property)):
+            assert inspect.getdoc(method), f"{name}.{key}"
+
+
+def test_an_unknown_name_lists_the_known():
+    with pytest.raises(AttributeError, match="it has Account, Batch"):
+        tokenmill.Tokeniser  # noqa: B018
