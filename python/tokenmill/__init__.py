@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.receipt import ShardEntry
     from tokenmill.datasets.reader.dataset import Dataset
     from tokenmill.datasets.reader.dataset import open_dataset as open  # noqa: A004
-    from tokenmill.datasets.reader.feed import Batch, Feed
+    from tokenmill.datasets.reader.feed import Feed, RowBatch
     from tokenmill.datasets.reader.mixture import Mixture
     from tokenmill.datasets.reader.rows import Rows
     from tokenmill.engine.backends.backend import Strategy
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Account",
-    "Batch",
     "ConfigError",
     "Dataset",
     "DatasetError",
@@ -68,6 +67,7 @@ __all__ = [
     "PrepareOptions",
     "RejectLimitError",
     "ResumeError",
+    "RowBatch",
     "Rows",
     "ShardEntry",
     "StoreError",
@@ -90,7 +90,7 @@ _HOMES = {
     "datasets.ledger.manifest": ("InputEntry", "Manifest", "PackingIdentity", "TokenizerIdentity"),
     "datasets.ledger.receipt": ("ShardEntry",),
     "datasets.reader.dataset": ("Dataset", "open"),
-    "datasets.reader.feed": ("Batch", "Feed"),
+    "datasets.reader.feed": ("Feed", "RowBatch"),
     "datasets.reader.mixture": ("Mixture",),
     "datasets.reader.rows": ("Rows",),
     "engine.backends.backend": ("Strategy",),
