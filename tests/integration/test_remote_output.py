@@ -13,6 +13,7 @@ from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
 from tokenmill.base.errors import DatasetError, ResumeError, StoreError
+from tokenmill.datasets.shards.format import find_format, format_names
 from tokenmill.datasets.store.remote import Remote, cache_directory
 from tokenmill.datasets.store.store import ObjectStore
 from tokenmill.insight.report import remote_report
@@ -254,3 +255,15 @@ def test_splits_lie_side_by_side(bucket):  # noqa: F811
     )
     assert sorted(made) == ["test", "train"]
     assert made["test"].address == f"{bucket}/out/test"
+
+
+@pytest.mark.parametrize("name", format_names())
+def test_every_format_can_be_kept_in_a_store(corpus, bucket, tmp_path, name):  # noqa: F811
+    local = prepare(corpus, str(tmp_path / "out"), format=name)
+    made = prepare(corpus, f"{bucket}/out", format=name)
+    assert made.manifest.content_hash == local.manifest.content_hash
+    for beside in find_format(name).beside:
+        there = json.loads(ObjectStore(f"{bucket}/out").read(beside))
+        here = json.loads((tmp_path / "out" / beside).read_bytes())
+        assert there.keys() == here.keys()
+    assert "problem" not in {check.state for check in verify_dataset(f"{bucket}/out", sample=0)}

@@ -7,7 +7,6 @@ what reads it.
 from __future__ import annotations
 
 import json
-import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,10 +41,10 @@ class LitDataWriter(ChunkWriter):
         super().__init__(shape, self._width)
 
     def write_batch(self, arrays: Columns, offsets: NDArray[np.int64]) -> None:
-        """The number of items, their places, their tokens."""
+        """The places of the items, their tokens."""
         count = len(offsets) - 1
         places = (4 + 4 * (count + 1) + offsets * self._width).astype("<u4")
-        self.write_chunk(struct.pack("<I", count), places, arrays[self.tokens_as])
+        self.write_chunk(count, places, arrays[self.tokens_as])
 
 
 def _finish(root: Path, manifest: Manifest) -> None:

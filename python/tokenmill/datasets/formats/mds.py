@@ -60,7 +60,7 @@ class MdsWriter(ChunkWriter):
         self._config = _describe(shape.dtype, shape.context_length, shape.columns)
 
     def write_batch(self, arrays: Columns, offsets: NDArray[np.int64]) -> None:
-        """The number of samples, their places, the description, the samples."""
+        """The places of the samples, the description, the samples."""
         count = len(offsets) - 1
         if self.shape.context_length is not None:
             names = self._config["column_names"]
@@ -74,7 +74,7 @@ class MdsWriter(ChunkWriter):
             body = b"".join(samples)
         config = json.dumps(self._config, sort_keys=True).encode()
         places = 4 + 4 * (count + 1) + len(config) + np.concatenate([[0], np.cumsum(sizes)])
-        self.write_chunk(struct.pack("<I", count), places.astype("<u4"), config, body)
+        self.write_chunk(count, places.astype("<u4"), config, body)
 
 
 def _make_sample(values: NDArray[Any]) -> bytes:

@@ -28,6 +28,12 @@ class FileEntry(Record):
     path: str
     bytes: int
     sha256: str
+    items: int | None = None
+    """How many items it holds, where the format's index of all files wants to know."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object; `items` only where there are."""
+        return {key: value for key, value in Record.to_json(self).items() if value is not None}
 
     def check_path(self) -> None:
         """Raise `DatasetError` for a path that leads out of the dataset's directory."""

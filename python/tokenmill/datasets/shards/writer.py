@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,13 +96,13 @@ class ChunkWriter(BatchWriter):
         super().__init__(shape, Regroup(items=1 << 22, tokens=self.chunk_bytes // bytes_per_token))
         self._chunks: list[FileEntry] = []
 
-    def write_chunk(self, *parts: Any) -> None:
-        """Publish the next file, made of these parts."""
+    def write_chunk(self, items: int, *parts: Any) -> None:
+        """Publish the next file: the number of items, and these parts."""
         file = self.shape.open(f".{len(self._chunks):05d}{self.suffix}")
         try:
-            for part in parts:
+            for part in (items.to_bytes(4, "little"), *parts):
                 file.write(part)
-            self._chunks.append(self.shape.publish(self.role, file))
+            self._chunks.append(replace(self.shape.publish(self.role, file), items=items))
         finally:
             file.discard()
 
@@ -113,8 +113,11 @@ class ChunkWriter(BatchWriter):
 
     @classmethod
     def chunks(cls, root: Path, manifest: Manifest) -> Iterator[tuple[FileEntry, int]]:
-        """Every file of a finished dataset, and the number of items that it begins with."""
+        """Every file of a finished dataset and its number of items; receipts once did not have it."""
         for entry in (entry for shard in manifest.shards for entry in shard.files if entry.role == cls.role):
+            if entry.items is not None:
+                yield entry, entry.items
+                continue
             with (root / entry.path).open("rb") as file:
                 yield entry, int.from_bytes(file.read(4), "little")
 
