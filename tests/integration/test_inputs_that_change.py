@@ -1,0 +1,64 @@
+"""An input that changes while a unit reads it: no receipt, whatever the policy; put back, the job goes on."""
+
+import json
+import os
+
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.base.errors import InputError
+
+LINES = [json.dumps({"text": f"document {number} " * 20}) + "\n" for number in range(20_000)]
+BEFORE = "".join(LINES).encode()
+
+
+def overwrite(path):
+    """The same size, other bytes."""
+    path.write_bytes(BEFORE.replace(b"document", b"DOCUMENT"))
+
+
+def truncate(path):
+    os.truncate(path, len(BEFORE) // 2)
+
+
+def replace(path):
+    """Another file under the same name, with the same size and time."""
+    status = path.stat()
+    other = path.with_suffix(".new")
+    other.write_bytes(BEFORE.replace(b"document", b"DOCUMENT"))
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(path)
+
+
+def append(path):
+    with path.open("ab") as file:
+        file.write(LINES[0].encode())
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+@pytest.mark.parametrize("change", [overwrite, truncate, replace, append], ids=lambda change: change.__name__)
+def test_a_unit_of_a_file_that_changed_does_not_count(tmp_path, change, policy):
+    path, output = tmp_path / "in.jsonl", tmp_path / "out"
+    path.write_bytes(BEFORE)
+    status, seen = path.stat(), []
+
+    def keep(_text):
+        seen.append(1)
+        if len(seen) == 4000:  # in the middle of the one unit, with more to read
+            change(path)
+        return True
+
+    def prepare():
+        return tokenmill.prepare(
+            inputs=str(path), tokenizer=ByteTokenizer(), output=str(output), keep=keep, on_error=policy,
+            verbose_level="ERROR", report=False, threads=1, text_field="text",
+        )  # fmt: skip
+
+    with pytest.raises(InputError, match=r"changed|took its place"):
+        prepare()
+    assert not list((output / "receipts").glob("*.json"))
+    assert not (output / "manifest.json").exists()
+    path.write_bytes(BEFORE)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert prepare().manifest.documents == len(LINES)
