@@ -75,6 +75,15 @@ def test_four_times_the_corpus_is_not_more_memory(tmp_path, tokenizer):
     assert peaks[1] < 1000 * MIB
 
 
+def test_a_document_of_200_megabytes_is_held_twice_at_most(tmp_path, tokenizer):
+    """As the README says: a document is there as a line and as text, then as text and as ids."""
+    peaks = []
+    for size in (MIB, 200 * MIB):
+        write_giant_line(tmp_path / "a.jsonl", size)
+        peaks.append(peak_of(tmp_path / "a.jsonl", tokenizer, tmp_path / f"out{size}"))
+    assert peaks[1] - peaks[0] < 2.2 * 200 * MIB, peaks
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_two_gigabytes_stay_below_one(tmp_path, tokenizer):
