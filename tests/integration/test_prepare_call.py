@@ -1,6 +1,9 @@
 """`tokenmill.prepare` takes data first, then the tokenizer, then the output: as the command and `train` do."""
 
 import json
+import os
+import subprocess
+import sys
 from inspect import signature
 
 import pyarrow as pa
@@ -64,3 +67,20 @@ def test_options_are_typed_for_editors():
     for function in (tokenmill.prepare, tokenmill.train):
         options = signature(function).parameters["options"].annotation
         assert options == f"Unpack[{function.__name__.title()}Options]"
+
+
+def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(corpus):
+    pytest.importorskip("huggingface_hub")
+    code = "from tokenmill.__main__ import main; main()"
+    arguments = ["prepare", "hf://datasets/a/b/c.parquet", "--tokenizer", "tok", "--output", "out"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "cannot be listed" in done.stderr.splitlines()[-1]

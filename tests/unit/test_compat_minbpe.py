@@ -113,3 +113,9 @@ def test_what_makes_no_sense_is_refused(tmp_path):
     (tmp_path / "bad.model").write_text("minbpe v1\n\n0\n1 99999\n", encoding="utf-8")
     with pytest.raises(ValueError, match="earlier"):
         tokenizer.load(str(tmp_path / "bad.model"))
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_workers_that_cannot_be_are_refused(workers):
+    with pytest.raises(ConfigError, match=f"max_workers is {workers}; expected at least 1"):
+        OptimizedRegexTokenizer(max_workers=workers)

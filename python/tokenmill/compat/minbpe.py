@@ -180,6 +180,8 @@ class OptimizedRegexTokenizer(RegexTokenizer):
         pattern: str | None = None,
     ) -> None:
         super().__init__(pattern)
+        if max_workers is not None and max_workers < 1:
+            raise ConfigError(f"max_workers is {max_workers}; expected at least 1, or None for all cores")
         self.max_workers = max_workers
         self.batch_size = batch_size
         self.min_freq_threshold = min_freq_threshold

@@ -1,7 +1,8 @@
 """Environment variables that suit this machine, each with its reason, for `eval "$(tokenmill env)"`.
 
 Tokenmill itself needs none of them. They make the other programs of the same shell (Hugging Face
-tokenizers and datasets, NumPy, PyTorch) use this machine as it is, not as its host is.
+tokenizers and datasets, NumPy, PyTorch) use this machine as it is, not as its host is. None of them may pin a
+thread to a core: every rank of a host would choose the same one.
 """
 
 from __future__ import annotations
@@ -48,8 +49,6 @@ def exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
         Export("RAYON_NUM_THREADS", str(threads), f"Rust threads: {why}"),
         Export("RAYON_RS_NUM_THREADS", str(threads), "the same under the name that some scripts read"),
         Export("OMP_NUM_THREADS", str(threads), f"NumPy and PyTorch threads: {why}"),
-        Export("OMP_PROC_BIND", "close", "CPU affinity: keep a thread near the memory it filled"),
-        Export("OMP_PLACES", "cores", "CPU affinity: one thread per core, none on a sibling"),
         Export("DATASET_NUM_PROC", str(threads), f"worker processes of Python tokenizers: {why}"),
         Export("DATASET_BATCH_SIZE", str(batch), f"documents at once: {amount}"),
         Export("DATASET_WRITER_BATCH_SIZE", str(writer), f"documents per write: {amount}"),

@@ -37,6 +37,7 @@ _CLIENT_ERRORS = (
     ("obstore.exceptions", "BaseError"),
     ("aiohttp", "ClientError"),
     ("httpx", "HTTPError"),
+    ("httpx2", "HTTPError"),
     ("botocore.exceptions", "BotoCoreError"),
 )
 

@@ -108,16 +108,16 @@ def test_profiles(cores, gigabytes, profile, batch):
     values = {line.name: line.value for line in exports(here)}
     assert values["DATASET_BATCH_SIZE"] == batch
     assert values["RAYON_NUM_THREADS"] == str(cores - 1 if profile == "laptop" else cores)
-    assert (values["OMP_PROC_BIND"], values["OMP_PLACES"]) == ("close", "cores")
+    assert not {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"} & values.keys()
 
 
 def test_env_lines_survive_eval_and_are_settings():
     printed = CliRunner().invoke(env_command, ["--profile", "server"]).stdout
     assert all(line.startswith("#") or "  # " in line for line in printed.splitlines())
-    script = 'eval "$1"; echo "$DATASET_NUM_PROC $RAYON_NUM_THREADS $TOKENIZERS_PARALLELISM $OMP_PLACES"'
+    script = 'eval "$1"; echo "$DATASET_NUM_PROC $RAYON_NUM_THREADS $TOKENIZERS_PARALLELISM"'
     shell = subprocess.run(["sh", "-c", script, "sh", printed], capture_output=True, text=True, check=True)
-    processes, threads, parallelism, places = shell.stdout.split()
-    assert (parallelism, places) == ("true", "cores")
+    processes, threads, parallelism = shell.stdout.split()
+    assert parallelism == "true"
     environ = {
         "DATASET_NUM_PROC": processes,
         "RAYON_NUM_THREADS": threads,
