@@ -23,7 +23,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the report's data instead of a path.")
 def command(directories: tuple[str, ...], output: str, open_browser: bool, as_json: bool) -> None:
     """Write report.html and report.json of one run again, or compare two runs on one page."""
-    from tokenmill.datasets.store.store import open_store
+    from tokenmill.datasets.store.store import read_file
     from tokenmill.insight.report.report import REPORT_JSON, compare, publish_report, write_comparison
 
     if len(directories) > 2:
@@ -35,7 +35,7 @@ def command(directories: tuple[str, ...], output: str, open_browser: bool, as_js
         data = json.dumps(compare(*directories), indent=2, ensure_ascii=False) if as_json else ""
     else:
         page = publish_report(directories[0])
-        data = (open_store(directories[0]).read(REPORT_JSON) or b"").decode() if as_json else ""
+        data = (read_file(directories[0], REPORT_JSON) or b"").decode() if as_json else ""
     click.echo(data or page)
     if open_browser:
         click.launch(page)

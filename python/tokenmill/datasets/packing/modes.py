@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Placement:
     """Segments in `rows` rows, and what is not in them or in them twice."""
 
     segments: Segments
@@ -28,7 +28,7 @@ class Layout:
     dropped_documents: int = 0
 
 
-def lay_concat(lengths: Int64s, context_length: int, *, lead: int = 0) -> Layout:
+def lay_concat(lengths: Int64s, context_length: int, *, lead: int = 0) -> Placement:
     """Documents end to end, cut every `context_length` tokens; the first starts `lead` tokens into its row.
 
     `lay_concat([3, 4], 5)` -> rows `aaabb`, `bb___`.
@@ -36,10 +36,10 @@ def lay_concat(lengths: Int64s, context_length: int, *, lead: int = 0) -> Layout
     position = lead + np.cumsum(lengths) - lengths
     every = Segments(np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64), position, lengths)
     total = lead + int(lengths.sum())
-    return Layout(split_at_rows(every, context_length), -(-total // context_length))
+    return Placement(split_at_rows(every, context_length), -(-total // context_length))
 
 
-def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail: bool) -> Layout:
+def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail: bool) -> Placement:
     """Each document alone, in windows that repeat the last `overlap` tokens of the one before.
 
     `lay_window([7], 4, 1)` -> `0123`, `3456`; a last window that is not full is padded or dropped.
@@ -55,7 +55,7 @@ def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail:
     rows = int(keep.sum())
     lost = np.flatnonzero(~keep)
     segments = Segments(document[keep], start[keep], np.arange(rows) * context_length, length[keep])
-    return Layout(
+    return Placement(
         segments,
         rows,
         repeated=int((length - fresh)[keep].sum()),
@@ -64,12 +64,12 @@ def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail:
     )
 
 
-def lay_pad(lengths: Int64s, context_length: int) -> Layout:
+def lay_pad(lengths: Int64s, context_length: int) -> Placement:
     """Each document starts a row; a long one goes on in the next rows. `lay_pad([3, 6], 5)` -> 3 rows."""
     return lay_window(lengths, context_length, 0, drop_tail=False)
 
 
-def lay_bestfit(lengths: Int64s, context_length: int) -> Layout:
+def lay_bestfit(lengths: Int64s, context_length: int) -> Placement:
     """Documents whole where they fit, several to a row, best fit; a longer one gives full rows and a rest.
 
     Rows are in the order in which their first bin was opened; within a row the longest item is first.
@@ -79,4 +79,4 @@ def lay_bestfit(lengths: Int64s, context_length: int) -> Layout:
     position = bins * context_length + places
     order = np.argsort(position, kind="stable")
     placed = Segments(items.document, items.start, position, items.length).take(order)
-    return Layout(placed, int(bins.max()) + 1 if len(bins) else 0)
+    return Placement(placed, int(bins.max()) + 1 if len(bins) else 0)

@@ -10,7 +10,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.packing.column import store_columns
-from tokenmill.datasets.packing.modes import Layout, lay_bestfit, lay_concat, lay_pad, lay_window
+from tokenmill.datasets.packing.modes import Placement, lay_bestfit, lay_concat, lay_pad, lay_window
 from tokenmill.datasets.packing.segments import Segments, fill_rows
 
 if TYPE_CHECKING:
@@ -91,21 +91,25 @@ def make_packer(mode: str, shape: RowShape) -> Packer:
     raise ConfigError(f"packing mode {mode!r} makes no rows; known: concat, window, bestfit, pad")
 
 
-def _packed(ids: Ids, offsets: Int64s, layout: Layout, shape: RowShape, first_document: int) -> Packed:
-    size = layout.rows * shape.context_length
-    rows = fill_rows(ids, offsets, layout.segments, size, shape.pad_id)
-    segments = layout.segments.shifted(documents=first_document)
-    covered = int(layout.segments.length.sum())
+def _pack(ids: Ids, offsets: Int64s, placement: Placement, shape: RowShape, first_document: int) -> Packed:
+    size = placement.rows * shape.context_length
+    rows = fill_rows(ids, offsets, placement.segments, size, shape.pad_id)
+    return _finish(rows, placement, shape, placement.segments.shifted(documents=first_document))
+
+
+def _finish(rows: Ids, placement: Placement, shape: RowShape, segments: Segments) -> Packed:
+    """Rows with their columns, and what was counted."""
+    covered = int(segments.length.sum())
     return Packed(
         ids=rows,
         columns=store_columns(shape.columns, segments.cover(rows)),
         segments=segments,
-        rows=layout.rows,
-        written=covered - layout.repeated,
-        repeated=layout.repeated,
-        padding=size - covered,
-        dropped_tokens=layout.dropped_tokens,
-        dropped_documents=layout.dropped_documents,
+        rows=placement.rows,
+        written=covered - placement.repeated,
+        repeated=placement.repeated,
+        padding=len(rows) - covered,
+        dropped_tokens=placement.dropped_tokens,
+        dropped_documents=placement.dropped_documents,
     )
 
 
@@ -121,10 +125,10 @@ class DocumentPacker:
         """The rows of these documents, all at once."""
         lengths, shape = np.diff(offsets), self.shape
         if self.windows:
-            layout = lay_window(lengths, shape.context_length, shape.overlap, drop_tail=shape.drop_tail)
+            placement = lay_window(lengths, shape.context_length, shape.overlap, drop_tail=shape.drop_tail)
         else:
-            layout = lay_pad(lengths, shape.context_length)
-        packed = _packed(ids, offsets, layout, shape, self._documents)
+            placement = lay_pad(lengths, shape.context_length)
+        packed = _pack(ids, offsets, placement, shape, self._documents)
         self._documents += len(lengths)
         if packed.rows or packed.dropped_tokens:
             yield packed
@@ -146,8 +150,8 @@ class ConcatPacker:
     def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
         """All rows that are full now."""
         carried = ids[:0] if self._carried is None else self._carried
-        layout = lay_concat(np.diff(offsets), self.shape.context_length, lead=len(carried))
-        new = layout.segments.shifted(documents=self._documents)
+        placement = lay_concat(np.diff(offsets), self.shape.context_length, lead=len(carried))
+        new = placement.segments.shifted(documents=self._documents)
         segments = Segments.join([self._carried_segments, new])
         flat = np.concatenate([carried, ids[offsets[0] : offsets[-1]]])
         self._documents += len(offsets) - 1
@@ -156,7 +160,7 @@ class ConcatPacker:
         self._carried = flat[size:].copy()
         self._carried_segments = segments.take(~done).shifted(positions=-size)
         if size:
-            yield self._rows(flat[:size], segments.take(done), padding=0)
+            yield self._finish(flat[:size], segments.take(done))
 
     def finish(self) -> Iterator[Packed]:
         """The last row, padded or dropped."""
@@ -167,31 +171,15 @@ class ConcatPacker:
         if self.shape.drop_tail:
             # A document whose first token is in the dropped row has nothing in any row before.
             lost = int((segments.start == 0).sum())
-            empty = self._rows(rest[:0], Segments.empty(), padding=0)
-            yield _with_drop(empty, tokens=len(rest), documents=lost)
+            yield self._finish(rest[:0], Segments.empty(), dropped_tokens=len(rest), dropped_documents=lost)
             return
         row = np.full(self.shape.context_length, self.shape.pad_id, dtype=rest.dtype)
         row[: len(rest)] = rest
-        yield self._rows(row, segments, padding=len(row) - len(rest))
+        yield self._finish(row, segments)
 
-    def _rows(self, flat: Ids, segments: Segments, padding: int) -> Packed:
-        columns = store_columns(self.shape.columns, segments.cover(flat))
-        rows = len(flat) // self.shape.context_length
-        return Packed(flat, columns, segments, rows, len(flat) - padding, 0, padding)
-
-
-def _with_drop(packed: Packed, *, tokens: int, documents: int) -> Packed:
-    return Packed(
-        packed.ids,
-        packed.columns,
-        packed.segments,
-        packed.rows,
-        packed.written,
-        packed.repeated,
-        packed.padding,
-        dropped_tokens=tokens,
-        dropped_documents=documents,
-    )
+    def _finish(self, flat: Ids, segments: Segments, **dropped: int) -> Packed:
+        placement = Placement(segments, len(flat) // self.shape.context_length, **dropped)
+        return _finish(flat, placement, self.shape, segments)
 
 
 @dataclass
@@ -228,8 +216,8 @@ class GroupPacker:
             return
         lengths = np.concatenate(self._lengths)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        layout = lay_bestfit(lengths, self.shape.context_length)
-        packed = _packed(np.concatenate(self._ids), offsets, layout, self.shape, self._documents)
+        placement = lay_bestfit(lengths, self.shape.context_length)
+        packed = _pack(np.concatenate(self._ids), offsets, placement, self.shape, self._documents)
         self._documents += len(lengths)
         self._ids, self._lengths, self._tokens = [], [], 0
         if packed.rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,13 +80,16 @@ def read_table(
         yield Items(flat.pop(INPUT_IDS), offsets - offsets[0], flat)
 
 
-class Appender:
-    """The few methods of a file object that Arrow calls, over a durable file."""
-
-    closed = False
+class Appender(io.RawIOBase):
+    """What Arrow writes to: a durable file, from front to back, since its bytes are hashed as they come."""
 
     def __init__(self, file: DurableFile) -> None:
+        super().__init__()
         self._file = file
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
 
     def write(self, data: Any) -> int:
         """Append bytes."""
@@ -94,21 +98,3 @@ class Appender:
     def tell(self) -> int:
         """Bytes so far."""
         return self._file.size
-
-    def flush(self) -> None:
-        """Publishing flushes."""
-
-    def close(self) -> None:
-        """Publishing closes."""
-
-    def writable(self) -> bool:
-        """Always."""
-        return True
-
-    def readable(self) -> bool:
-        """Never."""
-        return False
-
-    def seekable(self) -> bool:
-        """Never: bytes are hashed as they come."""
-        return False

@@ -12,7 +12,7 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.store.cache_room import make_room, mark_used
 from tokenmill.datasets.store.remote import cache_directory
-from tokenmill.datasets.store.store import open_store
+from tokenmill.datasets.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-    from tokenmill.datasets.store.store import Store
 
 # Shards fetched beyond the one that is read, and how many at a time.
 AHEAD = 2
@@ -29,7 +28,7 @@ AHEAD = 2
 class ShardCache:
     """Files of a remote dataset by their names, which have the content's hash in them and never change."""
 
-    def __init__(self, store: Store, root: Path, *, ahead: int = AHEAD) -> None:
+    def __init__(self, store: ObjectStore, root: Path, *, ahead: int = AHEAD) -> None:
         self.store = store
         self.root = root
         self.ahead = ahead
@@ -40,7 +39,7 @@ class ShardCache:
         self._pool: ThreadPoolExecutor | None = None
 
     # Another process fetches for itself; a file that is there already is not fetched again.
-    def __reduce__(self) -> tuple[type[ShardCache], tuple[Store, Path]]:
+    def __reduce__(self) -> tuple[type[ShardCache], tuple[ObjectStore, Path]]:
         return ShardCache, (self.store, self.root)
 
     def path(self, entry: FileEntry) -> Path:
@@ -110,7 +109,7 @@ def local_copy(address: str) -> Path:
 
 def open_cached(address: str) -> tuple[Manifest, ShardCache]:
     """The manifest of a remote dataset, and a cache for its shards."""
-    store = open_store(address)
+    store = ObjectStore(address.rstrip("/"))
     root = cache_directory(store.address, "datasets")
     data = store.read(MANIFEST)
     if data is None:

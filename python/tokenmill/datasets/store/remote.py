@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry
-    from tokenmill.datasets.store.store import Store
 
 
 def cache_directory(address: str, purpose: str) -> Path:
@@ -40,7 +39,7 @@ def cache_directory(address: str, purpose: str) -> Path:
 class Remote:
     """The remote side of a job's output. It pickles, so that units can be published from anywhere."""
 
-    store: Store
+    store: ObjectStore
 
     @classmethod
     def at(cls, address: str) -> Remote:

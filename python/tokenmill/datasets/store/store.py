@@ -1,4 +1,4 @@
-"""Where a dataset's objects live: a directory, or a bucket of an object store.
+"""Where a remote dataset's objects live: a bucket of an object store.
 
 A store has no rename. What may be written by several at once is created on condition that it does not
 exist yet, so that the first one wins and the others learn of it; a store that cannot promise this is
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes, temporary_name
 from tokenmill.base.errors import StoreError
-from tokenmill.base.platform import sync
 from tokenmill.sources.stores import check_keeper, is_remote
 
 if TYPE_CHECKING:
@@ -27,101 +26,20 @@ if TYPE_CHECKING:
 _PART_BYTES = 16 << 20
 
 
-class Store(Protocol):
-    """Named objects below one address. It pickles, so that any executor can carry it."""
-
-    @property
-    def address(self) -> str:
-        """Where the objects are: a path or a URL."""
-
-    def read(self, name: str) -> bytes | None:
-        """All of a small object; None if there is none."""
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Write an object that is not there yet; False, and nothing written, if it is."""
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Write an object, whole or not at all, whatever was there."""
-
-    def upload(self, name: str, path: Path) -> None:
-        """Write the content of a file, whole or not at all."""
-
-    def fetch(self, name: str, path: Path) -> None:
-        """Bring an object to `path`, whole or not at all."""
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Names and sizes of the objects whose names begin with `prefix/`."""
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are not there are passed over."""
-
-    def check(self) -> None:
-        """Raise `StoreError` unless `create` keeps its promise here."""
+def read_file(address: str, name: str) -> bytes | None:
+    """A small file of the dataset at a path or URL; None if there is none."""
+    if is_remote(address):
+        return ObjectStore(address.rstrip("/")).read(name)
+    path = Path(address) / name
+    return path.read_bytes() if path.is_file() else None
 
 
-def open_store(address: str | os.PathLike[str]) -> Store:
-    """The store at a path or URL."""
-    return ObjectStore(os.fspath(address).rstrip("/")) if is_remote(address) else LocalStore(Path(address))
-
-
-@dataclass(frozen=True)
-class LocalStore:
-    """A directory: temporary file, fsync, then a link (which fails if the name is taken) or a rename."""
-
-    root: Path
-
-    @property
-    def address(self) -> str:
-        """The directory."""
-        return str(self.root)
-
-    def read(self, name: str) -> bytes | None:
-        """All of a file."""
-        try:
-            return (self.root / name).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a file that is not there yet."""
-        path = self.root / name
-        whole = temporary_name(path)
-        publish_bytes(whole, data)
-        try:
-            os.link(whole, path)
-        except FileExistsError:
-            return False
-        finally:
-            whole.unlink()
-        sync(path.parent)
-        return True
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Write a file, whatever was there."""
-        publish_bytes(self.root / name, data)
-
-    def upload(self, name: str, path: Path) -> None:
-        """Copy a file in."""
-        publish_bytes(self.root / name, path.read_bytes())
-
-    def fetch(self, name: str, path: Path) -> None:
-        """Copy a file out."""
-        publish_bytes(path, (self.root / name).read_bytes())
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Files below `prefix`."""
-        found = sorted((self.root / prefix).rglob("*"))
-        return {
-            path.relative_to(self.root).as_posix(): path.stat().st_size for path in found if path.is_file()
-        }
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Remove files."""
-        for name in names:
-            (self.root / name).unlink(missing_ok=True)
-
-    def check(self) -> None:
-        """A directory keeps its promise."""
+def replace_file(address: str, name: str, data: bytes) -> None:
+    """Write a small file of the dataset at a path or URL, whole or not at all."""
+    if is_remote(address):
+        ObjectStore(address.rstrip("/")).replace(name, data)
+    else:
+        publish_bytes(Path(address) / name, data)
 
 
 def store_variables() -> dict[str, str]:
@@ -153,7 +71,10 @@ def _in_a_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """S3, Google Cloud Storage, Azure: what `obstore` speaks, set up by the environment."""
+    """Named objects below one address: S3, Google Cloud Storage, Azure, set up by the environment.
+
+    What `obstore` speaks. It pickles, so that any executor can carry it.
+    """
 
     address: str
 
@@ -175,7 +96,7 @@ class ObjectStore:
             ) from error
 
     def read(self, name: str) -> bytes | None:
-        """All of an object."""
+        """All of a small object; None if there is none."""
         with self._client("read", name) as client:
             try:
                 return bytes(client.get(name).bytes())
@@ -183,7 +104,7 @@ class ObjectStore:
                 return None
 
     def create(self, name: str, data: bytes, *, patient: bool = True) -> bool:
-        """A conditional put: `If-None-Match: *`."""
+        """Write an object unless it is there (`If-None-Match: *`), which is False."""
         with self._client("created", name, patient=patient) as client:
             from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
@@ -196,17 +117,17 @@ class ObjectStore:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """A put."""
+        """Write an object, whole or not at all, whatever was there."""
         with self._client("written", name) as client:
             client.put(name, data, use_multipart=False)
 
     def upload(self, name: str, path: Path) -> None:
-        """A put in parts; the object appears when the last one is there."""
+        """Write the content of a file in parts; the object appears when the last one is there."""
         with self._client("written", name) as client, path.open("rb") as file:
             client.put(name, file, chunk_size=_PART_BYTES)
 
     def fetch(self, name: str, path: Path) -> None:
-        """A get, streamed into a temporary file."""
+        """Bring an object to `path`, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = temporary_name(path)
         try:
@@ -218,19 +139,19 @@ class ObjectStore:
             temporary.unlink(missing_ok=True)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """A listing."""
+        """Names and sizes of the objects whose names begin with `prefix/`."""
         with self._client("listed", prefix) as client:
             return {item["path"]: item["size"] for page in client.list(prefix=prefix) for item in page}
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes."""
+        """Remove objects; those that are not there are passed over."""
         listed = list(names)
         if listed:
             with self._client("deleted", listed[0]) as client:
                 client.delete(listed)
 
     def check(self) -> None:
-        """Create the same object twice; the second time must fail."""
+        """Raise `StoreError` unless the same object cannot be created twice."""
         name = f".probe-{os.urandom(8).hex()}"
         # Not patient: at the start of a job a wrong address is likelier than a store that is down.
         first, second = (self.create(name, b"probe", patient=False) for _ in range(2))

@@ -11,7 +11,7 @@ from tokenmill.base.console import lines, logs
 from tokenmill.base.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.remote import Remote
-from tokenmill.datasets.store.store import open_store
+from tokenmill.datasets.store.store import replace_file
 from tokenmill.jobs.executors.choose import check_inputs, choose_executor
 from tokenmill.jobs.prepare.launch import alone, this_launch, with_all_cores
 from tokenmill.jobs.prepare.run import Run
@@ -97,7 +97,7 @@ def list_splits(resolved: Resolved, names: Sequence[str]) -> None:
     output = resolved.config.output
     make_list = find_format(output.format).list_splits
     if make_list is not None and output.path is not None and len(names) > 1:
-        open_store(output.path).replace(*make_list(names))
+        replace_file(output.path, *make_list(names))
 
 
 def _settle_job(
