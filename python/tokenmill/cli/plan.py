@@ -60,7 +60,9 @@ def render(result: dict[str, Any]) -> str:
     """The estimate for a terminal."""
     from tokenmill.base.console.words import duration, number, size
 
-    margin = f"± {result['margin_percent']:.1f} %"
+    margin, share = "(all of it was counted)", result["margin_percent"]
+    if share is not None:
+        margin = f"± {share:.1f} %" if share >= 0.1 else "± less than 0.1 %"
     sample = result["sample"]
     lines = [
         f"sample           {size(sample['text_bytes'])} in {sample['blocks']} blocks",

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scale:
-    """The corpus, scaled up from the sample; `margin` is two standard errors, as a share."""
+    """The corpus, scaled up from the sample; `margin` is two standard errors as a share, None if exact."""
 
     documents: float
     text_bytes: float
     tokens: float
-    margin: float
+    margin: float | None
 
 
 def estimate(
@@ -67,10 +67,7 @@ def estimate(
     read_seconds = time.monotonic() - started
     counts = [_counted(tok, block) for block in sample.blocks]
     ends = named_id(tok, "eos") is not None  # a job adds one to each document
-    scale = scale_up(sample, counts, added=int(ends))
-    if assume_size is not None:
-        factor = assume_size / max(scale.text_bytes, 1)
-        scale = Scale(scale.documents * factor, float(assume_size), scale.tokens * factor, scale.margin)
+    scale = scale_up(sample, counts, added=int(ends), assume_size=assume_size)
     speed = _speed(tok, sample)
     result = {
         "inputs": {"files": len(files), "bytes_on_disk": sample.total_disk, "notes": notes},
@@ -85,7 +82,7 @@ def estimate(
         "text_bytes": round(scale.text_bytes),
         "tokens": round(scale.tokens),
         "bytes_per_token": scale.text_bytes / max(scale.tokens, 1),
-        "margin_percent": 100 * scale.margin,
+        "margin_percent": None if scale.margin is None else 100 * scale.margin,
         "disk_bytes": _disk(tok, sample, scale),
         "seconds_here": scale.text_bytes / speed,
         "machines": machines,
@@ -96,24 +93,29 @@ def estimate(
     return result | _training(model, tok, scale, budget_tokens)
 
 
-def scale_up(sample: Sample, counts: list[tuple[int, int]], *, added: int = 0) -> Scale:
-    """Text per byte on disk from all that was read, tokens per text from what was encoded."""
+def scale_up(
+    sample: Sample, counts: list[tuple[int, int]], *, added: int = 0, assume_size: int | None = None
+) -> Scale:
+    """Text per byte on disk from all that was read, tokens per text from what was encoded.
+
+    `added` tokens come to each document. `assume_size` bytes of other text are like the sample, no more.
+    """
     disk = sum(part.disk for part in sample.seen)
     factor = sample.total_disk / max(disk, 1)
+    if assume_size is not None:
+        factor = assume_size / max(sum(part.text for part in sample.seen), 1)
     text = sum(part.text for part in sample.seen) * factor
     documents = sum(part.documents for part in sample.seen) * factor
     sizes, tokens = (np.array(column, dtype=np.float64) for column in zip(*counts, strict=True))
     ratio = tokens.sum() / max(sizes.sum(), 1)
-    encoded_all = sample.complete and sizes.sum() >= text
-    errors = [0.0 if encoded_all else _ratio_error(tokens, sizes)]
-    if not sample.complete:
-        errors.append(
-            _ratio_error(
-                np.array([part.text for part in sample.seen], dtype=np.float64),
-                np.array([part.disk for part in sample.seen], dtype=np.float64),
-            )
-        )
-    return Scale(documents, text, text * ratio + added * documents, 2 * math.hypot(*errors))
+    total = text * ratio + added * documents
+    if assume_size is None and sample.complete and sizes.sum() >= text:
+        return Scale(documents, text, total, None)
+    errors = [_ratio_error(tokens, sizes)]
+    if assume_size is None and not sample.complete:
+        seen = np.array([(part.text, part.disk) for part in sample.seen], dtype=np.float64)
+        errors.append(_ratio_error(seen[:, 0], seen[:, 1]))
+    return Scale(documents, text, total, 2 * math.hypot(*errors))
 
 
 def _ratio_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:

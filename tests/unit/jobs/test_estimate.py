@@ -1,0 +1,44 @@
+"""What `plan` says: exact where everything was counted, a margin that is not nought where it was not."""
+
+import json
+
+import pytest
+
+from small_tokenizers import write_bpe
+from tokenmill.cli.plan import render
+from tokenmill.insight.sampling import Sample, Seen
+from tokenmill.jobs.estimate import estimate, scale_up
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    path = tmp_path / "a.jsonl"
+    texts = (f"the {number} other documents in the mill " * 20 for number in range(300))
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+def test_a_small_corpus_is_counted_and_has_no_margin(inputs, tmp_path):
+    told = estimate([str(inputs)], str(write_bpe(tmp_path / "bpe")))
+    assert told["margin_percent"] is None
+    assert (told["documents"], told["sample"]["complete"]) == (300, True)
+    assert "(all of it was counted)" in render(told)
+    assert "±" not in render(told)
+
+
+def test_a_size_that_is_assumed_is_not_counted(inputs, tmp_path):
+    told = estimate([str(inputs)], str(write_bpe(tmp_path / "bpe")), assume_size=10**9)
+    assert told["text_bytes"] == 10**9
+    assert told["margin_percent"] > 0
+    assert "±" in render(told)
+    assert "± 0.0 %" not in render(told | {"margin_percent": 0.01})
+
+
+def test_what_is_sampled_is_scaled_with_a_margin():
+    sample = Sample(1000, seen=[Seen(100, 10, 80), Seen(100, 12, 90)])
+    scale = scale_up(sample, [(80, 20), (90, 24)], added=1)
+    assert (scale.documents, scale.text_bytes) == (110, 850)
+    assert scale.tokens == pytest.approx(850 * 44 / 170 + 110)
+    assert scale.margin > 0.01
+    whole = scale_up(Sample(200, seen=sample.seen), [(80, 20), (90, 24)])
+    assert (whole.text_bytes, whole.margin) == (170, None)
