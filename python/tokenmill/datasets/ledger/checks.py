@@ -138,13 +138,8 @@ def _check_files(root: Path, shard: ShardEntry) -> str:
 
 
 def _check_file(root: Path, entry: FileEntry) -> None:
-    path = root / entry.path
-    if not path.exists():
-        raise DatasetError(f"{entry.path} is missing")
-    size = path.stat().st_size
-    if size != entry.bytes:
-        raise DatasetError(f"{entry.path} has {size} bytes, the manifest promises {entry.bytes}")
-    with path.open("rb") as file:
+    entry.check_size(root)
+    with (root / entry.path).open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != entry.sha256:
         raise DatasetError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,27 @@ class FileEntry(Record):
     def to_json(self) -> dict[str, Any]:
         """A plain object; `items` only where there are."""
         return {key: value for key, value in Record.to_json(self).items() if value is not None}
+
+    def find_size(self, root: Path) -> int | None:
+        """The size of the file as it is below `root`; None if it is not there."""
+        try:
+            return os.stat(os.path.join(root, self.path)).st_size  # noqa: PTH116, PTH118 - pathlib is 10x slower
+        except FileNotFoundError:
+            return None
+
+    def check_size(self, root: Path) -> None:
+        """Raise `DatasetError` unless the file is there with its size."""
+        found = self.find_size(root)
+        if found is None:
+            raise DatasetError(
+                f"{root / self.path} is missing: the manifest lists it with {self.bytes} bytes. "
+                "Copy the dataset again, or run the prepare command again"
+            )
+        if found != self.bytes:
+            raise DatasetError(
+                f"{root / self.path} has {found} bytes, the manifest promises {self.bytes}: the shard is "
+                "damaged or half copied. Copy it again, or run the prepare command again"
+            )
 
     def check_path(self) -> None:
         """Raise `DatasetError` for a path that leads out of the dataset's directory."""
@@ -119,15 +141,7 @@ def load_receipt(root: Path, shard: str, unit: str, sizes: Mapping[str, int] | N
         receipt = parse_receipt(path.read_bytes(), str(path))
     except (FileNotFoundError, DatasetError):
         return None
-    if receipt.shard.unit != unit or not all(_has_size(root, entry, sizes) for entry in receipt.shard.files):
-        return None
-    return receipt
-
-
-def _has_size(root: Path, entry: FileEntry, sizes: Mapping[str, int] | None) -> bool:
-    if sizes is not None:
-        return sizes.get(entry.path) == entry.bytes
-    try:
-        return (root / entry.path).stat().st_size == entry.bytes
-    except FileNotFoundError:
-        return False
+    files = receipt.shard.files
+    found = [entry.find_size(root) if sizes is None else sizes.get(entry.path) for entry in files]
+    whole = found == [entry.bytes for entry in files]
+    return receipt if whole and receipt.shard.unit == unit else None

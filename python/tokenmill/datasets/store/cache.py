@@ -68,7 +68,7 @@ class ShardCache:
 
     def _bring(self, entry: FileEntry) -> None:
         path = self.root / entry.path
-        if _has_size(path, entry.bytes):
+        if entry.find_size(self.root) == entry.bytes:
             return
         with self._lock:
             wanted = {self.root / name for name in self._coming}
@@ -76,20 +76,13 @@ class ShardCache:
             wanted |= set((self.root / SHARDS).glob("*"))
         make_room(self.root.parent, entry.bytes, wanted)
         self.store.fetch(entry.path, path)
-        if not _has_size(path, entry.bytes):
-            size = path.stat().st_size
-            path.unlink()
+        size = entry.find_size(self.root)
+        if size != entry.bytes:
+            path.unlink(missing_ok=True)
             raise DatasetError(
                 f"{self.store.address}/{entry.path} has {size} bytes, the manifest promises {entry.bytes}: "
                 "the object is damaged. Copy the dataset again, or run the prepare command again"
             )
-
-
-def _has_size(path: Path, size: int) -> bool:
-    try:
-        return path.stat().st_size == size
-    except FileNotFoundError:
-        return False
 
 
 def local_copy(address: str) -> Path:
