@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from tokenmill.base.errors import TokenizerError
@@ -36,9 +37,17 @@ def build(
             ) from reason
         return _fast(recipe), Strategy("fast", str(reason))
     except TokenizerError as error:
-        raise TokenizerError(f"{recipe.source}: {error}") from error
+        return _fast_after(recipe, wanted, error)
     kind = "byte-level" if recipe.model and recipe.model.kind == "bytes" else "SentencePiece-style"
     return backend, Strategy("native", f"{kind} BPE, scanner {backend.family}")
+
+
+def _fast_after(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Backend, Strategy]:
+    """What the core refuses and Hugging Face loads from its own file: a vocabulary that lacks a byte, say."""
+    if recipe.hf is not None and wanted == "auto":
+        with suppress(TokenizerError):
+            return _fast(recipe), Strategy("fast", str(error))
+    raise TokenizerError(f"{recipe.source}: {error}") from error
 
 
 def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Backend, Strategy]:

@@ -136,24 +136,6 @@ def words_of(recipe: Recipe) -> dict[int, bytes] | None:
     return words | dict(model.unreachable) | {token.id: token.content.encode() for token in recipe.added}
 
 
-def family_of(pattern: str) -> str:
-    """The scanner that the core has for a tiktoken pattern: `cl100k`, …, or `chain`."""
-    tokens = [(bytes([byte]), byte) for byte in range(256)]
-    parts = {"tokens": tokens, "extra": [], "merges": [], "ranked": [], "chars": False, "byte_tokens": None}
-    parts |= {
-        "after": [],
-        "spelled": False,
-        "suffix": False,
-        "unk": None,
-        "fuse_unk": False,
-        "ignore_merges": False,
-        "added": [],
-        "normalizer": [],
-    }
-    steps = [("pattern", pattern, "", False)]
-    return Codec(**parts, prefix="never", steps=steps, template=([], [])).family.removesuffix("-tiktoken")
-
-
 def parts_of(recipe: Recipe) -> dict[str, Any]:
     """The keyword arguments of `_core.Codec`, or `UnsupportedError` with the reason."""
     try:
@@ -213,6 +195,12 @@ def _refuse_model_options(recipe: Recipe) -> None:
         raise UnsupportedError(f"BPE dropout is {body['dropout']}: ids are random")
     if body.get("continuing_subword_prefix"):
         raise UnsupportedError("the model has a continuing_subword_prefix")
+    if body.get("end_of_word_suffix") and body.get("ignore_merges"):
+        raise UnsupportedError("ignore_merges with an end_of_word_suffix")
+    if any(token.rstrip for token in recipe.added) and any(
+        token.lstrip and token.content[0].isspace() for token in recipe.added
+    ):
+        raise UnsupportedError("an added token of white space with lstrip, beside one with rstrip")
 
 
 def _bytes_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
@@ -295,6 +283,9 @@ def _marker_steps(recipe: Recipe) -> tuple[list[dict[str, Any]], bool, str]:
         if step.get("type") == "Metaspace" and step.get("replacement", MARKER) == MARKER and not marked:
             splits, prefix = _metaspace(step)
             marked = True
+            if prefix == "missing_at_start" and normalizers:
+                # HF asks where the first character came from, and a normalizer may have changed it.
+                raise UnsupportedError("Metaspace with prepend_scheme 'first' after a normalizer")
         elif not (marked and step.get("type") == "Split" and step.get("pattern") == {"String": " "}):
             # After the normalizer no space is left, so a split at spaces (Gemma) does nothing.
             raise UnsupportedError(f"the pre-tokenizer {step.get('type')} on a character-level model")
