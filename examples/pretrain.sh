@@ -13,7 +13,7 @@ VOCAB_SIZE=${VOCAB_SIZE:-1024}
 LAUNCH=${LAUNCH:-torchrun --nproc_per_node=${NPROC:-2}}
 TOKENMILL=${TOKENMILL:-tokenmill}
 
-eval "$($TOKENMILL env)"
+eval "$($TOKENMILL config env)"
 if [ ! -e "$TOKENIZER" ]; then
   # shellcheck disable=SC2086 # several files in DATASET are several arguments
   $TOKENMILL train $DATASET --vocab-size "$VOCAB_SIZE" --special '<|endoftext|>' --output "$TOKENIZER"

@@ -11,7 +11,7 @@ OUTPUT=${OUTPUT:-outputs/pretrain}
 LAUNCH=${LAUNCH:-torchrun --nproc_per_node=${NPROC:-2}}
 TOKENMILL=${TOKENMILL:-tokenmill}
 
-eval "$($TOKENMILL env)"
+eval "$($TOKENMILL config env)"
 # shellcheck disable=SC2086 # several files in DATASET are several arguments
 exec $LAUNCH examples/pretrain.py \
   --mode continue \

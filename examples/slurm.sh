@@ -19,4 +19,4 @@ tokenmill prepare "$inputs" --tokenizer "$tokenizer" --output "$output" \
   --unit-range "${SLURM_ARRAY_TASK_ID:-0}/${SLURM_ARRAY_TASK_COUNT:-1}"
 
 # Two last tasks may each have seen the other unfinished; commit publishes if everything is there.
-tokenmill commit "$output" || echo "other shares are still at work"
+tokenmill dataset commit "$output" || echo "other shares are still at work"

@@ -56,7 +56,7 @@ def test_what_env_prints_pins_no_rank_to_a_core(tmp_path):
         pytest.skip(WHY_NOT)
     script = tmp_path / "affinity.py"
     script.write_text(AFFINITY, encoding="utf-8")
-    command = f'eval "$({sys.executable} -m tokenmill env)"; exec "$0" "$1"'
+    command = f'eval "$({sys.executable} -m tokenmill config env)"; exec "$0" "$1"'
     ranks = [
         subprocess.run(
             ["sh", "-c", command, python, str(script)],

@@ -2,23 +2,37 @@
 
 import json
 import re
+import shlex
+from pathlib import Path
 
+import click
 import pytest
 
 import tokenmill
-from tokenmill.cli import COMMANDS, cli, main
+from tokenmill.cli import COMMANDS, FORMER, cli, main
 
-SUBCOMMANDS = [("config", name) for name in cli.get_command(None, "config").commands]
-# These do something and have no facts to tell, or (config) leave the telling to a subcommand.
-SILENT = {("serve",), ("config",), ("config", "init"), ("config", "schema")}
-
-
-def command_of(name, *rest):
-    command = cli.get_command(None, name)
-    return command.commands[rest[0]] if rest else command
+CONTEXT = click.Context(cli)
+GROUPS = {"config", "tokenizer", "dataset"}
+# These do something and have no facts to tell.
+SILENT = {("serve",), ("config", "init"), ("config", "schema")}
 
 
-@pytest.mark.parametrize("words", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
+def command_of(*words):
+    command = cli
+    for word in words:
+        command = command.get_command(CONTEXT, word)
+    return command
+
+
+WORDS = [(name,) for name in COMMANDS[""] if name not in GROUPS]
+WORDS += [(group, name) for group in sorted(GROUPS) for name in command_of(group).list_commands(CONTEXT)]
+
+
+def test_at_most_twelve_commands_and_the_groups_are_at_the_top():
+    assert len(COMMANDS[""].keys() - {"tokenizer", "dataset"}) <= 12
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_help_ends_with_examples(words, capsys):
     main([*words, "--help"])
     text = capsys.readouterr().out
@@ -28,17 +42,58 @@ def test_help_ends_with_examples(words, capsys):
     assert words in SILENT or "--json" in text
 
 
-@pytest.mark.parametrize("words", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
-def test_examples_use_flags_that_exist(words):
-    for line in command_of(*words).epilog.splitlines():
-        for call in re.findall(r"tokenmill ([^|>)#]+)", line):
-            names = re.findall(r"^[a-z-]+(?: (?:init|show|schema)\b)?", call)[0].split()
-            known = {
-                flag
-                for option in command_of(*names).params
-                for flag in (*option.opts, *option.secondary_opts)
-            }
-            assert known.issuperset(re.findall(r"(?<=\s)--?[a-z][a-z-]*", call)), line
+@pytest.mark.parametrize("former", FORMER)
+def test_former_names_work_and_are_not_listed(former, capsys):
+    main([former, "--help"])
+    assert "Usage: tokenmill" in capsys.readouterr().out
+    main(["--help"])
+    assert f"\n  {former} " not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_flags_may_be_written_with_underscores(words, capsys):
+    flags = [flag for option in command_of(*words).params for flag in option.opts if "-" in flag[2:]]
+    for flag in flags:
+        with pytest.raises(SystemExit) as stop:
+            main([*words, "--" + flag[2:].replace("-", "_")])
+        assert stop.value.code == 2
+        assert "No such option" not in capsys.readouterr().err
+
+
+# In backticks or at the start of a line every word counts; in prose only what is a command.
+NAMES = "|".join(sorted({*COMMANDS[""], *FORMER}, key=len, reverse=True))
+CALL = re.compile(
+    rf"(?:`tokenmill |^ {{0,2}}tokenmill |[\"|(:] ?tokenmill (?=(?:{NAMES})\\b))([a-z][^`|>)#]*)"
+)
+
+
+def calls():
+    """Every command line in docs, help, messages and scripts, with where it stands."""
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "python").rglob("*.py")]
+    for path in [*pages, *(root / "examples").glob("*.sh")]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            yield from ((f"{path.relative_to(root)}: {line.strip()}", call) for call in CALL.findall(line))
+
+
+def test_every_command_that_is_written_down_parses():
+    seen = 0
+    for place, call in calls():
+        words = shlex.split(re.sub(r"[…\"']", "", call.rstrip(" \\;")))
+        command = cli
+        while words and isinstance(command, click.Group):
+            command = command.get_command(CONTEXT, words.pop(0))
+            if command is None:
+                break
+        if isinstance(command, click.Group):
+            continue
+        assert command is not None, place
+        known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+        known |= {"--help", "-h"}
+        flags = {word.partition("=")[0].replace("_", "-") for word in words if re.match(r"--?[a-z]", word)}
+        assert flags <= known, place
+        seen += 1
+    assert seen > 60
 
 
 @pytest.fixture

@@ -17,51 +17,81 @@ from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# command -> one line of help; the code is in cli/<command with _ for ->.py as `command`.
+# Group -> command -> (its module here, with `command` inside, and one line of help).
 COMMANDS = {
-    "quickstart": "Train, prepare, open and report on a bundled sample.",
-    "train": "Train a byte-level BPE tokenizer.",
-    "prepare": "Turn raw text into a training-ready dataset.",
-    "encode": "Text to token ids.",
-    "decode": "Token ids to text.",
-    "inspect": "Look at a tokenizer or a dataset.",
-    "convert": "Save a tokenizer in another format.",
-    "convert-dataset": "Rewrite a dataset in another format.",
-    "verify": "Check a dataset: hashes, counts, bounds, a re-encoded sample.",
-    "commit": "Publish the manifest of a job whose units are all done.",
-    "plan": "Tokens, disk, time and FLOPs before a byte is written.",
-    "account": "Parameters, memory and FLOPs of a transformer.",
-    "doctor": "Check this machine and set-up, and say what to fix.",
-    "env": "Print export lines for this machine.",
-    "config": "Write, explain and show settings.",
-    "bench": "This machine, your tokenizer, your files, beside the peers installed.",
-    "report": "Write the report of a run again, or compare two.",
-    "serve": "Open the playground and the runs in a browser.",
+    "": {
+        "quickstart": ("quickstart", "Train, prepare, open and report on a bundled sample."),
+        "train": ("train", "Train a byte-level BPE tokenizer."),
+        "prepare": ("prepare", "Turn raw text into a training-ready dataset."),
+        "encode": ("encode", "Text to token ids."),
+        "decode": ("decode", "Token ids to text."),
+        "inspect": ("inspect", "Look at a tokenizer or a dataset."),
+        "plan": ("plan", "Tokens, disk, time and FLOPs before a byte is written."),
+        "doctor": ("doctor", "Check this machine and set-up, and say what to fix."),
+        "bench": ("bench", "This machine, your tokenizer, your files, beside the peers installed."),
+        "serve": ("serve", "Open the playground and the runs in a browser."),
+        "config": ("config", "Write, explain and show settings; export lines for a shell."),
+        "tokenizer": ("tokenizer", "Work on tokenizers: convert."),
+        "dataset": ("dataset", "Work on datasets: verify, commit, convert, report."),
+    },
+    "tokenizer": {"convert": ("convert", "Save a tokenizer in another format.")},
+    "dataset": {
+        "verify": ("verify", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),
+        "commit": ("commit", "Publish the manifest of a job whose units are all done."),
+        "convert": ("convert_dataset", "Rewrite a dataset in another format."),
+        "report": ("report", "Write the report of a run again, or compare two."),
+    },
+}
+# What these were called before; they work and are not listed.
+FORMER = {
+    "convert": "convert",
+    "convert-dataset": "convert_dataset",
+    "verify": "verify",
+    "commit": "commit",
+    "report": "report",
+    "account": "account",
+    "env": "env",
 }
 
 
 class LazyGroup(click.Group):
-    """Lists every command from `COMMANDS`, and imports one only when it runs."""
+    """Lists its commands from `COMMANDS`, and imports one only when it runs."""
+
+    @property
+    def table(self) -> dict[str, tuple[str, str]]:
+        """Its commands; the outermost group has the program's name, whatever it was started as."""
+        return COMMANDS.get(self.name or "", COMMANDS[""])
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """All names, in the order in which a user meets them."""
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command object, or None for an unknown name."""
-        if cmd_name not in COMMANDS:
+        former = FORMER.get(cmd_name) if self.table is COMMANDS[""] else None
+        module = self.table[cmd_name][0] if cmd_name in self.table else former
+        if module is None:
             return None
-        module = import_module(f"tokenmill.cli.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
+        if module in COMMANDS:
+            return LazyGroup(module, help=self.table[cmd_name][1], no_args_is_help=True)
+        command: click.Command = import_module(f"tokenmill.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table of commands, without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, words) for name, (_, words) in self.table.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def _with_dashes(word: str) -> str:
+    """`--vocab_size` is `--vocab-size`, on every command."""
+    return word.replace("_", "-")
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _with_dashes},
+)
 @click.version_option(package_name="tokenmill")
 def cli() -> None:
     """Turn raw text into training-ready tokens."""
@@ -129,7 +159,7 @@ def _explain(error: Exception) -> str:
         return f"out of memory ({error}). Free some or set --memory-budget, and run the same command again"
     where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
     words = error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"
-    return f"{where}{words}. The system refused this; mend its cause and run the same command again"
+    return f"{where}{words}. The system refused this; remove the cause and run the same command again"
 
 
 def _start_lean() -> None:

@@ -1,4 +1,4 @@
-"""`tokenmill account`: parameters, memory and FLOPs of a transformer."""
+"""`tokenmill plan --model`, formerly `tokenmill account`: parameters, memory and FLOPs of a transformer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 EXAMPLES = """\b
 Examples:
   tokenmill account --config examples/gpt2-xl.json
-  tokenmill account --config examples/gpt2-xl.json --context-length 16384 --json
   tokenmill account --config model/config.json --tokens 300e9 --tokenizer my-tokenizer
 """
 
@@ -27,11 +26,18 @@ def command(
     config_path: str, context_length: int | None, tokens: float | None, tokenizer: str | None, as_json: bool
 ) -> None:
     """Count the parameters, memory and matrix-multiply FLOPs of a transformer, per component."""
+    show_account(config_path, context_length, tokens, tokenizer, as_json=as_json)
+
+
+def show_account(
+    model: str, context_length: int | None, tokens: float | None, tokenizer: str | None, *, as_json: bool
+) -> None:
+    """The account of a model's JSON file, as a table or as JSON."""
     from tokenmill.insight.account.account import account
     from tokenmill.insight.account.account_table import render
     from tokenmill.insight.account.model_shape import load_shape
 
-    shape = load_shape(config_path)
+    shape = load_shape(model)
     if tokenizer:
         from tokenmill.engine.tokenizer import Tokenizer
 

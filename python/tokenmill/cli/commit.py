@@ -1,4 +1,4 @@
-"""`tokenmill commit`: publish the manifest of a job whose units are all done."""
+"""`tokenmill dataset commit`: publish the manifest of a job whose units are all done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EXAMPLES = """\b
 Examples:
   tokenmill prepare data --tokenizer ./tok --output out --unit-range 0/2
   tokenmill prepare data --tokenizer ./tok --output out --unit-range 1/2
-  tokenmill commit out
+  tokenmill dataset commit out
 """
 
 

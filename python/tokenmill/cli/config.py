@@ -1,4 +1,4 @@
-"""`tokenmill config init|schema|show`: write a settings file, explain it, say who set each value."""
+"""`tokenmill config init|schema|show|env`: write a settings file, explain it, say who set each value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.cli.env import command as env
 
 
 @click.group(
@@ -19,7 +20,10 @@ Examples:
   tokenmill config schema > tokenmill.schema.json"""
 )
 def command() -> None:
-    """Write, explain and show settings."""
+    """Write, explain and show settings; print export lines for a shell."""
+
+
+command.add_command(env, "env")
 
 
 @command.command(

@@ -1,4 +1,4 @@
-"""`tokenmill convert`: save a tokenizer in another format."""
+"""`tokenmill tokenizer convert`: save a tokenizer in another format."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 @click.command(
     epilog="""\b
 Examples:
-  tokenmill convert cl100k_base.tiktoken ./cl100k --format hf
-  tokenmill convert ./tok tok.tiktoken --format tiktoken
-  tokenmill convert tokenizer.model ./llama --format hf --json"""
+  tokenmill tokenizer convert cl100k_base.tiktoken ./cl100k --format hf
+  tokenmill tokenizer convert ./tok tok.tiktoken --format tiktoken
+  tokenmill tokenizer convert tokenizer.model ./llama --format hf --json"""
 )
 @click.argument("source")
 @click.argument("target", type=click.Path())

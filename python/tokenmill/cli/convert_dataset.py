@@ -1,4 +1,4 @@
-"""`tokenmill convert-dataset`: the same tokens in another format."""
+"""`tokenmill dataset convert`: the same tokens in another format."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tokenmill.settings.fields import OutputFormat
 @click.command(
     epilog="""\b
 Examples:
-  tokenmill convert-dataset out out-megatron --format megatron
-  tokenmill convert-dataset out out-arrow --format arrow --dtype int32"""
+  tokenmill dataset convert out out-megatron --format megatron
+  tokenmill dataset convert out out-arrow --format arrow --dtype int32"""
 )
 @click.argument("source", type=click.Path(exists=True, file_okay=False))
 @click.argument("target", type=click.Path(file_okay=False))

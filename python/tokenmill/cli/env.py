@@ -1,4 +1,4 @@
-"""`tokenmill env`: export lines for this machine, each with its reason."""
+"""`tokenmill config env`: export lines for this machine, each with its reason."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @click.command(
     epilog="""\b
 Examples:
-  eval "$(tokenmill env)"
-  tokenmill env --profile laptop
-  tokenmill env --json"""
+  eval "$(tokenmill config env)"
+  tokenmill config env --profile laptop
+  tokenmill config env --json"""
 )
 @click.option(
     "--profile",
@@ -39,6 +39,6 @@ def command(profile: Profile, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"profile": chosen, "exports": [asdict(line) for line in lines]}, indent=2))
         return
-    click.echo(f'# profile {chosen}; use it with: eval "$(tokenmill env --profile {chosen})"')
+    click.echo(f'# profile {chosen}; use it with: eval "$(tokenmill config env --profile {chosen})"')
     for line in lines:
         click.echo(str(line))

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tokenmill.cli.account import show_account
 from tokenmill.cli.sizes import Size
 
 EXAMPLES = """\b
@@ -14,14 +15,16 @@ Examples:
   tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer
   tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8
   tokenmill plan corpus --tokenizer my-tokenizer --model examples/gpt2-xl.json --budget-tokens 300e9
+  tokenmill plan --model examples/gpt2-xl.json --context-length 16384
 """
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("inputs", nargs=-1, required=True)
-@click.option("--tokenizer", required=True, help="A directory, a file or a hub id.")
+@click.argument("inputs", nargs=-1)
+@click.option("--tokenizer", help="A directory, a file or a hub id.")
 @click.option("--text-field", help="The column that holds the text.  [default: detected]")
-@click.option("--model", help="A model's JSON file, for training FLOPs.")
+@click.option("--model", help="A model's JSON file (our keys, or an HF config.json), for training FLOPs.")
+@click.option("--context-length", type=int, help="Of a model alone: tokens per sequence.")
 @click.option("--budget-tokens", type=float, help="Tokens to train on, e.g. 300e9.")
 @click.option("--assume-size", type=Size(), help="Pretend the corpus had this much text, e.g. 825GB.")
 @click.option(
@@ -31,16 +34,27 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     inputs: tuple[str, ...],
-    tokenizer: str,
+    tokenizer: str | None,
     text_field: str | None,
     model: str | None,
+    context_length: int | None,
     budget_tokens: float | None,
     assume_size: int | None,
     machines: int,
     seed: int,
     as_json: bool,
 ) -> None:
-    """Sample INPUTS, and say what preparing them would come to: documents, tokens, disk, time, memory."""
+    """Sample INPUTS, and say what preparing them would come to: documents, tokens, disk, time, memory.
+
+    Without INPUTS, count the parameters, memory and FLOPs of a model.
+    """
+    if not inputs:
+        if model is None:
+            raise click.UsageError("name INPUTS to plan for, or a --model to take account of")
+        show_account(model, context_length, budget_tokens, tokenizer, as_json=as_json)
+        return
+    if tokenizer is None:
+        raise click.UsageError("--tokenizer is needed to plan for INPUTS")
     from tokenmill.jobs.estimate import estimate
 
     result = estimate(

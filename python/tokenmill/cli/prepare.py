@@ -115,7 +115,7 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
     elif outcome.manifest is None:
         click.echo(
             f"{root}: {outcome.done} of {outcome.units} units done; the other parts, or "
-            f"`tokenmill commit {root}`, publish the manifest"
+            f"`tokenmill dataset commit {root}`, publish the manifest"
         )
     else:
         click.echo(f"{root}: all {outcome.units} units done, {outcome.manifest.tokens:,} tokens")

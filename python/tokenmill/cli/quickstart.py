@@ -28,5 +28,5 @@ def command(output: str, as_json: bool) -> None:
     counts = f"{done.documents:,} documents, {done.tokens:,} tokens, {done.rows:,} rows of {CONTEXT_LENGTH}"
     click.echo(f"\n{counts}.")
     click.echo(f"The first document begins: {done.first_document[:60]!r}")
-    click.echo(f"\nThe report:      tokenmill report {done.dataset} --open     ({done.report})")
+    click.echo(f"\nThe report:      tokenmill dataset report {done.dataset} --open     ({done.report})")
     click.echo(f"The playground:  tokenmill serve {output} --open")

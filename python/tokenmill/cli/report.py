@@ -1,4 +1,4 @@
-"""`tokenmill report`: the report of a run, again; or two runs compared."""
+"""`tokenmill dataset report`: the report of a run, again; or two runs compared."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import click
 
 EXAMPLES = """\b
 Examples:
-  tokenmill report quickstart/dataset --open
-  tokenmill report s3://bucket/tokens
-  tokenmill report run-a run-b --output comparison.html
+  tokenmill dataset report quickstart/dataset --open
+  tokenmill dataset report s3://bucket/tokens
+  tokenmill dataset report run-a run-b --output comparison.html
 """
 
 

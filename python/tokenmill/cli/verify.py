@@ -1,4 +1,4 @@
-"""`tokenmill verify`: is this dataset what it says?"""
+"""`tokenmill dataset verify`: is this dataset what it says?"""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import click
 @click.command(
     epilog="""\b
 Examples:
-  tokenmill verify out
-  tokenmill verify out --sample 4 --tokenizer ./tok
-  tokenmill verify out --sample 0 --json"""
+  tokenmill dataset verify out
+  tokenmill dataset verify out --sample 4 --tokenizer ./tok
+  tokenmill dataset verify out --sample 0 --json"""
 )
 @click.argument("dataset", type=click.Path())
 @click.option(

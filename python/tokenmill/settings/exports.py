@@ -1,4 +1,4 @@
-"""Environment variables that suit this machine, each with its reason, for `eval "$(tokenmill env)"`.
+"""Environment variables that suit this machine, each with its reason, for `eval "$(tokenmill config env)"`.
 
 Tokenmill itself needs none of them. They make the other programs of the same shell (Hugging Face
 tokenizers and datasets, NumPy, PyTorch) use this machine as it is, not as its host is. None of them may pin a

@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -99,8 +100,11 @@ def test_bytes_per_document_are_what_a_writer_writes(known, tmp_path):
 
 def parse(command):
     """The arguments of a command in a message, as click would take them, or its error."""
-    name, *arguments = shlex.split(command)[1:]
-    return cli.get_command(None, name).make_context(name, arguments, resilient_parsing=False)
+    found, arguments = cli, shlex.split(command)[1:]
+    while isinstance(found, click.Group):
+        name, *arguments = arguments
+        found = found.get_command(click.Context(cli), name)
+    return found.make_context(name, arguments, resilient_parsing=False)
 
 
 def remedy(message):

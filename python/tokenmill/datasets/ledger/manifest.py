@@ -209,5 +209,5 @@ def _describe_absence(root: Path) -> str:
     return (
         f"{root} is unfinished: {done} of {len(units) if isinstance(units, list) else '?'} shards are done "
         f"and no {MANIFEST} is published. Run the same prepare command again to finish it, or "
-        f"`tokenmill commit {root}` if all are done"
+        f"`tokenmill dataset commit {root}` if all are done"
     )

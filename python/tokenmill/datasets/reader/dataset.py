@@ -223,7 +223,7 @@ class Dataset:
         mapped = next(other.name for other in every_format() if other.mapped)
         if found.reader is None or self.manifest.layout == "rows":
             return f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
-        return f"tokenmill convert-dataset {self.path} NEW_DIR --format {mapped}"
+        return f"tokenmill dataset convert {self.path} NEW_DIR --format {mapped}"
 
     def to_hf(self) -> Any:
         """A Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` gives one of rows."""

@@ -63,7 +63,7 @@ def variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
     for warning in warnings:
         troubled = True
         yield _variable(
-            "warning", warning, "the settings are not what they look like", 'eval "$(tokenmill env)"'
+            "warning", warning, "the settings are not what they look like", 'eval "$(tokenmill config env)"'
         )
     if not troubled:
         yield _variable("ok", ", ".join(seen) or "none set", "automatic values fit this machine", None)

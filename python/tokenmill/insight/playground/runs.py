@@ -47,7 +47,7 @@ def routes(served: Served) -> list[Any]:
         path = directory(request) / REPORT_HTML
         if not path.is_file():
             raise DatasetError(
-                f"{path.parent.name} has no report yet; tokenmill report {path.parent.name} writes it"
+                f"{path.parent.name} has no report yet; tokenmill dataset report {path.parent.name} writes it"
             )
         html = await run_in_threadpool(path.read_text, encoding="utf-8")
         return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
