@@ -64,7 +64,7 @@ pub fn read_rows(block: &[u8], spec: &CsvSpec, last: bool) -> (Batch, usize) {
         let bytes = &block[start..end];
         let number = batch.rows_read;
         batch.rows_read += 1;
-        if !is_blank(&fields) {
+        if broken.is_some() || !is_blank(&fields) {
             let outcome = match broken {
                 Some(at) => Err((Reason::BrokenQuote, at - start)),
                 None => extract(&mut batch, block, start, bytes.len(), &fields, spec, valid),
@@ -253,6 +253,13 @@ mod tests {
         assert_eq!(texts(&batch), "ac");
         let reasons: Vec<_> = batch.rejects.iter().map(|reject| reject.reason).collect();
         assert_eq!(reasons, [FieldCount, BrokenQuote, BrokenQuote]);
+    }
+
+    #[test]
+    fn a_quote_that_never_ends_behind_an_empty_field_is_no_blank_row() {
+        let (batch, used) = read_rows(b"1,a\n,\"lost\n", &spec(vec![]), true);
+        let reasons: Vec<_> = batch.rejects.iter().map(|reject| reject.reason).collect();
+        assert_eq!((reasons, used), (vec![BrokenQuote], 11));
     }
 
     #[test]
