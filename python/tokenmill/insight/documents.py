@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +51,7 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
     ids = dataset[number]
     manifest = dataset.manifest
     number = number + manifest.documents if number < 0 else number
-    starts = [0, *accumulate(shard.documents for shard in manifest.shards)]
-    shard = bisect_right(starts, number) - 1
-    local = number - starts[shard]
+    shard, local = dataset.shards.locate_document(number)
     found: dict[str, Any] = {
         "document": number,
         "shard": manifest.shards[shard].name,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +97,7 @@ class Dataset:
     @property
     def num_documents(self) -> int:
         """Documents in the dataset."""
-        return self._first_document[-1]
+        return self.shards.document_starts[-1]
 
     @property
     def num_tokens(self) -> int:
@@ -116,10 +114,6 @@ class Dataset:
         """One hash of everything in the shards."""
         return self.manifest.content_hash
 
-    @cached_property
-    def _first_document(self) -> list[int]:
-        return [0, *accumulate(entry.documents for entry in self.manifest.shards)]
-
     def __len__(self) -> int:
         return self.num_documents
 
@@ -134,10 +128,7 @@ class Dataset:
             index += total
         if not 0 <= index < total:
             raise IndexError(f"document {index} is outside of 0..{total - 1}")
-        shard = bisect_right(self._first_document, index) - 1
-        return self._document(shard, index - self._first_document[shard])
-
-    def _document(self, shard: int, local: int) -> NDArray[Any]:
+        shard, local = self.shards.locate_document(index)
         entry = self.manifest.shards[shard]
         tokens = self.shards.tokens(shard)
         if self.manifest.layout == "documents":

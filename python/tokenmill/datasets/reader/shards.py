@@ -41,6 +41,7 @@ class Shards:
         self.entries = manifest.shards
         self.token_starts = [0, *accumulate(entry.tokens for entry in self.entries)]
         self.num_tokens = self.token_starts[-1]
+        self.document_starts = [0, *accumulate(entry.documents for entry in self.entries)]
         self._tokens: list[Tokens | None] = [None] * len(self.entries)
         self._buffers: dict[int, mmap.mmap] = {}
         self._shuffled = False
@@ -135,6 +136,11 @@ class Shards:
         # Of shards that start at the same token all but the last are empty, and that is the one found.
         index = bisect_right(self.token_starts, token) - 1
         return index, token - self.token_starts[index]
+
+    def locate_document(self, number: int) -> tuple[int, int]:
+        """The shard that holds this document of the dataset, and the document's number within it."""
+        index = bisect_right(self.document_starts, number) - 1
+        return index, number - self.document_starts[index]
 
     def read(self, start: int, length: int) -> Tokens:
         """Tokens `start..start + length` of the dataset; a view unless it crosses into another shard."""

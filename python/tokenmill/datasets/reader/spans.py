@@ -7,7 +7,6 @@ A span is (document, place in the row, length). Attention that must not look acr
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,6 @@ class SpanFinder:
     def __init__(self, shards: Shards) -> None:
         self.shards = shards
         self.layout = shards.manifest.layout
-        self._first_document = [0, *accumulate(entry.documents for entry in shards.entries)]
 
     def find(self, start: int, length: int) -> Spans:
         """The spans of tokens `start..start + length`, places counted from `start`."""
@@ -55,7 +53,7 @@ class SpanFinder:
             spans = _document_spans(self.shards.offsets(entry), start, end)
         else:
             spans = _segment_spans(self.shards.segments(entry), start, end)
-        spans[:, 0] += self._first_document[index]
+        spans[:, 0] += self.shards.document_starts[index]
         return spans
 
 
