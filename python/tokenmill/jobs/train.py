@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,8 @@ from tokenmill.engine.training.vocabulary import minbpe_recipe_of, recipe_of
 from tokenmill.jobs.count_parts import count_by_parts
 from tokenmill.jobs.executors.choose import budget as usable
 from tokenmill.jobs.executors.choose import choose_executor
-from tokenmill.jobs.units.events import Recorder
+from tokenmill.jobs.output_faults import explain_faults
+from tokenmill.jobs.recorder import Recorder
 from tokenmill.settings.fields import SaveFormat
 from tokenmill.settings.resolve import from_options
 
@@ -105,7 +105,9 @@ def run(
     with open_corpus(inputs if inputs is not None else list(config.source.inputs), config.source) as corpus:
         if not corpus.files and not config.source.counts:
             raise InputError("nothing to train on; name input files, texts or counts")
-        return _Training(config, corpus, progress=progress).run()
+        place = config.output.path or config.execution.spill_dir or tempfile.gettempdir()
+        with explain_faults(place):
+            return _Training(config, corpus, progress=progress).run()
 
 
 class _Training:
@@ -131,14 +133,16 @@ class _Training:
             "counts": list(config.source.counts),
         }
         self.checkpoint = Checkpoint(self.output, self.job)
-        self.watch: Recorder | None = None
+        self.recorder = Recorder(
+            self.output, bytes_total=corpus.total_bytes, units_total=self.options.model_tokens - 256
+        )
         self._progress = progress
 
     def run(self) -> Trained:
         """From the first text to the report."""
         started = time.perf_counter()
         steps = self.checkpoint.begin(resume=self.execution.resume)
-        with self._watched() as self.watch:
+        with self.recorder:
             counted = self._count(kept=steps is not None)
             merged = self._merge(counted, steps)
             tokenizer = Tokenizer(recipe_of(merged, self.options, str(self.output or "trained")))
@@ -147,19 +151,10 @@ class _Training:
             self._save(tokenizer, merged, summary)
         return Trained(tokenizer, summary)
 
-    def _watched(self) -> Recorder | nullcontext[None]:
-        """What others may watch while the job runs; the units of a training are its merges."""
-        if self.output is None:
-            return nullcontext()
-        self.output.mkdir(parents=True, exist_ok=True)
-        wanted = self.options.model_tokens - 256
-        return Recorder(self.output, bytes_total=self.corpus.total_bytes, units_total=wanted, units_done=0)
-
     def _count(self, *, kept: bool) -> Counted:
         threads, budget = usable(self.execution)
-        if self.watch is not None:
-            self.watch.phase("counting")
-            self.watch.start(resumed=kept, threads=threads, memory=budget)
+        self.recorder.phase("counting")
+        self.recorder.start(resumed=kept, threads=threads, memory=budget)
         spill_dir = self.execution.spill_dir or self.output or tempfile.gettempdir()
         counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(spill_dir))
         saved = self.checkpoint.counts
@@ -181,12 +176,10 @@ class _Training:
         counting.inputs.extend(corpus.identity())
         for note in corpus.notes:
             logger.info("%s", note)
-        with self._show("Counting", corpus.total_bytes, "bytes") as bar:
+        with self.recorder.show(self._make_bar("Counting", corpus.total_bytes, "bytes")):
 
             def advance(amount: int, *, documents: int) -> None:
-                bar.advance(amount, documents=documents)
-                if self.watch is not None:
-                    self.watch.count(bytes=amount, documents=documents)
+                self.recorder.count(bytes=amount, documents=documents)
 
             executor = choose_executor(self.execution)
             if executor.in_process:
@@ -195,16 +188,13 @@ class _Training:
                 count_by_parts(counting, self.options, corpus, executor, self.output, advance)
 
     def _merge(self, counted: Counted, steps: Any) -> Merged:
-        if self.watch is not None:
-            self.watch.phase("merging")
+        self.recorder.phase("merging")
         meter = _Meter() if self.execution.verbose else None
-        with self._show("Merging", self.options.model_tokens - 256, "merges") as bar:
+        bar = self._make_bar("Merging", self.options.model_tokens - 256, "merges")
+        with self.recorder.show(bar):
 
             def advance(state: MergeState) -> None:
-                fresh = state.merges - bar.done
-                if self.watch is not None:
-                    self.watch.count(units_done=fresh)
-                bar.advance(fresh)
+                self.recorder.count(units_done=state.merges - bar.done)
                 if meter is not None:
                     meter.log(state)
 
@@ -230,7 +220,7 @@ class _Training:
 
             report_if_possible(self.output)
 
-    def _show(self, stage: str, total: int | None, unit: str) -> Progress:
+    def _make_bar(self, stage: str, total: int | None, unit: str) -> Progress:
         if callable(self._progress):
             return _Called(self._progress, stage, total, unit)
         show = self.execution.show_progress if self._progress is None else self._progress

@@ -15,9 +15,9 @@ from tokenmill.jobs.executors.base import RunContext
 from tokenmill.jobs.prepare.parity_gate import DifferentIdsError, compare_engines
 from tokenmill.jobs.prepare.readiness import get_ready
 from tokenmill.jobs.prepare.signals import stopping
+from tokenmill.jobs.recorder import Recorder
 from tokenmill.jobs.units.commit import commit, find_receipts, pending
 from tokenmill.jobs.units.control import do_nothing
-from tokenmill.jobs.units.events import Recorder
 from tokenmill.jobs.units.hashing import hash_unit
 from tokenmill.jobs.units.unit import Task, run_unit, task_of
 from tokenmill.sources.first_documents import read_first_documents
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Unit
     from tokenmill.datasets.ledger.receipt import Receipt
-    from tokenmill.jobs.executors.base import Workers
     from tokenmill.jobs.prepare.run import Run
     from tokenmill.jobs.prepare.unit_range import UnitRange
     from tokenmill.jobs.units.control import Batching
@@ -125,10 +124,12 @@ class Leader:
         """The receipts of the units done now."""
         run, made = self._run, {}
         self._recorder.start(resumed=bool(self._receipts), threads=run.threads, memory=run.memory_budget)
-        with stopping(self._stop), self._progress:
+        with stopping(self._stop), self._recorder.show(self._progress):
             tasks = self._tasks(todo)
             self._recorder.phase("tokenizing")
-            context = RunContext(self._batching, self._count, self._stop, self._confirm, self._show_workers)
+            context = RunContext(
+                self._batching, self._recorder.count, self._stop, self._confirm, self._recorder.show_workers
+            )
             for done in run.executor.run(run_unit, self._job, tasks, len(todo), context):
                 made[done.task.unit.ordinal] = done.result
                 self._record(*done)
@@ -150,16 +151,6 @@ class Leader:
         for _ in self._run.executor.run(hash_unit, self._job, tasks, len(unhashed), context):
             pass
         return Duplicates(root, [unit.name for unit in units], self._run.memory_budget)
-
-    def _count(self, **amounts: int) -> None:
-        self._recorder.count(**amounts)
-        self._progress.advance(
-            amounts["bytes"], documents=amounts.get("documents", 0), tokens=amounts.get("tokens", 0)
-        )
-
-    def _show_workers(self, workers: Workers) -> None:
-        self._recorder.workers(workers.figures)
-        self._progress.note = workers.words
 
     def _record(self, task: Task, receipt: Receipt, seconds: float) -> None:
         self._recorder.count(units_done=1)

@@ -1,6 +1,6 @@
-"""What a running job leaves for those who watch: `progress.json` and `events.jsonl`.
+"""What a running job tells: a bar or lines for people, `progress.json` and `events.jsonl` for watchers.
 
-Neither is content: no reader needs them, no hash covers them, and both may be deleted.
+Neither file is content: no reader needs them, no hash covers them, and both may be deleted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import platform
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,8 +22,12 @@ from tokenmill.base.hardware.memory import host_memory
 from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
+
+    from tokenmill.base.console.progress import Progress
+    from tokenmill.jobs.executors.base import Workers
 
 PERIOD = 0.5
 SAMPLE_PERIOD = 2.0
@@ -34,10 +39,15 @@ def now() -> str:
 
 
 class Recorder:
-    """Keeps both files while a job runs. `count` may be called from any thread; a beat moves by itself."""
+    """Counts for all who listen while a job runs; `count` may be called from any thread.
 
-    def __init__(self, root: Path, *, bytes_total: int | None, units_total: int, units_done: int) -> None:
-        """Prepare to record; nothing is written before `start`."""
+    Without a directory there are no files, only what is shown.
+    """
+
+    def __init__(
+        self, root: Path | None, *, bytes_total: int | None, units_total: int, units_done: int = 0
+    ) -> None:
+        """Prepare to record; nothing is written before the block is entered."""
         self._root = root
         self._run = os.urandom(6).hex()
         self._started = time.monotonic()
@@ -45,6 +55,7 @@ class Recorder:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="tokenmill-progress", daemon=True)
         self._process: Any = None
+        self._progress: Progress | None = None
         self.state: dict[str, Any] = {
             "state": "running",
             "phase": "planning",
@@ -64,8 +75,10 @@ class Recorder:
         }
 
     def __enter__(self) -> Self:
-        self._write_progress()
-        self._thread.start()
+        if self._root is not None:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._write_progress()
+            self._thread.start()
         return self
 
     def start(self, *, resumed: bool, threads: int, memory: int) -> None:
@@ -74,8 +87,9 @@ class Recorder:
             "cpus": os.cpu_count(),
             "memory": host_memory()[1],
             "host": platform.node(),
+            "system": f"{platform.system()} {platform.release()}",
+            "processor": platform.machine(),
         }
-        machine |= {"system": f"{platform.system()} {platform.release()}", "processor": platform.machine()}
         self.event(
             "start",
             command=sys.argv,
@@ -88,6 +102,8 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._root is None:
+            return
         self._over.set()
         self._thread.join()
         state = "done" if kind is None else "failed"
@@ -107,19 +123,34 @@ class Recorder:
         with self._lock:
             self.state["phase"] = name
 
+    @contextmanager
+    def show(self, progress: Progress) -> Iterator[None]:
+        """While this lasts, people see what is counted: bytes, or units where that is what is shown."""
+        with progress:
+            self._progress = progress
+            yield
+        self._progress = None
+
     def count(self, **amounts: int) -> None:
         """Add to the counters: `count(documents=12, tokens=3400, bytes=65536)`."""
         with self._lock:
             for name, amount in amounts.items():
                 self.state[name] += amount
+        if self._progress is not None:
+            units, size = amounts.pop("units_done", 0), amounts.pop("bytes", 0)
+            self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
 
-    def workers(self, figures: dict[str, float]) -> None:
+    def show_workers(self, workers: Workers) -> None:
         """Tell who is at work, where the work is done by others than this process."""
         with self._lock:
-            self.state["workers"] = figures
+            self.state["workers"] = workers.figures
+        if self._progress is not None:
+            self._progress.note = workers.words
 
     def event(self, kind: str, **fields: Any) -> None:
         """Append one line with one write, so that lines of several processes never mix."""
+        if self._root is None:
+            return
         line = readable_json({"event": kind, "at": now(), "run": self._run, **fields}, indent=None)
         handle = os.open(self._root / EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -153,6 +184,8 @@ class Recorder:
         )
 
     def _write_progress(self) -> None:
+        if self._root is None:
+            return
         with self._lock:
             self.state |= {"counter": self.state["counter"] + 1, "updated_at": now()}
             text = json.dumps(self.state)
