@@ -117,14 +117,14 @@ def test_a_worker_killed_mid_job_changes_nothing(home, monkeypatch):
         os.kill(killed[0], 9)
 
     made = []
-    build = slow.SlowBackend.__init__
+    build = slow.SlowEngine.__init__
 
     def watched(self, *arguments):
         build(self, *arguments)
         made.append(threading.Thread(target=kill_one, args=(self,)))
         made[-1].start()
 
-    monkeypatch.setattr(slow.SlowBackend, "__init__", watched)
+    monkeypatch.setattr(slow.SlowEngine, "__init__", watched)
     options |= {"strategy": "slow", "num_proc": 2, "batch_size": 7}
     dataset = tokenmill.prepare(**options, output="slow")
     for thread in made:

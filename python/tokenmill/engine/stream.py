@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenmill.engine.backends.native import NativeBackend
+from tokenmill.engine.backends.text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenmill.engine.backends.backend import Backend, Special
+    from tokenmill._core import Codec
+    from tokenmill.engine.backends.backend import Special
 
 # Characters gathered before a cut is looked for: large enough that the search is rare.
 _BLOCK = 1 << 18
 
 
-def encode_iterable(backend: Backend, texts: Iterable[str], special: Special) -> Iterator[int]:
+def encode_stream(codec: Codec, texts: Iterable[str], special: Special) -> Iterator[int]:
     """The ids of `"".join(texts)`; without proven cuts the parts must be joined first."""
-    if not isinstance(backend, NativeBackend) or not backend.codec.can_cut:
-        yield from backend.encode("".join(texts), special, template=False)
+    if not codec.can_cut:
+        yield from codec.encode("".join(texts), special, template=False)
         return
-    codec, continued = backend.codec, False
-    for part, last in _cut_parts(backend, texts):
+    continued = False
+    for part, last in _cut_parts(codec, texts):
         if part or (last and not continued):
             yield from codec.encode_part(part, special, continued).tolist()
             continued = True
 
 
-def _cut_parts(backend: NativeBackend, texts: Iterable[str]) -> Iterator[tuple[str, bool]]:
+def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[str, bool]]:
     """Parts that end at proven cuts, and the rest."""
     held: list[str] = []
     size, wanted = 0, _BLOCK
@@ -36,11 +37,11 @@ def _cut_parts(backend: NativeBackend, texts: Iterable[str]) -> Iterator[tuple[s
         size += len(text)
         if size < wanted:
             continue
-        joined = "".join(held)
-        cut = backend.codec.last_cut(joined)
+        joined = check_text("".join(held), 0)
+        cut = codec.last_cut(joined)
         if cut:
             yield joined[:cut], False
         held, size = [joined[cut:]], len(joined) - cut
         # Without a cut, wait until the text has doubled: the search stays linear in the whole.
         wanted = max(_BLOCK, 2 * size)
-    yield "".join(held), True
+    yield check_text("".join(held), 0), True

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.errors import InputError, TokenizerError
-from tokenmill.engine import stream
-from tokenmill.engine.backends import choose as engines
+from tokenmill.engine.backends.choose import build
+from tokenmill.engine.backends.text import check_text
 from tokenmill.engine.batch import TokenBatch
+from tokenmill.engine.roles import role_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tokenmill.base.texts import Texts
-    from tokenmill.engine.backends.backend import Backend, Special, Strategy, StrategyName
+    from tokenmill.engine.backends.backend import Engine, Special, Strategy, StrategyName
     from tokenmill.engine.recipe import Recipe
+    from tokenmill.engine.roles import Role
     from tokenmill.settings.fields import SaveFormat
 
 
@@ -34,9 +35,9 @@ class Tokenizer:
     'low lower'
     """
 
-    __slots__ = ("_backend", "_fingerprint", "_num_proc", "_recipe", "_strategy")
+    __slots__ = ("_engine", "_fingerprint", "_num_proc", "_recipe", "_strategy")
 
-    _backend: Backend
+    _engine: Engine
     _fingerprint: str | None
     _num_proc: int | None
     _recipe: Recipe
@@ -48,12 +49,12 @@ class Tokenizer:
         strategy: StrategyName | Literal["auto"] = "auto",
         num_proc: int | None = None,
     ) -> None:
-        backend, chosen = engines.build(recipe, strategy, num_proc)
-        self._set(recipe, backend, chosen)
+        engine, chosen = build(recipe, strategy, num_proc)
+        self._set(recipe, engine, chosen)
         object.__setattr__(self, "_num_proc", num_proc)
 
-    def _set(self, recipe: Recipe, backend: Backend, strategy: Strategy) -> None:
-        for name, value in (("_recipe", recipe), ("_backend", backend), ("_strategy", strategy)):
+    def _set(self, recipe: Recipe, engine: Engine, strategy: Strategy) -> None:
+        for name, value in (("_recipe", recipe), ("_engine", engine), ("_strategy", strategy)):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_fingerprint", None)
 
@@ -109,6 +110,11 @@ class Tokenizer:
         return self._strategy
 
     @property
+    def engine(self) -> Engine:
+        """What encodes, with what it can do beyond that; for the pipeline and for looking inside."""
+        return self._engine
+
+    @property
     def recipe(self) -> Recipe:
         """The plain data that this tokenizer was built from."""
         return self._recipe
@@ -130,12 +136,12 @@ class Tokenizer:
     @property
     def family(self) -> str:
         """The scanner's name (`gpt2`, `cl100k`, …), `chain`, `sentencepiece`, or the model's type."""
-        return self._backend.family
+        return self._engine.family
 
     @property
     def vocab_size(self) -> int:
         """The largest id plus one: the rows that an embedding needs."""
-        return self._backend.id_limit
+        return self._engine.id_limit
 
     @property
     def special_tokens(self) -> dict[str, int]:
@@ -148,20 +154,23 @@ class Tokenizer:
         """Every added token, special or not, and its id."""
         return {token.content: token.id for token in sorted(self._recipe.added, key=lambda token: token.id)}
 
-    def special_id(self, role: Literal["bos", "eos", "pad", "unk"]) -> int | None:
-        """The id that the config files give to a role, or None."""
-        return engines.role_of(self._recipe, role)
+    def special_id(self, role: Role) -> int | None:
+        """The id that the config files give to a role, else that of a usual name such as `</s>`, or None."""
+        return role_id(self._recipe, role)
 
     def token_bytes(self, token_id: int) -> bytes:
         """`token_bytes(262)` -> `b" th"`: what one token spells."""
-        found = self._backend.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
+        found = self._engine.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
         if found is None:
             raise InputError(f"id {token_id} is not in the vocabulary of {self.source}")
         return found
 
     def id_of(self, token: bytes | str) -> int | None:
         """The id of a token's bytes, or None: `id_of(b" the")`."""
-        return engines.id_of(self._recipe, self._backend, token)
+        data = check_text(token, 0).encode() if isinstance(token, str) else token
+        # Added tokens first, since they are found first.
+        added = (each.id for each in self._recipe.added if each.content.encode() == data)
+        return next(added, self._engine.id_of(data))
 
     # Text to ids
 
@@ -182,7 +191,7 @@ class Tokenizer:
         Raises:
             InputError: The bytes are not UTF-8, or a special token stands where it is forbidden.
         """
-        return self._backend.encode(text, special, template=add_special_tokens)
+        return self._engine.encode(text, special, template=add_special_tokens)
 
     def encode_batch(
         self,
@@ -207,7 +216,7 @@ class Tokenizer:
             InputError: A text cannot be encoded; the message says which.
         """
         _not_one_text(texts)
-        ids, offsets = self._backend.encode_batch(
+        ids, offsets = self._engine.encode_batch(
             texts, special, template=add_special_tokens, threads=thread_count(threads)
         )
         return TokenBatch(ids, offsets)
@@ -221,36 +230,16 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[list[int]]:
         """`encode_batch(texts).to_lists()`, without the arrays."""
-        encode = getattr(self._backend, "encode_lists", None)
-        if encode is None:
-            options: Any = {"special": special, "add_special_tokens": add_special_tokens, "threads": threads}
-            return self.encode_batch(texts, **options).to_lists()
-        found: list[list[int]] = encode(
-            texts, special, template=add_special_tokens, threads=thread_count(threads)
+        return self._engine.encode_lists(
+            list(texts), special, template=add_special_tokens, threads=thread_count(threads)
         )
-        return found
-
-    def encode_framed(
-        self,
-        texts: Texts,
-        frame: tuple[int | None, int | None],
-        *,
-        special: Special = "parse",
-        threads: int | None = None,
-    ) -> tuple[memoryview, memoryview]:
-        """Flat ids and offsets of texts, each between the ids of `frame`, as views of the core's memory."""
-        encode = getattr(self._backend, "encode_framed", None)
-        if encode is None:
-            raise TokenizerError(f"{self.source}: the {self.strategy.name} engine frames no texts")
-        views: tuple[memoryview, memoryview] = encode(texts, frame, special, threads=thread_count(threads))
-        return views
 
     def encode_iterable(self, texts: Iterable[str], *, special: Special = "parse") -> Iterator[int]:
         """The ids of the whole that the parts make together, in bounded memory.
 
         `list(tok.encode_iterable(open(path)))` equals `tok.encode(open(path).read())`.
         """
-        return stream.encode_iterable(self._backend, texts, special)
+        return self._engine.encode_stream(texts, special)
 
     def count(
         self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
@@ -268,7 +257,7 @@ class Tokenizer:
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
         """How many ids each text has."""
         _not_one_text(texts)
-        return self._backend.count_batch(
+        return self._engine.count_batch(
             texts, special, template=add_special_tokens, threads=thread_count(threads)
         )
 
@@ -276,25 +265,7 @@ class Tokenizer:
         self, text: str, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """Ids and the characters that each covers: `"hi all"` -> `([5303, 477], [(0, 2), (2, 6)])`."""
-        return self._backend.offsets(text, special, template=add_special_tokens)
-
-    def piece_ends(self, text: str, *, special: Special = "parse") -> list[int] | None:
-        """Where pieces end, in bytes of the normalized text; None where the engine does not tell."""
-        ends = getattr(self._backend, "piece_ends", None)
-        return None if ends is None else ends(text, special)
-
-    def last_cut(self, data: memoryview) -> int:
-        """The last byte at which a UTF-8 text that begins with `data` can be cut in two; 0 if nowhere."""
-        find = getattr(self._backend, "last_cut", None)
-        return 0 if find is None else find(data)
-
-    def encode_part(self, data: memoryview, *, special: Special = "parse", continued: bool) -> NDArray[Any]:
-        """The ids of one part of a text that was cut; `continued` is true for all but its first."""
-        encode = getattr(self._backend, "encode_part", None)
-        if encode is None:
-            raise TokenizerError(f"{self.source}: the {self.strategy.name} engine cannot go on after a cut")
-        ids: NDArray[Any] = encode(data, special, continued=continued)
-        return ids
+        return self._engine.offsets(text, special, template=add_special_tokens)
 
     # Ids to text
 
@@ -314,12 +285,11 @@ class Tokenizer:
         Raises:
             InputError: An id is not in the vocabulary.
         """
-        data = self._backend.decode(ids, skip_special=skip_special_tokens)
-        return engines.tidied(self._recipe, self._backend, data).decode("utf-8", errors)
+        return self._engine.decode_text(ids, errors, skip_special=skip_special_tokens)
 
     def decode_bytes(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
         """The bytes that the ids stand for, exactly."""
-        return self._backend.decode(ids, skip_special=False)
+        return self._engine.decode(ids, skip_special=False)
 
     def decode_batch(
         self,
@@ -330,7 +300,7 @@ class Tokenizer:
     ) -> list[str]:
         """One text for each document of a batch or each list of ids."""
         if isinstance(batch, TokenBatch) and not skip_special_tokens:
-            texts = engines.decode_flat(self._recipe, self._backend, batch, errors)
+            texts = self._engine.decode_texts(batch.ids, batch.offsets, errors)
             if texts is not None:
                 return texts
         return [self.decode(ids, skip_special_tokens=skip_special_tokens, errors=errors) for ids in batch]

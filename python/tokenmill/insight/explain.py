@@ -33,7 +33,7 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
         ends.append(at)
     spelled = tokenizer.decode_bytes(ids)
     specials = set(tokenizer.special_tokens.values())
-    pieces = tokenizer.piece_ends(text, special=special)
+    pieces = tokenizer.engine.piece_ends(text, special)
     return {
         "ids": ids,
         "ends": ends,

@@ -21,7 +21,6 @@ from tokenmill.insight.account.account import account
 from tokenmill.insight.account.model_shape import load_shape
 from tokenmill.insight.sampling import SAMPLE_BYTES, take_sample
 from tokenmill.jobs.prepare.prepare import prepare
-from tokenmill.jobs.units.job import named_id
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, settle
 
@@ -66,7 +65,7 @@ def estimate(
     sample = take_sample(files, config, size=sample_bytes, seed=seed)
     read_seconds = time.monotonic() - started
     counts = [_counted(tok, block) for block in sample.blocks]
-    ends = named_id(tok, "eos") is not None  # a job adds one to each document
+    ends = tok.special_id("eos") is not None  # a job adds one to each document
     scale = scale_up(sample, counts, added=int(ends), assume_size=assume_size)
     speed = _speed(tok, sample)
     result = {

@@ -20,7 +20,7 @@ from python_tokenizers import Callable, Characters, Deadly, Sleepy, Touchy
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.backends import slow
 from tokenmill.engine.backends.foreign import Foreign, is_slow
-from tokenmill.engine.backends.slow import SlowBackend
+from tokenmill.engine.backends.slow import SlowEngine
 
 DOCUMENTS = [f"document {number} says héllo 안녕 " * (1 + number % 7) for number in range(200)]
 
@@ -35,7 +35,7 @@ def backend():
     with contextlib.ExitStack() as stack:
 
         def make(tokenizer, num_proc=2):
-            made = SlowBackend(tokenizer, num_proc)
+            made = SlowEngine(tokenizer, num_proc)
             stack.callback(made.close)
             return made
 
@@ -137,7 +137,7 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
         from tokenmill.engine.backends import slow
         slow.IN_PROCESS_BYTES = 0
         print("started")
-        ids, _ = slow.SlowBackend(Tok(), 2).encode_batch(["abc", "d"], "text", template=False)
+        ids, _ = slow.SlowEngine(Tok(), 2).encode_batch(["abc", "d"], "text", template=False)
         print(ids.tolist())
         """)
     )

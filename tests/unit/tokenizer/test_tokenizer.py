@@ -116,7 +116,8 @@ def test_the_vocabulary_can_be_asked(tok):
     assert tok.id_of(b"no such token") is None
     assert tok.vocab_size == max(tok.added_tokens.values()) + 1
     assert tok.special_id("eos") == tok.special_tokens["<|end|>"]
-    assert tok.special_id("pad") is None
+    assert tok.special_id("pad") == tok.special_tokens["<pad>"]
+    assert tok.special_id("bos") is None
     assert tok.family == "gpt2"
     assert str(tok.strategy).startswith("native (")
     assert "native" in repr(tok)
@@ -154,7 +155,7 @@ def test_nothing_can_be_changed(tok):
     with pytest.raises(AttributeError, match="immutable"):
         tok.family = "x"
     with pytest.raises(AttributeError):
-        tok._backend.codec.family = "x"
+        tok._engine.codec.family = "x"
 
 
 def test_pickle_and_fingerprint(tok):

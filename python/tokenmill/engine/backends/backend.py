@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from tokenmill.base.texts import Texts
 
     Ids = NDArray[np.uint16] | NDArray[np.uint32]
 
@@ -29,8 +32,8 @@ class Strategy:
         return f"{self.name} ({self.reason})"
 
 
-class Backend(Protocol):
-    """What an engine must do. It is immutable, picklable, and safe to call from threads.
+class Engine(Protocol):
+    """What turns text into ids. It is immutable, picklable, and safe to call from threads.
 
     `docs` is a list of str or bytes, or a pyarrow string or binary array (chunked or not). The ids of all
     documents come back in one flat array, with `len(docs) + 1` int64 offsets.
@@ -39,6 +42,14 @@ class Backend(Protocol):
     # The largest id plus one, and the name of the scanner (native) or of the model's type.
     id_limit: int
     family: str
+    # `encode_framed` puts the ids of BOS and EOS around documents.
+    frames: bool
+    # `encode_part` goes on where a text was cut.
+    takes_parts: bool
+    # It does what another library does, with which a long job compares it first.
+    imitates: bool
+    # Its work is done by worker processes, whatever `threads` says.
+    in_processes: bool
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text; `template` adds what the post-processor adds."""
@@ -48,6 +59,28 @@ class Backend(Protocol):
     ) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
 
+    def encode_lists(
+        self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
+    ) -> list[list[int]]:
+        """The ids of many texts, one list for each."""
+
+    def encode_framed(
+        self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
+    ) -> tuple[memoryview, memoryview]:
+        """The ids of flat texts, each between the ids of `frame`, with offsets."""
+
+    def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
+        """The ids of the text that the parts make together."""
+
+    def last_cut(self, data: memoryview) -> int:
+        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
+
+    def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
+        """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
+
+    def piece_ends(self, text: str, special: Special) -> list[int] | None:
+        """Where pieces end, in bytes of the normalized text; None where the engine does not tell."""
+
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
@@ -55,6 +88,12 @@ class Backend(Protocol):
 
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         """The bytes that the ids stand for."""
+
+    def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
+        """The text that the ids stand for, as the tokenizer's decoder has it."""
+
+    def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
+        """One text for each document of a flat array; None where each must be decoded by itself."""
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""
@@ -64,3 +103,71 @@ class Backend(Protocol):
 
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes, or None."""
+
+
+class BorrowedEngine(ABC):
+    """What the engines of other libraries share: they neither frame nor cut, and imitate nobody."""
+
+    id_limit: int
+    frames = False
+    takes_parts = False
+    imitates = False
+    in_processes = False
+
+    @abstractmethod
+    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
+        """The ids of one text."""
+
+    @abstractmethod
+    def encode_batch(
+        self, docs: Any, special: Special, *, template: bool, threads: int
+    ) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of many texts, flat, with offsets."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
+        """The bytes that the ids stand for."""
+
+    def encode_lists(
+        self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
+    ) -> list[list[int]]:
+        """The ids of many texts, one list for each."""
+        from tokenmill._core import ids_to_lists
+
+        return ids_to_lists(*self.encode_batch(docs, special, template=template, threads=threads))
+
+    def encode_framed(
+        self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
+    ) -> tuple[memoryview, memoryview]:
+        """Refused: ask `frames` first."""
+        raise NotImplementedError
+
+    def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
+        """The ids of the parts, joined first: no cut is proven."""
+        yield from self.encode("".join(texts), special, template=False)
+
+    def last_cut(self, data: memoryview) -> int:  # noqa: ARG002 - nowhere, whatever the text
+        """Nowhere."""
+        return 0
+
+    def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
+        """Refused: ask `takes_parts` first."""
+        raise NotImplementedError
+
+    def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - never told
+        """Not told."""
+        return None
+
+    def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
+        """The text that the ids stand for."""
+        return self.decode(ids, skip_special=skip_special).decode("utf-8", errors)
+
+    def decode_texts(self, ids: Any, offsets: Any, errors: str) -> list[str] | None:  # noqa: ARG002 - one by one
+        """Not in one go."""
+        return None
+
+    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
+        """How many ids each text has."""
+        import numpy as np
+
+        return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])

@@ -1,4 +1,4 @@
-"""Which engine a recipe gets, and the few things that differ between engines."""
+"""Which engine a recipe gets."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Literal
 
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.backends.backend import Strategy
-from tokenmill.engine.backends.native import NativeBackend
+from tokenmill.engine.backends.native import NativeEngine
 from tokenmill.engine.backends.native_steps import UnsupportedError
-from tokenmill.engine.files.hf_json import walk
 
 if TYPE_CHECKING:
-    from tokenmill.engine.backends.backend import Backend, StrategyName
-    from tokenmill.engine.backends.fast import FastBackend
-    from tokenmill.engine.batch import TokenBatch
+    from tokenmill.engine.backends.backend import Engine, StrategyName
+    from tokenmill.engine.backends.fast import FastEngine
     from tokenmill.engine.recipe import Recipe
 
 
 def build(
     recipe: Recipe, wanted: StrategyName | Literal["auto"], num_proc: int | None = None
-) -> tuple[Backend, Strategy]:
+) -> tuple[Engine, Strategy]:
     """The engine for a recipe: `native` where the core proves it, else `fast`, unless the caller chooses."""
     if wanted not in {"auto", "native", "fast", "slow"}:
         raise TokenizerError(f"strategy={wanted!r}; expected auto, native, fast or slow")
@@ -29,7 +27,7 @@ def build(
     if wanted == "fast":
         return _fast(recipe), Strategy("fast", "asked for")
     try:
-        backend = NativeBackend(recipe)
+        engine = NativeEngine(recipe)
     except UnsupportedError as reason:
         if wanted == "native":
             raise TokenizerError(
@@ -39,10 +37,10 @@ def build(
     except TokenizerError as error:
         return _fast_after(recipe, wanted, error)
     kind = "byte-level" if recipe.model and recipe.model.kind == "bytes" else "SentencePiece-style"
-    return backend, Strategy("native", f"{kind} BPE, scanner {backend.family}")
+    return engine, Strategy("native", f"{kind} BPE, scanner {engine.family}")
 
 
-def _fast_after(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Backend, Strategy]:
+def _fast_after(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Engine, Strategy]:
     """What the core refuses and Hugging Face loads from its own file: a vocabulary that lacks a byte, say."""
     if recipe.hf is not None and wanted == "auto":
         with suppress(TokenizerError):
@@ -50,13 +48,13 @@ def _fast_after(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Bac
     raise TokenizerError(f"{recipe.source}: {error}") from error
 
 
-def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Backend, Strategy]:
+def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, Strategy]:
     """Worker processes: the only engine of a Python tokenizer, and possible for any other."""
     # Here, since it brings multiprocessing along, and few tokenizers need it.
-    from tokenmill.engine.backends.slow import HfInPython, SlowBackend
+    from tokenmill.engine.backends.slow import HfInPython, SlowEngine
 
     if recipe.python is None:
-        return SlowBackend(HfInPython(_fast(recipe)), num_proc), Strategy("slow", "asked for")
+        return SlowEngine(HfInPython(_fast(recipe)), num_proc), Strategy("slow", "asked for")
     kind = type(recipe.python).__name__
     if wanted not in {"auto", "slow"}:
         raise TokenizerError(
@@ -64,17 +62,17 @@ def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Backend, S
         )
     told = getattr(recipe.python, "is_fast", None)
     reason = f"{kind} has no is_fast" if told is None else f"{kind}.is_fast is {told}"
-    return SlowBackend(recipe.python, num_proc), Strategy("slow", reason)
+    return SlowEngine(recipe.python, num_proc), Strategy("slow", reason)
 
 
-def _fast(recipe: Recipe) -> FastBackend:
-    from tokenmill.engine.backends.fast import FastBackend
+def _fast(recipe: Recipe) -> FastEngine:
+    from tokenmill.engine.backends.fast import FastEngine
     from tokenmill.engine.files.hf_text import HfText
     from tokenmill.engine.files.save_hf import to_json
 
     hf = recipe.hf or HfText(to_json(recipe))
     family = str(hf.model.get("type", "unknown"))
-    return FastBackend(hf.spelled(), family, recipe.added, recipe.source, _id_limit(recipe))
+    return FastEngine(hf.spelled(), family, recipe.added, recipe.source, _id_limit(recipe))
 
 
 def _id_limit(recipe: Recipe) -> int | None:
@@ -83,44 +81,3 @@ def _id_limit(recipe: Recipe) -> int | None:
         return None
     ids = [*(token.id for token in recipe.added), *(token_id for token_id, _ in recipe.model.unreachable)]
     return max(len(recipe.model.tokens), max(ids, default=-1) + 1)
-
-
-def role_of(recipe: Recipe, role: str) -> int | None:
-    """The id of `bos_token`, `eos_token`… in the config files."""
-    value = recipe.config.get(f"{role}_token")
-    content = value.get("content") if isinstance(value, dict) else value
-    if not isinstance(content, str):
-        return None
-    for token in recipe.added:
-        if token.content == content:
-            return token.id
-    return None
-
-
-def id_of(recipe: Recipe, backend: Backend, token: bytes | str) -> int | None:
-    """The id of a token's bytes; added tokens first, since they are found first."""
-    data = token.encode() if isinstance(token, str) else token
-    for added in recipe.added:
-        if added.content.encode() == data:
-            return added.id
-    return backend.id_of(data)
-
-
-def decode_flat(recipe: Recipe, backend: Backend, batch: TokenBatch, errors: str) -> list[str] | None:
-    """All texts of a batch in one step; None where each needs a look of its own."""
-    if not isinstance(backend, NativeBackend) or not backend.is_plain or not tidied(recipe, backend, b" "):
-        return None
-    return backend.codec.decode_batch(batch.ids, batch.offsets, errors)
-
-
-def tidied(recipe: Recipe, backend: Backend, data: bytes) -> bytes:
-    """Takes off the space that a SentencePiece-style encoder put first, as the recipe's decoder says."""
-    if not isinstance(backend, NativeBackend) or not data.startswith(b" "):
-        return data
-    for step in walk(recipe.decoder):
-        kind = step.get("type")
-        if kind == "Strip" and step.get("content") == " " and step.get("start"):
-            return data[1:]
-        if kind == "Metaspace" and step.get("prepend_scheme", "always") != "never":
-            return data[1:]
-    return data

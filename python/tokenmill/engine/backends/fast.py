@@ -9,6 +9,8 @@ import numpy as np
 
 from tokenmill.base.errors import InputError, MissingExtraError, TokenizerError
 from tokenmill.engine import arrow
+from tokenmill.engine.backends.backend import BorrowedEngine
+from tokenmill.engine.backends.text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 _PART = 1024
 
 
-class FastBackend:
-    """An HF tokenizer behind the `Backend` protocol."""
+class FastEngine(BorrowedEngine):
+    """An HF tokenizer as an `Engine`."""
 
     def __init__(
         self,
@@ -125,10 +127,6 @@ class FastBackend:
         text: str = guarded(lambda: self._text.decode(listed, skip_special_tokens=skip_special), self._source)
         return text.encode()
 
-    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
-        """How many ids each text has."""
-        return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
-
     def token_bytes(self, token_id: int) -> bytes | None:
         """The string of one id in the vocabulary, in UTF-8."""
         token: str | None = self._text.id_to_token(token_id)
@@ -147,7 +145,7 @@ class FastBackend:
         return self._parse
 
     def _checked(self, docs: list[str | bytes], special: Special) -> list[str]:
-        words = [decoded(doc, place) for place, doc in enumerate(docs)]
+        words = [check_text(doc, place) for place, doc in enumerate(docs)]
         if special == "forbid":
             for place, word in enumerate(words):
                 for token in self._specials:
@@ -158,27 +156,6 @@ class FastBackend:
                             "special='text' or 'parse'"
                         )
         return words
-
-
-def decoded(doc: str | bytes, place: int) -> str:
-    """A document as a str that UTF-8 can hold, or an error that says where it cannot."""
-    if isinstance(doc, bytes):
-        try:
-            return doc.decode()
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"document {place}: invalid UTF-8 at byte {error.start}; decode it first"
-            ) from error
-    if not isinstance(doc, str):
-        raise TypeError(f"document {place}: expected str or bytes, found {type(doc).__name__}")
-    try:
-        doc.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"document {place}: the text holds a lone surrogate at character {error.start}, which no UTF-8 "
-            "can; replace it first"
-        ) from error
-    return doc
 
 
 def guarded(call: Callable[[], Any], where: str) -> Any:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from tokenmill._core import Codec, Merges, Tokens, encode_part, last_cut
 from tokenmill.engine import arrow
 from tokenmill.engine.backends.native_steps import UnsupportedError, normalizer_steps, scan_steps, template_of
+from tokenmill.engine.backends.text import check_text
 from tokenmill.engine.files.alphabet import chars_of
 from tokenmill.engine.files.hf_json import walk
+from tokenmill.engine.stream import encode_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
 MARKER = "▁"
 
 
-class NativeBackend:
-    """The core's codec behind the `Backend` protocol."""
+class NativeEngine:
+    """The core's codec as an `Engine`."""
+
+    frames = takes_parts = imitates = True
+    in_processes = False
 
     def __init__(self, recipe: Recipe) -> None:
         self.codec = Codec(**parts_of(recipe))
@@ -36,6 +41,7 @@ class NativeBackend:
         self.family: str = self.codec.family
         self._specials = frozenset(token.id for token in recipe.added if token.special)
         self._words = words_of(recipe)
+        self._drops_space = _drops_space(recipe)
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text."""
@@ -74,7 +80,7 @@ class NativeBackend:
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """Ids and their places; what the template adds has the empty place at its end of the text."""
-        ids, starts, ends = self.codec.offsets(text, special)
+        ids, starts, ends = self.codec.offsets(check_text(text, 0), special)
         places = list(zip(starts, ends, strict=True))
         if template:
             around = self.codec.encode("", special, template=True)
@@ -83,6 +89,10 @@ class NativeBackend:
             ids = [*before, *ids, *after]
             places = [(0, 0)] * len(before) + places + [(len(text), len(text))] * len(after)
         return ids, places
+
+    def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
+        """The ids of the parts together, in bounded memory where cuts are proven."""
+        return encode_stream(self.codec, texts, special)
 
     def last_cut(self, data: memoryview) -> int:
         """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
@@ -105,10 +115,18 @@ class NativeBackend:
         self.codec.decode(ids)  # refuses ids that nothing has
         return b"".join(self._words.get(int(token_id), b"") for token_id in ids)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the bytes of a text are those of its tokens, one after the other."""
-        return self._words is None
+    def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
+        """The text of the ids, without the space that a SentencePiece-style encoder put first."""
+        data = self.decode(ids, skip_special=skip_special)
+        if self._drops_space and data.startswith(b" "):
+            data = data[1:]
+        return data.decode("utf-8", errors)
+
+    def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
+        """One text for each document, where its bytes are those of its tokens, one after the other."""
+        if self._words is not None or self._drops_space:
+            return None
+        return self.codec.decode_batch(ids, offsets, errors)
 
     def token_bytes(self, token_id: int) -> bytes | None:
         """What one id spells."""
@@ -119,6 +137,17 @@ class NativeBackend:
         if self._words is None:
             return self.codec.id_of(token)
         return next((token_id for token_id, word in self._words.items() if word == token), None)
+
+
+def _drops_space(recipe: Recipe) -> bool:
+    """Whether the decoder takes a space off the beginning of a text."""
+    for step in walk(recipe.decoder):
+        kind = step.get("type")
+        if kind == "Strip" and step.get("content") == " " and step.get("start"):
+            return True
+        if kind == "Metaspace" and step.get("prepend_scheme", "always") != "never":
+            return True
+    return False
 
 
 def words_of(recipe: Recipe) -> dict[int, bytes] | None:

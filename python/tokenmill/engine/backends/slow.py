@@ -18,6 +18,7 @@ import numpy as np
 from tokenmill.base.errors import TokenizerError
 from tokenmill.base.hardware.batch import in_batches
 from tokenmill.base.hardware.machine import measure
+from tokenmill.engine.backends.backend import BorrowedEngine
 from tokenmill.engine.backends.foreign import Foreign
 from tokenmill.engine.backends.workers import WorkerLoadError, Workers
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.engine.backends.backend import Ids, Special
-    from tokenmill.engine.backends.fast import FastBackend
+    from tokenmill.engine.backends.fast import FastEngine
 
     Offsets = tuple[list[int], list[tuple[int, int]]]
 
@@ -37,10 +38,11 @@ IN_PROCESS_BYTES = 1 << 20
 CHUNKS_PER_WORKER = 4
 
 
-class SlowBackend:
+class SlowEngine(BorrowedEngine):
     """Encodes with `tokenizer` (any object that `Foreign` understands) in `num_proc` processes."""
 
     family = "python"
+    in_processes = True
 
     def __init__(self, tokenizer: Any, num_proc: int | None = None) -> None:
         self.foreign = Foreign(tokenizer)
@@ -52,8 +54,8 @@ class SlowBackend:
         self._seen = 0
         self._alone = False
 
-    def __reduce__(self) -> tuple[type[SlowBackend], tuple[Any, int]]:
-        return SlowBackend, (self.foreign.tokenizer, self.num_proc)
+    def __reduce__(self) -> tuple[type[SlowEngine], tuple[Any, int]]:
+        return SlowEngine, (self.foreign.tokenizer, self.num_proc)
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text, in this process."""
@@ -88,10 +90,6 @@ class SlowBackend:
         """The bytes that the tokenizer's own decoding gives."""
         with self._lock:
             return self.foreign.decode([int(token) for token in ids], skip_special=skip_special)
-
-    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
-        """How many ids each text has."""
-        return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
 
     def token_bytes(self, token_id: int) -> bytes | None:
         """The string of one id in UTF-8, or None where the tokenizer does not tell."""
@@ -155,7 +153,7 @@ class HfInPython:
 
     is_fast = False
 
-    def __init__(self, fast: FastBackend) -> None:
+    def __init__(self, fast: FastEngine) -> None:
         self._fast = fast
         self.vocab_size = fast.id_limit
 

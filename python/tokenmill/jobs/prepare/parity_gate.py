@@ -50,7 +50,7 @@ class ParityGate:
 def compare_engines(run: Run, texts: list[str]) -> ParityGate:
     """The gate of a job, its comparison under way; made first where units run in other processes."""
     job, encoder = run.job, run.job.encoder
-    if not isinstance(encoder, Tokenizer) or encoder.strategy.name != "native":
+    if not isinstance(encoder, Tokenizer) or not encoder.engine.imitates:
         lines.parity_skipped("the tokenizer's own code runs, there is nothing to compare", possible=False)
         return ParityGate(job)
     if not job.config.tokenizer.parity_check or not texts:

@@ -77,8 +77,7 @@ def warm_up(job: Job, texts: list[str], threads: int) -> None:
 
     Native has neither to wait for: its threads fill their caches beside the first reads.
     """
-    strategy = getattr(job.encoder, "strategy", None)
-    if texts and (strategy is None or strategy.name != "native"):
+    if texts and not job.encoder.engine.imitates:
         lines.warming_up()
         with hf_pool.sized(threads):
             special = job.lenient_special
@@ -90,10 +89,10 @@ def announce(run: Run, first: FirstDocuments, machine: Machine, size: int) -> No
     """The lines that users look for before the first document is done."""
     config = run.job.config
     execution, packing = config.execution, config.packing
-    strategy = getattr(run.job.encoder, "strategy", None)
-    name = strategy.name if strategy is not None else "native"
+    name = run.job.encoder.strategy.name
     processes = execution.num_proc or machine.slow_processes
-    workers, kind = (processes, "processes") if name == "slow" else (run.threads, "threads")
+    in_processes = run.job.encoder.engine.in_processes
+    workers, kind = (processes, "processes") if in_processes else (run.threads, "threads")
     lines.dataset_settings(workers, kind, size, execution.writer_batch_size or size)
     lines.performance_configuration(name, size, threads=run.threads, num_proc=processes)
     lines.memory_mode(machine.memory)

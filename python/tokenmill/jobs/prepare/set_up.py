@@ -119,10 +119,8 @@ def _settle_job(
             "--eos false if that is meant",
             job.tokenizer.name,
         )
-    strategy = getattr(encoder, "strategy", None)
-    if strategy is not None:
-        processes = config.execution.num_proc or resolved.machine.slow_processes
-        lines.tokenizer_type(strategy.name, strategy.reason, processes)
+    processes = config.execution.num_proc or resolved.machine.slow_processes
+    lines.tokenizer_type(job.encoder.strategy.name, job.encoder.strategy.reason, processes)
     return job
 
 

@@ -173,13 +173,12 @@ def _framed(
     """Framed ids of the documents that pass the token filters, their offsets, and which (None for all)."""
     packing, special = job.packing, job.config.tokenizer.special
     if job.frames_at_once:
-        encoder: Any = job.encoder
         frame = packing.bos_id, packing.eos_id
-        ids, offsets = encoder.encode_framed(texts, frame, special=special, threads=threads)
+        framed = job.encoder.engine.encode_framed(texts, frame, special, threads=threads)
         added = len(texts) * sum(marker is not None for marker in frame)
-        account.tokens_encoded += len(ids) - added
+        account.tokens_encoded += len(framed[0]) - added
         account.tokens_added += added
-        return ids, offsets, None
+        return *framed, None
     batch = job.encoder.encode_batch(texts, special=special, threads=threads)
     ids, offsets = batch.ids, batch.offsets
     account.tokens_encoded += len(ids)

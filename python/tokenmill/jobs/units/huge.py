@@ -50,8 +50,7 @@ class Framed:
 
 def encodes_in_parts(job: Job) -> bool:
     """Whether the engine can cut a text and say that a part goes on."""
-    strategy = getattr(job.encoder, "strategy", None)
-    return strategy is not None and strategy.name == "native"
+    return job.encoder.engine.takes_parts
 
 
 def encode_huge(
@@ -69,14 +68,13 @@ def encode_huge(
 
 
 def _parts(job: Job, data: memoryview) -> Iterator[tuple[int, int]]:
-    encoder: Any = job.encoder
     start, size = 0, PART
     while start < len(data):
         part = data[start : start + size]
         if start + size >= len(data):
             yield start, len(data)
             return
-        cut = encoder.last_cut(part)
+        cut = job.encoder.engine.last_cut(part)
         if not cut:
             # No proven place here: look further.
             size *= 2
@@ -88,6 +86,5 @@ def _parts(job: Job, data: memoryview) -> Iterator[tuple[int, int]]:
 def _encode(job: Job, control: Control, data: memoryview, part: tuple[int, int]) -> tuple[int, NDArray[Any]]:
     control.check()
     start, end = part
-    encoder: Any = job.encoder
     special = job.config.tokenizer.special
-    return end, encoder.encode_part(data[start:end], special=special, continued=start > 0)
+    return end, job.encoder.engine.encode_part(data[start:end], special, continued=start > 0)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenmill.datasets.store.remote import Remote
-    from tokenmill.engine.backends.backend import Special
+    from tokenmill.engine.backends.backend import Engine, Special, Strategy
+    from tokenmill.engine.roles import Role
     from tokenmill.settings.schema import JobConfig, PackingConfig
 
 
@@ -36,6 +37,17 @@ class Encoder(Protocol):
     @property
     def special_tokens(self) -> Mapping[str, int]:
         """Special tokens and their ids."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """Which engine encodes, and why."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, which says what it can do."""
+
+    def special_id(self, role: Role) -> int | None:
+        """The id of BOS, EOS or padding, or None."""
 
     def encode_batch(self, docs: Any, *, special: Any, threads: int | None) -> Any:
         """Flat `ids` and `offsets` of many texts."""
@@ -88,11 +100,8 @@ class Job:
     @property
     def frames_at_once(self) -> bool:
         """Whether the engine writes documents between their markers itself, all of which are kept."""
-        encoder: Any = self.encoder
         limits = self.config.filter
-        if limits.min_tokens is not None or limits.max_tokens is not None:
-            return False
-        return hasattr(encoder, "encode_framed") and bool(encoder.strategy.name == "native")
+        return limits.min_tokens is None and limits.max_tokens is None and self.encoder.engine.frames
 
 
 def make_job(
@@ -142,12 +151,12 @@ def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:
     pad = (
         special_id(encoder, config.pad_token, "pad")
         if config.pad_token is not None
-        else named_id(encoder, "pad")
+        else encoder.special_id("pad")
     )
     if pad is None and config.mode != "stream":
         # Padding is told by the mask and the segments, never by its id, so any id serves; EOS is the usual
         # one.
-        pad = eos if eos is not None else named_id(encoder, "eos") or 0
+        pad = eos if eos is not None else encoder.special_id("eos") or 0
     return PackingIdentity(
         mode=config.mode,
         context_length=config.context_length,
@@ -160,29 +169,12 @@ def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:
     )
 
 
-# What vocabularies call these tokens when no configuration beside them says so.
-_USUAL = {  # the wide bars are DeepSeek's own
-    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),  # noqa: RUF001
-    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),  # noqa: RUF001
-    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),  # noqa: RUF001
-}
-
-
-def named_id(encoder: Encoder, role: str) -> int | None:
-    """The id that the tokenizer itself gives a role, else that of a usual name; None if there is neither."""
-    own = encoder.special_id(role) if hasattr(encoder, "special_id") else None
-    if own is not None:
-        return int(own)
-    known = encoder.special_tokens
-    return next((known[name] for name in _USUAL[role] if name in known), None)
-
-
-def marker_id(encoder: Encoder, value: Any, role: str, *, automatic: bool) -> int | None:
+def marker_id(encoder: Encoder, value: Any, role: Role, *, automatic: bool) -> int | None:
     """`None` -> an EOS but no BOS, `False` -> none, `True` -> the tokenizer's own, else that token."""
     if value is False or (value is None and not automatic):
         return None
     if value is None or value is True:
-        found = named_id(encoder, role)
+        found = encoder.special_id(role)
         if found is None and value is True:
             raise ConfigError(
                 f"{role}: this tokenizer names no {role.upper()} token; give its string or its id"

@@ -1,0 +1,28 @@
+"""Which special token is BOS, EOS, padding: what the config files say, else one with a usual name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tokenmill.engine.recipe import Recipe
+
+Role = Literal["bos", "eos", "pad", "unk"]
+
+_USUAL: dict[str, tuple[str, ...]] = {  # the wide bars are DeepSeek's own
+    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),  # noqa: RUF001
+    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),  # noqa: RUF001
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),  # noqa: RUF001
+    "unk": ("<unk>", "[UNK]"),
+}
+
+
+def role_id(recipe: Recipe, role: Role) -> int | None:
+    """`role_id(recipe, "eos")` -> 50256, or None where nothing has the role."""
+    value = recipe.config.get(f"{role}_token")
+    content = value.get("content") if isinstance(value, dict) else value
+    named = {token.content: token.id for token in recipe.added}
+    if isinstance(content, str) and content in named:
+        return named[content]
+    special = {token.content: token.id for token in recipe.added if token.special}
+    return next((special[name] for name in _USUAL[role] if name in special), None)

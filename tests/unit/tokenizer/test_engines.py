@@ -1,0 +1,53 @@
+"""What every engine promises, and what only some can do."""
+
+import pytest
+
+from small_tokenizers import write_bpe
+from tokenmill import Tokenizer
+from tokenmill.base.errors import InputError
+
+TEXTS = ["the inner doc", "", "한국어 the"]
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory):
+    path = write_bpe(tmp_path_factory.mktemp("engines") / "bpe")
+    return {name: Tokenizer.load(path, strategy=name) for name in ("native", "fast", "slow")}
+
+
+@pytest.mark.parametrize("name", ["native", "fast", "slow"])
+def test_engines_agree(engines, name):
+    tokenizer, want = engines[name], engines["native"].encode_lists(TEXTS)
+    assert tokenizer.encode_lists(TEXTS) == want
+    assert tokenizer.encode_batch(TEXTS).to_lists() == want
+    assert list(tokenizer.encode_iterable(iter(TEXTS))) == tokenizer.encode("".join(TEXTS))
+    assert tokenizer.count_batch(TEXTS).tolist() == [len(row) for row in want]
+    assert tokenizer.decode_batch(tokenizer.encode_batch(TEXTS)) == TEXTS
+
+
+def test_engines_say_what_they_can_do(engines):
+    abilities = ("frames", "takes_parts", "imitates", "in_processes")
+    told = {
+        name: tuple(getattr(tok.engine, ability) for ability in abilities) for name, tok in engines.items()
+    }
+    assert told == {
+        "native": (True, True, True, False),
+        "fast": (False, False, False, False),
+        "slow": (False, False, False, True),
+    }
+    assert engines["native"].engine.piece_ends("the doc", "text") == [3, 7]
+    assert engines["fast"].engine.piece_ends("the doc", "text") is None
+    assert engines["fast"].engine.last_cut(memoryview(b"a b c")) == 0
+
+
+@pytest.mark.parametrize("name", ["native", "fast"])
+def test_a_lone_surrogate_is_an_error_of_ours(engines, name):
+    tokenizer = engines[name]
+    for act in (
+        lambda: tokenizer.offsets("a\ud800b"),
+        lambda: tokenizer.encode("a\ud800b"),
+        lambda: list(tokenizer.encode_iterable(["a", "\ud800b"])),
+        lambda: tokenizer.id_of("\ud800"),
+    ):
+        with pytest.raises(InputError, match="lone surrogate"):
+            act()
