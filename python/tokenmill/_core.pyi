@@ -178,6 +178,9 @@ class PieceCounter:
     def count(self, data: _Bytes, offsets: _Int64s) -> None:
         """Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""
 
+    def last_cut(self, data: _Bytes) -> int:
+        """The last byte at which a text that begins with `data` can be cut and keep its pieces, or 0."""
+
     def add(self, data: _Bytes, offsets: _Int64s, counts: NDArray[np.uint64]) -> None:
         """Adds pieces with their counts."""
 

@@ -45,25 +45,32 @@ def write_giant_line(path, size):
 
 def peak_of(path, tokenizer, output):
     """The peak resident bytes of a whole `tokenmill prepare`."""
+    command = ["prepare", str(path), "--tokenizer", str(tokenizer), "--output", str(output), "--threads", "2"]
+    return peak_of_command(*command, "--unit-bytes", "8MiB", "--no-report", "--verbose-level", "error")
+
+
+def peak_of_command(*arguments):
     code = (
         "import resource, subprocess, sys\n"
         "done = subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
     )
-    command = [sys.executable, "-m", "tokenmill", "prepare", str(path), "--tokenizer", str(tokenizer)]
-    command += [
-        "--output",
-        str(output),
-        "--threads",
-        "2",
-        "--unit-bytes",
-        "8MiB",
-        "--no-report",
-        "--verbose-level",
-        "error",
-    ]
+    command = [sys.executable, "-m", "tokenmill", *arguments]
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
     return int(done.stdout.split()[-1]) * (1024 if sys.platform != "darwin" else 1)
+
+
+def test_training_on_one_document_of_200_megabytes(tmp_path):
+    """A text file is read and counted in parts; a line of JSON is there once, and nothing of it twice."""
+    with (tmp_path / "a.txt").open("w", encoding="utf-8") as file:
+        for number in range(200):
+            file.write("".join(WORDS.format(number * 31 + n) for n in range(9000)))
+    size = (tmp_path / "a.txt").stat().st_size
+    assert size > 190 * MIB
+    options = ["--vocab-size", "300", "-o", str(tmp_path / "out"), "--memory-budget", "64MiB", "--quiet"]
+    assert peak_of_command("train", str(tmp_path / "a.txt"), "--txt-mode", "file", *options) < 180 * MIB
+    write_giant_line(tmp_path / "a.jsonl", size)
+    assert peak_of_command("train", str(tmp_path / "a.jsonl"), *options) < size + 180 * MIB
 
 
 def test_four_times_the_corpus_is_not_more_memory(tmp_path, tokenizer):

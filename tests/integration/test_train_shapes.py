@@ -8,8 +8,14 @@ import sys
 import pytest
 
 import reference
+import tokenmill
+from tokenmill.base.errors import InputError
+from tokenmill.base.texts import Texts
+from tokenmill.engine.training import inputs
+from tokenmill.engine.training.counting import Counting, count_all
 from tokenmill.engine.training.direct import train_merges
-from tokenmill.settings.schema import TrainingConfig
+from tokenmill.engine.training.inputs import open_corpus
+from tokenmill.settings.schema import SourceConfig, TrainingConfig
 
 
 def pairs(merged):
@@ -75,3 +81,40 @@ print(json.dumps({**summary, "peak": int(peak.split()[1]) * 1024}))
     # Counting keeps to its budget; merging needs ten bytes for each byte of the distinct pieces.
     assert told["peak"] < 2.2e9
     assert not list(tmp_path.iterdir())
+
+
+ODD = "It's 42  words,\n\n 한국어 문장입니다. a b<x y>c d\n中文 没有\u3000空格。\n x\u00a0y 7 \t\nEnd's  e\u0301 "
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k", "deepseek-v3", r"\w+|\s+|[^\w\s]+"])
+@pytest.mark.parametrize("special", [(), ("b<x y>c", " words"), ("y>c d\n中文 没",)])
+def test_a_text_file_in_parts_has_the_counts_of_the_whole(tmp_path, monkeypatch, pattern, special):
+    path = tmp_path / "a.txt"
+    path.write_text("\ufeff" + ODD * 40 + "without_any_place" * 50 + ODD, encoding="utf-8")
+    options = TrainingConfig(vocab_size=300, pattern=pattern, special_tokens=special)
+
+    def count(size, *, parts):
+        monkeypatch.setattr(inputs, "BLOCK_BYTES", size)
+        counting = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=str(tmp_path))
+        with open_corpus(path, SourceConfig(txt_mode="file")) as corpus:
+            blocks = list(corpus.blocks(parts=parts))
+            assert (len(blocks) > 1) == parts
+            count_all(counting, blocks)
+        counted = counting.finish()
+        data, offsets, counts = counted.counts.batch(0)
+        pieces = Texts(data, offsets)
+        return counted.figures(), {pieces[i]: int(counts[i]) for i in range(len(counts))}
+
+    whole = count(1 << 20, parts=False)
+    assert whole[0]["documents"] == 1
+    for size in (64, 201, 1000):
+        assert count(size, parts=True) == whole
+
+
+def test_bad_text_in_a_part_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "BLOCK_BYTES", 100)
+    (tmp_path / "a.txt").write_bytes(b"good words " * 200 + b"b\xffd" + b" more words" * 200)
+    options = {"txt_mode": "file", "progress": False}
+    with pytest.raises(InputError, match=r"a\.txt:1:2201: bytes that are not UTF-8"):
+        tokenmill.train(tmp_path / "a.txt", 260, **options)
+    tokenmill.train(tmp_path / "a.txt", 260, on_error="replace", **options)

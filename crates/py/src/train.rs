@@ -82,6 +82,15 @@ impl PieceCounter {
         })
     }
 
+    /// The last byte at which a text that begins with `data` can be cut without changing its pieces; 0 if nowhere.
+    fn last_cut(&self, py: Python<'_>, data: Borrowed<u8>) -> PyResult<usize> {
+        let data = data.as_slice()?;
+        brief(py, || match self.read().as_ref() {
+            Some(counter) => Ok(counter.last_cut(data).unwrap_or(0)),
+            None => Err(spent("the counter")),
+        })
+    }
+
     /// Adds pieces with their counts.
     fn add(
         &self,

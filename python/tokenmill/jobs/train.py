@@ -183,7 +183,12 @@ class _Training:
 
             executor = choose_executor(self.execution)
             if executor.in_process:
-                count_all(counting, corpus.blocks(), advance, readers=corpus.readers(threads))
+                count_all(
+                    counting,
+                    corpus.blocks(parts=counting.takes_parts),
+                    advance,
+                    readers=corpus.readers(threads),
+                )
             else:
                 count_by_parts(counting, self.options, corpus, executor, self.output, advance)
 

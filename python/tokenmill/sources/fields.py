@@ -64,6 +64,7 @@ class Request:
     config: SourceConfig
     fields: Fields
     block_bytes: int
+    parts: bool = False
 
 
 def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:

@@ -94,6 +94,8 @@ class Block:
     rejects: tuple[Reject, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     replaced: Mapping[str, int] = field(default_factory=dict)
+    # The text of this block goes on in the next one.
+    goes_on: bool = False
     # For a block that is one huge text in memory of its own: gives the text's first bytes back.
     release: Callable[[int], None] | None = None
 

@@ -26,15 +26,21 @@ def read_blocks(
     *,
     block_bytes: int = DEFAULT_BLOCK_BYTES,
     columns: Sequence[str] = (),
+    parts: bool = False,
 ) -> Iterator[Block]:
     """Blocks of about `block_bytes` of text, in file order.
 
-    `columns` are delivered beside the text for a predicate. Under `fail` the first bad record or a
-    fault of the file raises `InputError`; otherwise both are counted, and what was read before a
-    fault stays. A fault of the machine raises `InputUnavailableError` and an input that is not the one that
-    was planned, before or after it was read, `ChangedInputError`, whatever the policy.
+    `columns` are delivered beside the text for a predicate. With `parts`, a text file that is one document
+    may come in several blocks, of which all but the last say that it goes on.
+
+    Under `fail` the first bad record or a fault of the file raises `InputError`; otherwise both are counted,
+    and what was read before a fault stays. A fault of the machine raises
+    `InputUnavailableError` and an input that is not the one that was planned, before or after it was read,
+    `ChangedInputError`, whatever the policy.
     """
-    blocks = format_of(file).read(Request(file, part, config, make_fields(config, columns), block_bytes))
+    blocks = format_of(file).read(
+        Request(file, part, config, make_fields(config, columns), block_bytes, parts)
+    )
     try:
         with unchanged(file):
             for block in blocks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from array import array
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from tokenmill import _core
@@ -15,7 +15,7 @@ from tokenmill.base.texts import Texts
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.windows import Cut, first_byte, windows
+from tokenmill.sources.windows import BOM, Buffer, Cut, first_byte, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,9 +78,44 @@ def txt_blocks(request: Request) -> Iterator[Block]:
     separators = {"file": b"", "line": b"\n", "separator": (file.separator or "").encode()}
     separator = separators[file.txt_mode or "file"]
     config = request.config
-    yield from _blocks(
-        request, TextReader(separator, config.max_record_bytes, config.on_error == "replace"), separator
-    )
+    reader = TextReader(separator, config.max_record_bytes, config.on_error == "replace")
+    if not separator and _can_go_on(request):
+        yield from _parts(request, reader)
+    else:
+        yield from _blocks(request, reader, separator)
+
+
+def _can_go_on(request: Request) -> bool:
+    """Whether one document may come in parts; under `skip` all of it must be good before any of it counts."""
+    file, config = request.file, request.config
+    large = 4 * request.block_bytes < file.size <= config.max_record_bytes
+    return request.parts and large and file.compression is None and config.on_error != "skip"
+
+
+def _parts(request: Request, reader: Reader) -> Iterator[Block]:
+    """One document in parts that end between two characters; all but the last say that it goes on."""
+    places = Places(request.file)
+    with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
+        buffer = Buffer(stream, 0, request.block_bytes)
+        buffer.read(len(BOM))
+        buffer.drop(len(BOM) if buffer.data[: len(BOM)] == BOM else 0)
+        while not buffer.ended:
+            buffer.read(request.block_bytes)
+            if buffer.fault is not None:
+                raise buffer.fault
+            end = buffer.fill if buffer.ended else _end_of_characters(buffer)
+            records = reader.read(memoryview(buffer.data)[:end])
+            block = as_block(request, records, Origin(places, 0, buffer.offset, end), "json")
+            yield replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
+            buffer.drop(end)
+
+
+def _end_of_characters(buffer: Buffer) -> int:
+    """Where the last character that may be cut off begins."""
+    for at in range(buffer.fill - 1, buffer.fill - 4, -1):
+        if buffer.data[at] >= 0xC0:
+            return at
+    return buffer.fill
 
 
 def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Block]:

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::counts::Counts;
-use super::cut::stretches;
+use super::cut::{last_safe_cut, stretches};
 use super::spill::Spill;
 use super::table::{PieceKey, PieceTable};
 use crate::scan::{ScanSpec, Scanner};
@@ -156,6 +156,24 @@ impl Counter {
         lock(&self.idle).append(&mut taken);
         self.returned.notify_all();
         outcome
+    }
+
+    /// The last place where a text that begins with `text` can be cut without changing its pieces.
+    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
+        if !self.cuttable {
+            return None;
+        }
+        // What stands behind a place decides whether a special token reaches over it.
+        let special = &self.options.special_tokens;
+        let longest = special.iter().map(String::len).max().unwrap_or(0);
+        let mut to = text.len().saturating_sub(longest);
+        while let Some(cut) = last_safe_cut(text, to) {
+            if special.iter().all(|token| !reaches_over(text, token, cut)) {
+                return Some(cut);
+            }
+            to = cut;
+        }
+        None
     }
 
     /// Adds counts made earlier.
@@ -336,6 +354,13 @@ fn special_finder(special: &[String]) -> Result<AhoCorasick> {
                 "the special tokens cannot be searched for: {error}"
             ))
         })
+}
+
+/// Whether `token` stands in `text` on both sides of `cut`.
+fn reaches_over(text: &[u8], token: &str, cut: usize) -> bool {
+    let reach = token.len().saturating_sub(1);
+    let around = &text[cut.saturating_sub(reach)..(cut + reach).min(text.len())];
+    memchr::memmem::find(around, token.as_bytes()).is_some()
 }
 
 fn as_text(bytes: &[u8]) -> Result<&str> {

@@ -17,6 +17,18 @@ pub fn safe_cut(text: &[u8], from: usize) -> Option<usize> {
     None
 }
 
+/// The last safe cut before `to`, if there is one.
+pub fn last_safe_cut(text: &[u8], to: usize) -> Option<usize> {
+    let mut end = to.min(text.len());
+    while let Some(at) = memchr::memrchr2(b' ', b'\n', &text[..end]) {
+        if ends_with_letter(&text[..at]) {
+            return Some(at);
+        }
+        end = at;
+    }
+    None
+}
+
 /// True if the last character is surely a letter or number in every Unicode version: ASCII ones, and the
 /// blocks U+5000..U+8FFF (Han) and U+B000..U+CFFF (Hangul), which have been full since Unicode 2.
 fn ends_with_letter(text: &[u8]) -> bool {
@@ -47,6 +59,16 @@ pub fn stretches(text: &[u8], size: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_cut_is_the_last_of_all_cuts() {
+        let text = "one two, three 한국 四 \n five".as_bytes();
+        for to in 0..=text.len() {
+            let mut all = (1..to).filter(|&at| safe_cut(text, at) == Some(at));
+            assert_eq!(last_safe_cut(text, to), all.next_back(), "{to}");
+        }
+    }
+
     use crate::scan::{ScanSpec, Scanner};
 
     fn pieces(scanner: &Scanner, text: &str) -> Vec<Vec<u8>> {

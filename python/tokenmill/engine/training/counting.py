@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.base.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tokenmill.base.texts import Texts
     from tokenmill.settings.schema import TrainingConfig
     from tokenmill.sources import Block
 
@@ -53,6 +54,8 @@ class Counting:
         self._sample = KeptTexts()
         self._started = time.perf_counter()
         self._documents = self._bytes = 0  # of counts that were made earlier
+        self._open = bytearray()  # the end of a part of a document, to be counted with what follows
+        self._look_at = self._parts = 0
         self.inputs: list[dict[str, Any]] = []
         self._refused: Counter[str] = Counter()
 
@@ -62,11 +65,28 @@ class Counting:
         texts = block.texts
         if not self._held_out:
             self.offer(texts)
-            return texts
+            return self._join(texts, goes_on=block.goes_on) if block.goes_on or self._open else texts
         hashes = _core.hash_texts(texts.data, texts.offsets)[::2]
         out = hashes < np.uint64(self._held_out * _HASHES)
         self.offer(texts.filter(out))
         return texts.filter(~out)
+
+    def _join(self, texts: Texts, *, goes_on: bool) -> Texts:
+        """What was left of the part before, and this one up to a place where no piece is cut."""
+        self._open += texts.data[texts.offsets[0] : texts.offsets[-1]]
+        cut = len(self._open)
+        if goes_on:
+            # Without such a place the rest grows; it is looked through again when it has doubled.
+            cut = self._counter.last_cut(memoryview(self._open)) if cut >= self._look_at else 0
+            self._look_at = 0 if cut else max(self._look_at, 2 * len(self._open))
+            self._parts += 1
+        text, self._open = self._open[:cut], self._open[cut:]
+        return Texts(text, array("q", [0, cut]))
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether a document may come in parts: whether it is held out depends on all of it."""
+        return not self._held_out
 
     def count(self, texts: Texts) -> None:
         """Count the pieces of what `admit` gave; any number of threads may."""
@@ -88,11 +108,12 @@ class Counting:
 
     def totals(self) -> tuple[int, int, int, int]:
         """(documents, bytes, pieces, bytes of memory held) so far."""
-        return self._counter.totals()
+        documents, size, pieces, memory = self._counter.totals()
+        return max(0, documents - self._parts), size, pieces, memory
 
     def finish(self) -> Counted:
         """Sum everything."""
-        documents, size, pieces, _ = self._counter.totals()
+        documents, size, pieces, _ = self.totals()
         counts = self._counter.finish()
         return Counted(
             counts,

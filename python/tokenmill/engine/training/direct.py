@@ -32,5 +32,5 @@ def train_merges(
         options, threads=threads, memory_budget=memory_budget, spill_dir=tempfile.gettempdir()
     )
     with open_corpus(inputs, source or SourceConfig()) as corpus:
-        count_all(counting, corpus.blocks(), readers=corpus.readers(threads))
+        count_all(counting, corpus.blocks(parts=counting.takes_parts), readers=corpus.readers(threads))
     return merge(counting.finish(), options, checkpoint=Checkpoint(None), tell=tell, unify=unify)

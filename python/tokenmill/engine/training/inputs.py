@@ -56,14 +56,14 @@ class Corpus:
             return [{"memory": file.split or "data", "identity": file.identity} for file in self.files]
         return [{"url": file.url, "size": file.size, "identity": file.identity} for file in self.files]
 
-    def blocks(self) -> Iterator[Block]:
-        """All documents, in order, with what was refused."""
+    def blocks(self, *, parts: bool = False) -> Iterator[Block]:
+        """All documents, in order, with what was refused; with `parts`, a large one may come in several."""
         if self.in_memory:
             yield from self._from_memory()
             return
         for file in self.files:
             for part in ranges(file, RANGE_BYTES):
-                yield from read_blocks(file, part, self.source, block_bytes=BLOCK_BYTES)
+                yield from read_blocks(file, part, self.source, block_bytes=BLOCK_BYTES, parts=parts)
 
     def _from_memory(self) -> Iterator[Block]:
         """As `blocks`; a missing value is no damage here, but left out and counted whatever the policy."""

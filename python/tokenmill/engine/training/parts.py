@@ -83,7 +83,7 @@ def count_part(job: CountJob, task: CountTask, control: Any) -> str:
         )
         if job.source is None:
             raise ValueError("a counting task needs the settings of its source")
-        blocks = read_blocks(task.file, task.range, job.source)
+        blocks = read_blocks(task.file, task.range, job.source, parts=counting.takes_parts)
         count_all(counting, _checked(blocks, control))
         counted = counting.finish()
         for partition in range(job.partitions):
