@@ -53,11 +53,12 @@ def command(
         return
     size = f"{result['bytes'] / 1e6:.1f} MB, {result['documents']:,} documents"
     click.echo(f"{size}, {result['machine']}, {threads} thread(s)")
-    click.echo(f"{'':14}{'version':>10}{'MB/s':>10}{'MB/CPU-s':>10}   we are")
+    click.echo(f"{'':14}{'version':>10}{'MB/s':>10}{'spread':>9}{'MB/CPU-s':>10}   we are")
     for row in result["rows"]:
         if row["same_ids"] is not True:
             words = "gives other ids: not timed" if row["same_ids"] is False else row["same_ids"]
             click.echo(f"{row['name']:14}{row['version']:>10}   {words}")
             continue
         times = f"{row['times_faster']:.1f}x as fast" if row["name"] != "tokenmill" else ""
-        click.echo(f"{row['name']:14}{row['version']:>10}{row['wall']:>10.1f}{row['cpu']:>10.1f}   {times}")
+        rates = f"{row['wall']:>10.1f}{row['spread']:>7.0f} %{row['cpu']:>10.1f}"
+        click.echo(f"{row['name']:14}{row['version']:>10}{rates}   {times}")

@@ -49,7 +49,10 @@ def digest(lists: Iterable[Any]) -> str:
 
 
 def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: int = 1) -> dict[str, Any]:
-    """Each encoder takes its turn; the best turn counts; one that gives other ids is named and not timed."""
+    """Each encoder takes its turn; the best turn counts; one that gives other ids is named and not timed.
+
+    `spread` is how far the slowest turn was behind the best, in per cent: what a difference must pass to count.
+    """
     size = sum(len(text.encode()) for text in texts)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tokenmill-bench-") as folder:
@@ -58,15 +61,18 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
         expected = digest(encoders["tokenmill"](texts))
         for name, encode in encoders.items():
             same = _same(encode, texts, expected)
-            rows.append({"name": name, "version": _version(name), "same_ids": same, "cpu": 0.0, "wall": 0.0})
+            rows.append({"name": name, "version": _version(name), "same_ids": same, "turns": []})
         for _ in range(turns):
             for row in rows:
                 if row["same_ids"] is True:
-                    _, speed = timed(encoders[row["name"]], texts, size)
-                    row["cpu"], row["wall"] = max(row["cpu"], speed.cpu), max(row["wall"], speed.wall)
-    ours = rows[0]["wall"]
+                    row["turns"].append(timed(encoders[row["name"]], texts, size)[1])
     for row in rows:
-        row["times_faster"] = ours / row["wall"] if row["wall"] else None
+        done: list[Speed] = row.pop("turns")
+        row["cpu"] = max((speed.cpu for speed in done), default=0.0)
+        row["wall"] = max((speed.wall for speed in done), default=0.0)
+        slowest = min((speed.wall for speed in done), default=0.0)
+        row["spread"] = 100 * (1 - slowest / row["wall"]) if row["wall"] else None
+        row["times_faster"] = rows[0]["wall"] / row["wall"] if row["wall"] else None
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
         "threads": threads,
