@@ -51,7 +51,7 @@ def digest(lists: Iterable[Any]) -> str:
 def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: int = 1) -> dict[str, Any]:
     """Each encoder takes its turn; the best turn counts; one that gives other ids is named and not timed.
 
-    `spread` is how far the slowest turn was behind the best, in per cent: what a difference must pass to count.
+    `spread` is how far the slowest turn was behind the best, in per cent: a smaller difference says nothing.
     """
     size = sum(len(text.encode()) for text in texts)
     rows: list[dict[str, Any]] = []
