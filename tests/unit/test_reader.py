@@ -154,5 +154,5 @@ def test_a_truncated_shard_is_named_at_open(stream):
 def test_another_format_names_its_reader(stream):
     path = stream.path / "manifest.json"
     edit_record(path, lambda raw: raw.update(format="arrow"))
-    with pytest.raises(DatasetError, match=r"load_from_disk.*convert-dataset"):
+    with pytest.raises(DatasetError, match=r"load_from_disk.*dataset convert"):
         tokenmill.open(stream.path).rows(4)
