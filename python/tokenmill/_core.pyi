@@ -220,6 +220,30 @@ class PairMerger:
         tie_break: str,
         unify: bool,
     ) -> PairMerger: ...
+    @staticmethod
+    def continued(
+        data: NDArray[np.uint8],
+        ends: NDArray[np.int64],
+        ids: NDArray[np.uint32],
+        offsets: NDArray[np.int64],
+        counts: NDArray[np.uint64],
+        *,
+        tokens: int,
+        min_frequency: int,
+        max_token_length: int,
+        tie_break: str,
+        apart: NDArray[np.uint32],
+        scripts: list[str],
+    ) -> PairMerger:
+        """Goes on from the vocabulary `data[ends[id]:ends[id + 1]]`, where an id that nothing has is empty.
+
+        `ids[offsets[i]:offsets[i + 1]]` is a word of its tokens that occurs `counts[i]` times; `apart` are
+        pairs of ids that must not merge; a new token has letters of `scripts` alone, if any are named.
+        """
+
+    def require(self, pairs: NDArray[np.uint32]) -> None:
+        """Makes these pairs the next merges, whatever their counts."""
+
     def advance(self, limit: int) -> bool:
         """Does up to `limit` steps; True when nothing is left to do."""
 

@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use tokenmill_core::bpe::{MergeList, Tokens as TokenTable};
 use tokenmill_core::scan::ScanSpec;
 use tokenmill_core::train::{
-    CountOptions, Counter, Counts, MergeOptions, Merger, Texts, TieBreak, Words,
+    CountOptions, Counter, Counts, MergeOptions, Merger, Texts, TieBreak, Tokens as Known, Veto,
+    Words,
 };
 use tokenmill_core::{Error, Result};
 
@@ -230,6 +231,65 @@ impl PairMerger {
         })
     }
 
+    /// Goes on from the vocabulary `data[ends[id]:ends[id + 1]]`, where an id that nothing has is empty.
+    /// `ids[offsets[i]:offsets[i + 1]]` is a word of its tokens that occurs
+    /// `counts[i]` times; `apart` are pairs of ids that must not merge, one after the other; a new token
+    /// has letters of `scripts` alone, if any are named.
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments)] // keyword arguments on the Python side
+    #[pyo3(signature = (data, ends, ids, offsets, counts, *, tokens, min_frequency, max_token_length, tie_break, apart, scripts))]
+    fn continued(
+        py: Python<'_>,
+        data: Borrowed<u8>,
+        ends: Borrowed<i64>,
+        ids: Borrowed<u32>,
+        offsets: Borrowed<i64>,
+        counts: Borrowed<u64>,
+        tokens: usize,
+        min_frequency: u64,
+        max_token_length: u32,
+        tie_break: &str,
+        apart: Borrowed<u32>,
+        scripts: Vec<String>,
+    ) -> PyResult<Self> {
+        let (ids, offsets, counts) = (ids.as_slice()?, offsets.as_slice()?, counts.as_slice()?);
+        let apart = pairs_of(apart.as_slice()?);
+        let (data, ends) = (data.as_slice()?, ends.as_slice()?);
+        detached(py, |_| {
+            let options = MergeOptions {
+                tokens,
+                min_frequency,
+                max_token_length,
+                tie: TieBreak::named(tie_break)?,
+                unify: true,
+            };
+            let veto = Veto::new(&apart, &scripts)?;
+            let base = ends.windows(2).map(|range| {
+                data.get(range[0] as usize..range[1] as usize)
+                    .unwrap_or(&[])
+            });
+            let known = Known::known(base, tokens.saturating_sub(ends.len()));
+            let words = Words::of_tokens(ids, offsets, counts, &known)?;
+            let pieces = words.pieces;
+            let merger = Merger::continuing(words, known, options, veto);
+            Ok(Self {
+                merger: Mutex::new(merger),
+                pieces,
+            })
+        })
+    }
+
+    /// Makes these pairs the next merges, whatever their counts.
+    fn require(&self, py: Python<'_>, pairs: Borrowed<u32>) -> PyResult<()> {
+        let pairs = pairs_of(pairs.as_slice()?);
+        brief(py, || {
+            let mut merger = lock(&self.merger);
+            pairs
+                .iter()
+                .try_for_each(|&(left, right)| merger.require(left, right).map(drop))
+        })
+    }
+
     /// Does up to `limit` steps; true when nothing is left to do.
     fn advance(&self, py: Python<'_>, limit: usize) -> PyResult<bool> {
         detached(py, |stop| lock(&self.merger).advance(limit, stop))
@@ -237,8 +297,7 @@ impl PairMerger {
 
     /// Does the steps of an earlier run again: left and right ids, one after the other.
     fn replay(&self, py: Python<'_>, steps: Borrowed<u32>) -> PyResult<()> {
-        let pairs = steps.as_slice()?.chunks_exact(2);
-        let steps: Vec<(u32, u32)> = pairs.map(|pair| (pair[0], pair[1])).collect();
+        let steps = pairs_of(steps.as_slice()?);
         detached(py, |stop| lock(&self.merger).replay(&steps, stop))
     }
 
@@ -291,6 +350,13 @@ impl PairMerger {
         })?;
         Tokens::new(all)
     }
+}
+
+/// The other way round than [`flat`].
+fn pairs_of(flat: &[u32]) -> Vec<(u32, u32)> {
+    flat.chunks_exact(2)
+        .map(|pair| (pair[0], pair[1]))
+        .collect()
 }
 
 fn flat(pairs: &[(u32, u32)]) -> Vec<u32> {

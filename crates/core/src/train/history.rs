@@ -1,6 +1,7 @@
 //! What a run of merges has done so far.
 
 use super::pairs::{split, Pair};
+use super::tokens::Tokens;
 
 /// What has been done, in order.
 #[derive(Default)]
@@ -15,11 +16,28 @@ pub struct History {
     pub counts: Vec<u64>,
     /// Merges that made a token that was there already; almost always empty.
     second_splits: Vec<u64>,
-    /// The merge that first made each token after the bytes.
+    /// The merge that first made each token after those of the start.
     first_split: Vec<u64>,
+    /// How many tokens there were at the start.
+    start: usize,
 }
 
 impl History {
+    /// Of a run that begins with `start` tokens.
+    pub fn new(start: usize) -> Self {
+        Self {
+            start,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the tokens of the start hold one with these bytes.
+    pub fn knew(&self, tokens: &Tokens, bytes: &[u8]) -> bool {
+        tokens
+            .find(bytes)
+            .is_some_and(|id| (id as usize) < self.start)
+    }
+
     /// A pair can come back after it was merged, when one of its tokens is made by a second split. It
     /// is then joined again, and the merge is not listed twice.
     pub fn record(&mut self, best: Pair, token: u32, fresh: bool) {
@@ -27,7 +45,9 @@ impl History {
         if fresh {
             self.first_split.push(best.key);
         } else {
-            let first = self.first_split.get((token as usize).wrapping_sub(256));
+            let first = self
+                .first_split
+                .get((token as usize).wrapping_sub(self.start));
             if first == Some(&best.key) || self.second_splits.contains(&best.key) {
                 return;
             }

@@ -18,6 +18,7 @@ use super::options::MergeOptions;
 use super::pairs::{key, split, Pair, PairTable};
 use super::queue::Queue;
 use super::tokens::Tokens;
+use super::veto::Veto;
 use super::words::{Words, EDGE, INSIDE};
 use crate::{Error, Result, Stop};
 
@@ -37,6 +38,8 @@ pub struct Merger {
     options: MergeOptions,
     follow: u64,
     history: History,
+    /// What a continued training leaves out; None where every pair may merge.
+    veto: Option<Veto>,
 }
 
 /// One step's pair, and the token it becomes.
@@ -52,26 +55,64 @@ pub(super) struct Step {
 impl Merger {
     /// Counts the pairs of `words` and orders them.
     pub fn new(words: Words, options: MergeOptions) -> Self {
-        let extra = options.tokens.saturating_sub(256);
-        let tokens = Tokens::new(extra);
+        let tokens = Tokens::new(options.tokens.saturating_sub(256));
         let (mut pairs, lists) = super::lists::first_pairs(&words);
         if options.max_token_length < 2 {
             pairs = PairTable::new(0);
         }
-        let queue = Queue::new(candidates(&pairs), options.tie, &tokens);
+        let follow = options.min_frequency.max(WORTH_FOLLOWING);
+        Self::start((words, pairs, lists), tokens, options, follow)
+    }
+
+    /// Goes on from a vocabulary: `words` are made of its `tokens`, and new ones come after them.
+    pub fn continuing(words: Words, tokens: Tokens, options: MergeOptions, veto: Veto) -> Self {
+        let (pairs, lists) = super::recount::all_pairs(&words, &tokens, options.max_token_length);
+        let mut merger = Self::start((words, pairs, lists), tokens, options, 1);
+        merger.veto = Some(veto);
+        merger
+    }
+
+    fn start(
+        (words, pairs, lists): (Words, PairTable, Lists),
+        tokens: Tokens,
+        options: MergeOptions,
+        follow: u64,
+    ) -> Self {
+        let ids = tokens.len().max(options.tokens);
         Self {
-            queue,
+            queue: Queue::new(candidates(&pairs), options.tie, &tokens),
+            history: History::new(tokens.len()),
             words,
             pairs,
             lists,
             tokens,
-            left: Neighbours::new(256 + extra),
-            right: Neighbours::new(256 + extra),
+            left: Neighbours::new(ids),
+            right: Neighbours::new(ids),
             twins: Vec::new(),
-            follow: options.min_frequency.max(WORTH_FOLLOWING),
+            follow,
             options,
-            history: History::default(),
+            veto: None,
         }
+    }
+
+    /// Makes `(left, right)` the next merge, whatever its count; gives the token.
+    pub fn require(&mut self, left: u32, right: u32) -> Result<u32> {
+        let known = self.tokens.len() as u32;
+        if left >= known || right >= known || self.tokens.len() >= self.options.tokens {
+            return Err(Error::Input(format!(
+                "the required merge ({left}, {right}) names a token that is not there yet, or there is no \
+                 room for it"
+            )));
+        }
+        let absent = Pair {
+            key: key(left, right),
+            count: 0,
+            start: 0,
+            len: 0,
+        };
+        let pair = self.pairs.get(absent.key).map_or(absent, |pair| *pair);
+        self.step(pair);
+        Ok(self.history.products.last().copied().unwrap_or_default())
     }
 
     /// Does up to `limit` steps; true when there is nothing left to do.
@@ -132,6 +173,13 @@ impl Merger {
             {
                 continue;
             }
+            if now == top.count && self.is_vetoed(top.key) {
+                if let Some(pair) = self.pairs.get(top.key) {
+                    pair.count = 0;
+                }
+                self.queue.pop(top, &self.tokens);
+                continue;
+            }
             if now == top.count && now >= self.options.min_frequency.max(1) {
                 return self.pairs.get(top.key).map(|pair| *pair);
             }
@@ -145,6 +193,17 @@ impl Merger {
                 self.queue.lower(top, now, &self.tokens);
             }
         }
+    }
+
+    /// Whether a continued training must leave this merge out. A token that the vocabulary had before is
+    /// never made anew: texts that hold it split would change without a new token to tell.
+    fn is_vetoed(&self, pair: u64) -> bool {
+        let Some(veto) = &self.veto else {
+            return false;
+        };
+        let (left, right) = split(pair);
+        let spelled = [self.tokens.get(left), self.tokens.get(right)].concat();
+        !veto.allows(pair, &spelled) || self.history.knew(&self.tokens, &spelled)
     }
 
     fn count_of(&mut self, key: u64) -> u64 {

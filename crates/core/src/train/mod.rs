@@ -21,6 +21,7 @@ mod recount;
 mod spill;
 mod table;
 mod tokens;
+mod veto;
 mod words;
 
 pub use count::{CountOptions, Counter, Texts, Totals};
@@ -30,6 +31,7 @@ pub use merge::Merger;
 pub use options::MergeOptions;
 pub use table::PieceTable;
 pub use tokens::{byte_order, Tokens};
+pub use veto::Veto;
 pub use words::{CountSource, Words};
 
 /// Asks for `slice[index]` ahead of its use; an index past the end does no harm.

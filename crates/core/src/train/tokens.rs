@@ -17,7 +17,8 @@ pub fn byte_order() -> [u8; 256] {
     order
 }
 
-/// Tokens `0..256` are the single bytes in [`byte_order`]; each later one joins two earlier ones.
+/// The tokens that a training begins with, the single bytes in [`byte_order`] or a whole vocabulary; each
+/// later one joins two earlier ones.
 pub struct Tokens {
     bytes: Vec<u8>,
     ends: Vec<u64>,
@@ -30,13 +31,7 @@ pub struct Tokens {
 impl Tokens {
     /// The 256 single bytes, with room for `extra` more tokens.
     pub fn new(extra: usize) -> Self {
-        let mut tokens = Self {
-            bytes: Vec::new(),
-            ends: Vec::with_capacity(256 + extra),
-            lens: Vec::with_capacity(256 + extra),
-            index: vec![FREE; ((256 + extra) * 2).next_power_of_two()],
-            scratch: Vec::new(),
-        };
+        let mut tokens = Self::with_room(256 + extra);
         for byte in byte_order() {
             tokens.scratch.clear();
             tokens.scratch.push(byte);
@@ -45,8 +40,42 @@ impl Tokens {
         tokens
     }
 
+    /// The tokens of a vocabulary by id, with room for `extra` more; an id that nothing has is empty.
+    pub fn known<'a>(base: impl ExactSizeIterator<Item = &'a [u8]>, extra: usize) -> Self {
+        let mut tokens = Self::with_room(base.len() + extra);
+        for token in base {
+            tokens.scratch.clear();
+            tokens.scratch.extend_from_slice(token);
+            tokens.intern_scratch(false);
+        }
+        tokens
+    }
+
+    fn with_room(size: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(size),
+            lens: Vec::with_capacity(size),
+            index: vec![FREE; (size * 2).next_power_of_two()],
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The first token with these bytes.
+    pub fn find(&self, bytes: &[u8]) -> Option<u32> {
+        let mask = self.index.len() - 1;
+        let mut at = (hash::of_piece(bytes, hash::head(bytes)) >> 20) as usize & mask;
+        while self.index[at] != FREE {
+            if self.get(self.index[at]) == bytes {
+                return Some(self.index[at]);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
     /// How many tokens there are.
-    #[allow(clippy::len_without_is_empty)] // there are always the 256 bytes
+    #[allow(clippy::len_without_is_empty)] // there is always something to begin with
     pub fn len(&self) -> usize {
         self.ends.len()
     }

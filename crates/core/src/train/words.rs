@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::tokens::byte_order;
+use super::tokens::{byte_order, Tokens};
 use crate::{Error, Result};
 
 /// Stands between two words.
@@ -74,6 +74,63 @@ impl Words {
         Ok(words)
     }
 
+    /// Lays out words that are tokens already, `ids[offsets[i]..offsets[i + 1]]` with `counts[i]` each. A
+    /// token has as many cells as bytes, like one that merging made.
+    pub fn of_tokens(
+        ids: &[u32],
+        offsets: &[i64],
+        counts: &[u64],
+        tokens: &Tokens,
+    ) -> Result<Self> {
+        let mut words = Vec::with_capacity(counts.len());
+        let (mut cells, mut total) = (2u64, 0u128);
+        for (range, &count) in offsets.windows(2).zip(counts) {
+            let known = usize::try_from(range[0])
+                .ok()
+                .zip(usize::try_from(range[1]).ok());
+            let word = known
+                .and_then(|(start, end)| ids.get(start..end))
+                .ok_or_else(outside)?;
+            if word
+                .iter()
+                .any(|&id| id as usize >= tokens.len() || tokens.len_of(id) == 0)
+            {
+                return Err(outside());
+            }
+            if word.len() > 1 && count > 0 {
+                let size: u64 = word.iter().map(|&id| u64::from(tokens.len_of(id))).sum();
+                cells += size + 1;
+                total += u128::from(count) * u128::from(size);
+                words.push((count, word));
+            }
+        }
+        check_size(cells, total)?;
+        words.sort_by_key(|word| std::cmp::Reverse(word.0));
+        let mut laid = Self {
+            cells: crate::pages::filled(EDGE, cells as usize),
+            groups: Groups::default(),
+            pieces: words.len() as u64,
+        };
+        let mut at = 1usize;
+        for (count, word) in words {
+            for &id in word {
+                let len = tokens.len_of(id) as usize;
+                laid.cells[at..at + len].fill(INSIDE);
+                laid.cells[at] = id;
+                laid.cells[at + len - 1] = id;
+                at += len;
+            }
+            at += 1;
+            if laid.groups.counts.last() == Some(&count) {
+                laid.groups.ends.pop();
+            } else {
+                laid.groups.counts.push(count);
+            }
+            laid.groups.ends.push(at as u32);
+        }
+        Ok(laid)
+    }
+
     fn fill(
         &mut self,
         source: &mut dyn CountSource,
@@ -135,6 +192,12 @@ impl Groups {
         }
         self.counts[*group]
     }
+}
+
+fn outside() -> Error {
+    Error::Input(
+        "a word names a token that the vocabulary does not have, or lies outside of the ids".into(),
+    )
 }
 
 fn check_size(cells: u64, total: u128) -> Result<()> {
