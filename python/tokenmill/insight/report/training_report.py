@@ -29,7 +29,7 @@ def training_report(root: Path) -> dict[str, Any]:
     try:
         figures = json.loads((root / TRAINING).read_bytes())
     except (OSError, ValueError) as error:
-        raise DatasetError(f"{root / 'training.json'} cannot be read ({error}); train again") from error
+        raise DatasetError(f"{root / TRAINING} cannot be read ({error}); train again") from error
     start = read_history(root).starts[-1:] or [{}]
     tokenizer = Tokenizer.load(root)
     return {
