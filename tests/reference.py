@@ -43,14 +43,27 @@ def join(word, pair):
 
 def train(pieces, vocab_size, tie_break="huggingface", min_frequency=0, max_token_length=None):
     """The merges, as pairs of byte strings. The same bytes made by two pairs are one token."""
-    ids = byte_ids()
     words = [([bytes([byte]) for byte in piece], count) for piece, count in pieces.items()]
-    merges = []
+    return go_on(words, byte_ids(), vocab_size, tie_break, min_frequency, max_token_length)
+
+
+def go_on(
+    words,
+    ids,
+    vocab_size,
+    tie_break="huggingface",
+    min_frequency=0,
+    max_token_length=None,
+    allows=lambda _pair: True,
+):
+    """Train on from words of tokens that have `ids` already; a pair that `allows` refuses never merges."""
+    ids, merges = dict(ids), []
     while len(ids) < vocab_size:
         counts = Counter()
         for word, count in words:
             for pair in pairwise(word):
-                if max_token_length is None or len(pair[0]) + len(pair[1]) <= max_token_length:
+                short = max_token_length is None or len(pair[0]) + len(pair[1]) <= max_token_length
+                if short and allows(pair):
                     counts[pair] += count
         if not counts or max(counts.values()) < max(1, min_frequency):
             break

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from tokenmill.engine.batch import TokenBatch
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.jobs.prepare.prepare import prepare
+    from tokenmill.jobs.surgery import extend, trim
     from tokenmill.jobs.train import train
+    from tokenmill.jobs.transcode import transcode
     from tokenmill.settings.options import PrepareOptions, TrainOptions
 
 __all__ = [
@@ -79,9 +81,12 @@ __all__ = [
     "TokenizerNotFoundError",
     "TokenmillError",
     "TrainOptions",
+    "extend",
     "open",
     "prepare",
     "train",
+    "transcode",
+    "trim",
 ]
 
 # Module -> the names that it is home to; `open` is called otherwise there, since it is a builtin.
@@ -97,7 +102,9 @@ _HOMES = {
     "engine.batch": ("TokenBatch",),
     "engine.tokenizer": ("Tokenizer",),
     "jobs.prepare.prepare": ("prepare",),
+    "jobs.surgery": ("extend", "trim"),
     "jobs.train": ("train",),
+    "jobs.transcode": ("transcode",),
     "settings.options": ("PrepareOptions", "TrainOptions"),
 }
 

@@ -31,15 +31,22 @@ COMMANDS = {
         "bench": ("bench", "This machine, your tokenizer, your files, beside the peers installed."),
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("config", "Write, explain and show settings; export lines for a shell."),
-        "tokenizer": ("tokenizer", "Work on tokenizers: convert."),
-        "dataset": ("dataset", "Work on datasets: verify, commit, convert, report."),
+        "tokenizer": ("tokenizer", "Work on tokenizers: convert, extend, trim, graft, sizes."),
+        "dataset": ("dataset", "Work on datasets: verify, commit, convert, report, transcode."),
     },
-    "tokenizer": {"convert": ("convert", "Save a tokenizer in another format.")},
+    "tokenizer": {
+        "convert": ("convert", "Save a tokenizer in another format."),
+        "extend": ("extend", "Add tokens for another language; no old id changes."),
+        "trim": ("trim", "Drop the tokens that a corpus does not need."),
+        "graft": ("graft", "Give a model rows for an extended or trimmed vocabulary."),
+        "sizes": ("vocabulary_sizes", "Bytes per token at several vocabulary sizes, from counts."),
+    },
     "dataset": {
         "verify": ("verify", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),
         "commit": ("commit", "Publish the manifest of a job whose units are all done."),
         "convert": ("convert_dataset", "Rewrite a dataset in another format."),
         "report": ("report", "Write the report of a run again, or compare two."),
+        "transcode": ("transcode", "The ids of another tokenizer, without the raw text."),
     },
 }
 # What these were called before; they work and are not listed.

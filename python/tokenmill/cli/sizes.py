@@ -8,9 +8,10 @@ import click
 
 if TYPE_CHECKING:
     _Integer = click.ParamType[int]
+    _Float = click.ParamType[float]
 else:
     # Only newer releases of click let it be subscripted.
-    _Integer = click.ParamType
+    _Integer = _Float = click.ParamType
 
 
 class Size(_Integer):
@@ -26,3 +27,35 @@ class Size(_Integer):
             return value if isinstance(value, int) else bytes_of(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Count(_Integer):
+    """`16k`, `16000` or `1M`."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """`"16k"` -> `16000`."""
+        from tokenmill.base.sizes import bytes_of
+
+        try:
+            return bytes_of(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a number; expected something like 16000 or 16k", param, ctx)
+
+
+class Share(_Float):
+    """`0.1%` or `0.001`."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """`"0.1%"` -> `0.001`."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is not a share; expected something like 0.1% or 0.001", param, ctx)
+        return share

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.base.sizes import bytes_of
 from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.training.checkpoint import Checkpoint
@@ -22,7 +23,7 @@ from tokenmill.engine.training.inputs import Corpus, open_corpus
 from tokenmill.engine.training.merging import Merged, MergeState, merge
 from tokenmill.engine.training.outputs import save_all
 from tokenmill.engine.training.summary import summarise
-from tokenmill.engine.training.vocabulary import minbpe_recipe_of, recipe_of
+from tokenmill.engine.training.vocabulary import first_tokens, minbpe_recipe_of, recipe_of
 from tokenmill.jobs.count_parts import count_by_parts
 from tokenmill.jobs.executors.choose import budget as usable
 from tokenmill.jobs.executors.choose import choose_executor
@@ -132,6 +133,7 @@ class _Training:
             "inputs": corpus.identity(),
             "counts": list(config.source.counts),
         }
+        self._ladder()  # what cannot be is said before anything is read
         self.checkpoint = Checkpoint(self.output, self.job)
         self.recorder = Recorder(
             self.output, bytes_total=corpus.total_bytes, units_total=self.options.model_tokens - 256
@@ -219,11 +221,30 @@ class _Training:
         formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
         minbpe = partial(minbpe_recipe_of, merged, self.options, str(self.output))
         save_all(tokenizer, self.output, formats, {**summary, "job": self.job}, minbpe)
+        for size in self._ladder():
+            smaller = Tokenizer(first_tokens(tokenizer.recipe, size))
+            smaller.save(self.output / str(size))
         self.checkpoint.remove()
         if self.config.output.report and "hf" in formats:
             from tokenmill.insight.report.report import report_if_possible
 
             report_if_possible(self.output)
+
+    def _ladder(self) -> list[int]:
+        """The smaller sizes that were asked for; raises `ConfigError` where one cannot be."""
+        try:
+            sizes = [bytes_of(size) for size in (self.config.output.ladder or "").split(",") if size]
+        except ValueError:
+            raise ConfigError(
+                f"ladder is {self.config.output.ladder!r}; expected sizes such as 16k,32k"
+            ) from None
+        least = 256 + len(self.options.special_tokens)
+        for size in sizes:
+            if not least <= size < self.options.vocab_size:
+                raise ConfigError(
+                    f"ladder: {size:,} is not from {least:,} to below vocab_size, {self.options.vocab_size:,}"
+                )
+        return sizes
 
     def _make_bar(self, stage: str, total: int | None, unit: str) -> Progress:
         if callable(self._progress):

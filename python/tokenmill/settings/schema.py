@@ -168,6 +168,11 @@ class OutputConfig(Section):
     save_counts: str | None = setting(
         None, "Keep the counts here, for another vocabulary size.", only="train"
     )
+    ladder: str | None = setting(
+        None,
+        "Smaller sizes from the same run, in directories below, e.g. 16k,32k.",
+        only="train",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,6 +51,12 @@ class _Data(Protocol):
         """The blocks of a range of rows."""
 
 
+class Parts(tuple["_Data", ...]):
+    """Objects that know how to give their blocks; each is an input of its own, in this order."""
+
+    __slots__ = ()
+
+
 _ATTACHED: dict[str, _Data] = {}
 
 
@@ -67,8 +73,8 @@ def attached(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
     """
     found: dict[str, _Data] = {}
     files = []
-    for split, part in _splits(data).items():
-        wrapped = _wrap(part)
+    for split, part in _splits(data):
+        wrapped = part if isinstance(data, Parts) else _wrap(part)
         identity = wrapped.identity() if hashed else f"{type(part).__name__}, rows: {wrapped.rows}"
         name = identity[:16] if hashed else uuid.uuid4().hex[:16]
         file = InputFile(f"memory:{split or 'data'}:{name}", wrapped.size, identity, MEMORY, split=split)
@@ -117,11 +123,11 @@ def _is_of_datasets(data: Any, *names: str) -> bool:
     return module is not None and isinstance(data, tuple(getattr(module, name) for name in names))
 
 
-def _splits(data: Any) -> dict[str | None, Any]:
-    """A `DatasetDict` has named parts; everything else is one."""
+def _splits(data: Any) -> list[tuple[str | None, Any]]:
+    """A `DatasetDict` has named parts; everything else is one, or several without a name."""
     if _is_of_datasets(data, "DatasetDict", "IterableDatasetDict"):
-        return {str(name): part for name, part in data.items()}
-    return {None: data}
+        return [(str(name), part) for name, part in data.items()]
+    return [(None, part) for part in data] if isinstance(data, Parts) else [(None, data)]
 
 
 def _wrap(data: Any) -> _Data:

@@ -179,6 +179,12 @@ def _reading(path: Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"{path} is not a whole counts file: {error}; make it again") from error
 
 
+def describe_counts(path: str | Path) -> dict[str, Any]:
+    """What a counts file says of itself: pattern, special tokens, documents, bytes, inputs."""
+    with _reading(Path(path)) as file:
+        return _describe(file, Path(path))
+
+
 def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
     """What a counts file says of itself."""
     metadata = file.metadata.metadata or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
@@ -26,6 +27,22 @@ def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") 
         added=tuple(AddedToken(content, token_id) for token_id, content in enumerate(special)),
         pre_tokenizer=pre_tokenizer_of(options.pattern),
         decoder=byte_level(use_regex=True),
+    )
+
+
+def first_tokens(recipe: Recipe, size: int) -> Recipe:
+    """The tokenizer that training to a smaller `size` gives: the first merges, with the tokens they make."""
+    model = recipe.model
+    assert model is not None, "a trained tokenizer has a model"
+    tokens = tuple(model.tokens[:size])
+    ids = {token: place for place, token in enumerate(tokens)}
+    merges = []
+    for left, right in model.merges or ():
+        if left >= size or right >= size or (tokens[left] or b"") + (tokens[right] or b"") not in ids:
+            break
+        merges.append((left, right))
+    return replace(
+        recipe, model=replace(model, tokens=tokens, merges=tuple(merges)), source=f"{recipe.source}/{size}"
     )
 
 

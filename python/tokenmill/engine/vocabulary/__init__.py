@@ -1,0 +1,1 @@
+"""Vocabulary surgery: extend and trim a tokenizer, with proof, and carry the model along."""

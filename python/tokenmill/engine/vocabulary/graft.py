@@ -1,0 +1,247 @@
+"""A model's embedding rows for another vocabulary: old ones bit for bit, new ones made of old ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tokenmill.base.durable import temporary_name
+from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.engine.vocabulary.tensors import INDEX, TensorFile, find_files, from_float, write_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tokenmill.engine.vocabulary.maps import VocabularyMap
+    from tokenmill.engine.vocabulary.tensors import Tensor
+
+Init = Literal["mean", "subword-mean", "weighted", "omp"]
+# What architectures call the table of ids to vectors, and the one from vectors to ids.
+EMBEDDINGS = (
+    "model.embed_tokens.weight",
+    "model.language_model.embed_tokens.weight",
+    "language_model.model.embed_tokens.weight",
+    "transformer.wte.weight",
+    "wte.weight",
+    "gpt_neox.embed_in.weight",
+    "model.decoder.embed_tokens.weight",
+    "embed_tokens.weight",
+    "lm_head.weight",
+    "embed_out.weight",
+    "output.weight",
+)
+BLOCK_ROWS = 4096
+# OMP takes this many old tokens for a new one, as published uses of it do.
+SPARSE = 8
+
+
+def graft_model(
+    model: Path,
+    change: VocabularyMap,
+    output: Path,
+    *,
+    init: Init = "subword-mean",
+    embeddings: Sequence[str] = (),
+    donor: Path | None = None,
+) -> dict[str, Any]:
+    """Write `model` with rows for the new vocabulary into `output`; gives what was done, for people.
+
+    Everything else of the directory is copied. `donor` is a model with the new vocabulary, for `omp`.
+    """
+    if (init == "omp") != (donor is not None):
+        raise ConfigError("omp, and only omp, needs --donor DIR: a model with the new vocabulary")
+    if output.exists() and any(output.iterdir()):
+        raise ConfigError(f"{output} is not empty; give another --output")
+    files, index = find_files(model)
+    opened = [TensorFile(path) for path in files]
+    found = {name: file for file in opened for name in _tables(file, embeddings)}
+    _check(model, change, found, embeddings)
+    staging = temporary_name(output)
+    staging.mkdir(parents=True)
+    try:
+        sizes = 0
+        for file in opened:
+            mine = [name for name, home in found.items() if home is file]
+            sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
+        _copy_rest(model, staging, {path.name for path in files} | {INDEX})
+        rows = max(shape[0] for shape in _shapes(found, change).values())
+        _follow(staging, rows, index, sizes)
+        if output.exists():
+            output.rmdir()
+        staging.replace(output)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    before = {name: file.tensors[name].shape[0] for name, file in found.items()}
+    return {"tensors": before, "rows": rows, "init": init, "new": len(change.parts), "output": str(output)}
+
+
+def _shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tuple[int, int]]:
+    """The new shape of each table; an extension keeps rows that the model has as padding."""
+    shapes = {}
+    for name, file in found.items():
+        rows, width = file.tensors[name].shape
+        shapes[name] = (max(change.size, rows) if change.kind == "extension" else change.size, width)
+    return shapes
+
+
+def _tables(file: TensorFile, named: Sequence[str]) -> list[str]:
+    wanted = tuple(named) or EMBEDDINGS
+    return [name for name in file.tensors if name in wanted]
+
+
+def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], named: Sequence[str]) -> None:
+    missing = [name for name in named if name not in found]
+    if missing or not found:
+        raise InputError(
+            f"{model} has no tensor {missing[0] if missing else 'with a name that embeddings usually have'}; "
+            "name its embedding, and its output layer if that is another tensor, with --embedding NAME"
+        )
+    for name, file in found.items():
+        tensor = file.tensors[name]
+        if len(tensor.shape) != 2:
+            raise InputError(
+                f"{name} of {model} has the shape {list(tensor.shape)}; expected rows of vectors"
+            )
+        if tensor.shape[0] < change.base_size:
+            raise InputError(
+                f"{name} of {model} has {tensor.shape[0]:,} rows, and the base vocabulary of the map needs "
+                f"{change.base_size:,}: this model has another tokenizer"
+            )
+    config = model / "config.json"
+    said = json.loads(config.read_text(encoding="utf-8")).get("vocab_size") if config.is_file() else None
+    rows = next(iter(found.values())).tensors[next(iter(found))].shape[0]
+    if said is not None and said != rows:
+        raise InputError(
+            f"{config} says vocab_size {said:,}, and the embedding has {rows:,} rows; correct one"
+        )
+
+
+def _rewrite(
+    file: TensorFile, names: list[str], change: VocabularyMap, init: Init, donor: Path | None, path: Path
+) -> int:
+    if not names:
+        shutil.copyfile(file.path, path)
+        return max((tensor.end for tensor in file.tensors.values()), default=0)
+    shapes = _shapes(dict.fromkeys(names, file), change)
+    write = {}
+    for name in names:
+        tensor = file.tensors[name]
+        make = _maker(file, tensor, change, init, donor)
+        write[name] = partial(_rows, file, tensor, change, shapes[name][0], make)
+    return write_tensors(path, file, shapes, write)
+
+
+def _rows(
+    file: TensorFile,
+    tensor: Tensor,
+    change: VocabularyMap,
+    rows: int,
+    make: Callable[[int], NDArray[np.float32]],
+) -> Iterator[bytes]:
+    """The bytes of the new table, a block at a time; stretches of kept rows are copied as they are."""
+    for first in range(0, rows, BLOCK_ROWS):
+        out: list[bytes] = []
+        for new in range(first, min(first + BLOCK_ROWS, rows)):
+            old = change.old_of(new)
+            if len(old) == 1 and new not in change.parts:
+                out.append(file.raw(tensor, old[0], 1))
+            elif not old and new < tensor.shape[0] and change.kind == "extension":
+                out.append(file.raw(tensor, new, 1))  # padding that the model had already
+            else:
+                out.append(from_float(make(new).reshape(1, -1), tensor.dtype))
+        yield b"".join(out)
+
+
+def _maker(
+    file: TensorFile, tensor: Tensor, change: VocabularyMap, init: Init, donor: Path | None
+) -> Callable[[int], NDArray[np.float32]]:
+    mean = _mean(file, tensor, change.base_size)
+    if init == "mean":
+        return lambda _new: mean
+    if init == "omp" and donor is not None:
+        return Sparse(file, tensor, change, donor).make
+
+    def combine(new: int) -> NDArray[np.float32]:
+        old = change.old_of(new)
+        if not old:
+            return mean
+        rows = np.concatenate([file.rows(tensor, part, 1) for part in old])
+        weights = None
+        if init == "weighted":
+            weights = np.array([change.weights.get(part, 0) for part in old], np.float64)
+            weights = weights if weights.sum() else None
+        return np.asarray(np.average(rows, axis=0, weights=weights), np.float32)
+
+    return combine
+
+
+def _mean(file: TensorFile, tensor: Tensor, rows: int) -> NDArray[np.float32]:
+    total = np.zeros(tensor.shape[1], np.float64)
+    for first in range(0, rows, BLOCK_ROWS):
+        total += file.rows(tensor, first, min(BLOCK_ROWS, rows - first)).sum(axis=0, dtype=np.float64)
+    return (total / rows).astype(np.float32)
+
+
+class Sparse:
+    """Orthogonal matching pursuit: a new token as a few shared ones in the donor's space, used in ours."""
+
+    def __init__(self, file: TensorFile, tensor: Tensor, change: VocabularyMap, donor: Path) -> None:
+        """Open the donor's table; its shared rows are the tokens that both vocabularies have."""
+        files, _ = find_files(donor)
+        homes = [(TensorFile(path), name) for path in files for name in (tensor.name, *EMBEDDINGS)]
+        home = next(((each, name) for each, name in homes if name in each.tensors), None)
+        if home is None:
+            raise InputError(f"{donor} has no tensor {tensor.name}; --donor must have the same architecture")
+        self._file, self._tensor = file, tensor
+        self._donor, self._theirs = home[0], home[0].tensors[home[1]]
+        if self._theirs.shape[0] < change.size:
+            raise InputError(
+                f"{donor} has {self._theirs.shape[0]:,} rows and the new vocabulary {change.size:,}: "
+                "give a model with the new tokenizer"
+            )
+        self._shared = [new for new in range(change.size) if len(change.old_of(new)) == 1]
+        self._old = [change.old_of(new)[0] for new in self._shared]
+        rows = np.concatenate([self._donor.rows(self._theirs, new, 1) for new in self._shared])
+        self._rows = rows
+        self._unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+    def make(self, new: int) -> NDArray[np.float32]:
+        """The row of one new token."""
+        wanted = self._donor.rows(self._theirs, new, 1)[0]
+        chosen: list[int] = []
+        rest, weights = wanted, np.empty(0, np.float32)
+        for _ in range(min(SPARSE, len(self._shared))):
+            score = np.abs(self._unit @ rest)
+            score[chosen] = -1.0
+            chosen.append(int(score.argmax()))
+            weights = np.linalg.lstsq(self._rows[chosen].T, wanted, rcond=None)[0].astype(np.float32)
+            rest = wanted - weights @ self._rows[chosen]
+        ours = np.concatenate([self._file.rows(self._tensor, self._old[place], 1) for place in chosen])
+        return np.asarray(weights @ ours, np.float32)
+
+
+def _copy_rest(model: Path, staging: Path, done: set[str]) -> None:
+    for path in sorted(model.iterdir()):
+        if path.is_file() and path.name not in done and not path.name.startswith("."):
+            shutil.copyfile(path, staging / path.name)
+
+
+def _follow(staging: Path, rows: int, index: dict[str, Any] | None, total: int) -> None:
+    """Let `config.json` and the index say what the tensors say."""
+    config = staging / "config.json"
+    if config.is_file():
+        body = json.loads(config.read_text(encoding="utf-8"))
+        for part in (body, body.get("text_config")):
+            if isinstance(part, dict) and "vocab_size" in part:
+                part["vocab_size"] = rows
+        config.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if index is not None:
+        index.setdefault("metadata", {})["total_size"] = total
+        (staging / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,117 @@
+"""Texts that must keep their ids: which merges they rule out, and the proof that they were kept.
+
+All new merges come after all old ones, so a text is encoded as before and then, if anything, merged further.
+It changes only if two neighbouring old tokens inside one of its pieces become a new one. The pairs of
+neighbours in the kept texts are therefore all that must stay apart; that they do is shown by encoding again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.errors import InputError
+from tokenmill.engine.vocabulary.counting import batches, count_pieces
+from tokenmill.engine.vocabulary.words import Words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.engine.training.inputs import Corpus
+
+_READ = 1 << 20
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was encoded again, and how much of it changed."""
+
+    files: tuple[dict[str, Any], ...]
+    documents: int
+    changed: int
+    allowed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self)
+
+
+def neighbours(base: Tokenizer, corpus: Corpus) -> NDArray[np.uint64]:
+    """The pairs of old ids that stand side by side in these texts, as `left << 32 | right`."""
+    counted = count_pieces(base, corpus)
+    if not counted.documents:
+        raise InputError("the files whose ids are to be kept hold no document; give files with text")
+    return Words.of(base, batches(counted)).pairs()
+
+
+def spend_budget(
+    base: Tokenizer, corpus: Corpus, words: Words, apart: NDArray[np.uint64], share: float
+) -> NDArray[np.uint64]:
+    """`apart` without the pairs that pay most for the few documents that they change.
+
+    Pairs are released by how often the new texts hold them for each kept document that would change, as
+    long as all the changed documents together are within `share` of the kept ones.
+    """
+    wanted, gain = words.pair_counts()
+    useful = np.isin(wanted, apart)
+    wanted, gain = wanted[useful], gain[useful]
+    homes: dict[int, set[int]] = {int(pair): set() for pair in wanted}
+    documents = 0
+    for block in corpus.blocks():
+        batch = base.encode_batch(block.texts, special="text")
+        ids = np.asarray(batch.ids, np.uint64)
+        joined = (ids[:-1] << np.uint64(32)) | ids[1:]
+        home = np.repeat(np.arange(len(batch)), batch.lengths)
+        for place in np.flatnonzero(np.isin(joined, wanted) & (home[:-1] == home[1:])).tolist():
+            homes[int(joined[place])].add(documents + int(home[place]))
+        documents += len(batch)
+    most, changed = int(documents * share), set[int]()
+    released = []
+    for place in np.argsort(
+        -(gain / np.maximum(1, [len(homes[int(pair)]) for pair in wanted])), kind="stable"
+    ):
+        pair = int(wanted[place])
+        if len(changed | homes[pair]) <= most:
+            changed |= homes[pair]
+            released.append(pair)
+    return np.setdiff1d(apart, np.array(released, np.uint64))
+
+
+def count_changed(
+    extended: Tokenizer, new_ids: NDArray[np.int64], corpus: Corpus
+) -> tuple[int, int, set[int]]:
+    """(documents, documents that changed, the new ids in them), by encoding every one of them."""
+    is_new = np.zeros(extended.vocab_size, bool)
+    is_new[new_ids] = True
+    documents = changed = 0
+    seen: set[int] = set()
+    for block in corpus.blocks():
+        batch = extended.encode_batch(block.texts, special="text")
+        places = np.flatnonzero(is_new[batch.ids])
+        changed += len(np.unique(np.searchsorted(batch.offsets, places, side="right")))
+        seen |= set(np.unique(batch.ids[places]).tolist())
+        documents += len(batch)
+    return documents, changed, seen
+
+
+def hash_files(corpus: Corpus) -> tuple[dict[str, Any], ...]:
+    """Which files were kept, by what is in them."""
+    found = []
+    for file in corpus.files:
+        digest = hashlib.sha256()
+        with open(file.url, "rb") as data:  # noqa: PTH123 - a local file by the name that sources gave it
+            while chunk := data.read(_READ):
+                digest.update(chunk)
+        found.append({"path": file.url, "bytes": file.size, "sha256": digest.hexdigest()})
+    return tuple(found)
+
+
+def all_new(tokens: Iterable[Any]) -> NDArray[np.int64]:
+    """The ids of new tokens."""
+    return np.array([token.id for token in tokens], np.int64)

@@ -1,0 +1,111 @@
+"""Counted pieces as words of a base vocabulary's tokens: what a continued training works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.recipe import Recipe
+from tokenmill.engine.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+MARKER = "▁"
+# The whole text is one piece; for a model of characters a space is still written as the marker.
+_WHOLE_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+_TO_MARKER = {"type": "Replace", "pattern": {"String": " "}, "content": MARKER}
+
+
+def check_base(base: Tokenizer) -> None:
+    """Raise `TokenizerError` with the reason if the merges of `base` cannot be replayed by the core."""
+    if base.recipe.model is None or not base.engine.takes_parts:
+        raise TokenizerError(
+            f"{base.source} cannot be extended or trimmed: {base.strategy.reason}; expected a byte-level or "
+            "SentencePiece-style BPE that the native engine runs"
+        )
+
+
+def piece_tokenizer(base: Tokenizer) -> Tokenizer:
+    """The same model without the steps around it: every text that it is given is one piece."""
+    model = base.recipe.model
+    assert model is not None, "check_base comes first"
+    spaced = model.kind == "chars"
+    recipe = Recipe(
+        source=base.source,
+        format="hf",
+        model=model,
+        normalizer=_TO_MARKER if spaced else None,
+        pre_tokenizer=None if spaced else _WHOLE_BYTES,
+    )
+    return Tokenizer(recipe, "native")
+
+
+@dataclass(frozen=True)
+class Words:
+    """Distinct pieces as ids, `ids[offsets[i]:offsets[i + 1]]`, each with its count."""
+
+    ids: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    counts: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, base: Tokenizer, batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> Words:
+        """Encode counted pieces, each alone, with the model of `base`."""
+        pieces = piece_tokenizer(base)
+        ids, lengths, counts = [], [], []
+        for texts, numbers in batches:
+            batch = pieces.encode_batch(texts, special="text")
+            ids.append(np.asarray(batch.ids, np.uint32))
+            lengths.append(np.diff(batch.offsets))
+            counts.append(numbers)
+        if not ids:
+            none = np.empty(0, np.int64)
+            return cls(none.astype(np.uint32), np.zeros(1, np.int64), none.astype(np.uint64))
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+        return cls(np.concatenate(ids), offsets, np.concatenate(counts))
+
+    def pairs(self) -> NDArray[np.uint64]:
+        """Every pair of neighbours inside a piece, once, as `left << 32 | right`."""
+        return np.unique(self._joined()[0])
+
+    def pair_counts(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Every pair with how often the counted text holds it."""
+        joined, counts = self._joined()
+        pairs, place = np.unique(joined, return_inverse=True)
+        return pairs, np.bincount(place, weights=counts, minlength=len(pairs)).astype(np.uint64)
+
+    def _joined(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Pairs of neighbours in order, and the count of the piece that each is in."""
+        lengths = np.diff(self.offsets)
+        joined = (self.ids[:-1].astype(np.uint64) << np.uint64(32)) | self.ids[1:]
+        home = np.repeat(np.arange(len(lengths)), lengths)
+        inside = home[:-1] == home[1:]
+        return joined[inside], self.counts[home[:-1][inside]]
+
+    def tokens(self) -> int:
+        """How many tokens the counted text has."""
+        return int(np.dot(np.diff(self.offsets).astype(np.uint64), self.counts))
+
+
+def surface(base: Tokenizer) -> list[bytes]:
+    """What each id of the model spells, empty for an id that is not the model's own.
+
+    A byte token is its byte, and the marker stays: that is how merges see them.
+    """
+    model = base.recipe.model
+    assert model is not None, "check_base comes first"
+    table = [b""] * base.vocab_size
+    for token_id, token in enumerate(model.tokens):
+        if token is not None:
+            table[token_id] = token
+    if model.byte_fallback:
+        spelled = {f"<0x{byte:02X}>".encode(): bytes([byte]) for byte in range(256)}
+        table = [spelled.get(token, token) for token in table]
+    return table

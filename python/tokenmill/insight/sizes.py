@@ -1,0 +1,209 @@
+"""What each vocabulary size brings, from counts alone: bytes per token by corpus and script.
+
+All sizes are prefixes of one training: a vocabulary of 16,000 is the first part of the one of 128,000. So one
+run of merges serves them all, and each is then measured exactly, by encoding every distinct piece.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.errors import ConfigError
+from tokenmill.base.hardware.machine import measure
+from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.engine.training.checkpoint import Checkpoint
+from tokenmill.engine.training.counting import Counting
+from tokenmill.engine.training.counts_file import add_saved, describe_counts, parse_spec
+from tokenmill.engine.training.merging import merge
+from tokenmill.engine.training.vocabulary import first_tokens, recipe_of
+from tokenmill.engine.vocabulary.counting import batches
+from tokenmill.engine.vocabulary.words import piece_tokenizer
+from tokenmill.insight.account.account import account
+from tokenmill.settings.schema import TrainingConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from tokenmill.engine.recipe import Recipe
+    from tokenmill.engine.training.merging import Merged
+    from tokenmill.insight.account.model_shape import ModelShape
+
+STEP = 1000
+# Another thousand tokens that save less than this share of all tokens are not worth their rows.
+LEAST_GAIN = 0.001
+SCRIPTS = ("Hangul", "Han", "Hiragana", "Katakana", "Cyrillic", "Arabic", "Devanagari", "Thai", "Latin")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One counts file: its distinct pieces, how often each occurs, and the script each is written in."""
+
+    name: str
+    pieces: pa.Array
+    counts: NDArray[np.uint64]
+    lengths: NDArray[np.int64]
+    scripts: NDArray[np.int64]
+
+
+def measure_sizes(
+    counts: Sequence[Any], sizes: Sequence[int], *, shape: ModelShape | None = None
+) -> dict[str, Any]:
+    """Every size over every counts file, and the size after which another thousand tokens stops paying."""
+    wanted = sorted(set(sizes))
+    if not wanted or wanted[0] < 257:
+        raise ConfigError(f"sizes are {list(sizes)}; expected numbers above 256, such as 16k,32k,64k")
+    about = describe_counts(parse_spec(counts[0])[0])
+    special = tuple(about["special_tokens"])
+    options = TrainingConfig(vocab_size=wanted[-1], pattern=about["pattern"], special_tokens=special)
+    merged = _merge(counts, options)
+    corpora = [_corpus(spec, options) for spec in counts]
+    whole = recipe_of(merged, options)
+    rows = [_row(whole, size, corpora, shape) for size in wanted]
+    return {
+        "sizes": rows,
+        "enough": _enough(merged, options, corpora),
+        "curve": _curve(merged, options, corpora),
+        "pattern": about["pattern"],
+    }
+
+
+def _merge(counts: Sequence[Any], options: TrainingConfig) -> Merged:
+    machine = measure()
+    with tempfile.TemporaryDirectory(prefix="tokenmill-sizes-") as folder:
+        counting = Counting(
+            options,
+            threads=machine.cores.usable,
+            memory_budget=machine.memory_budget,
+            spill_dir=folder,
+        )
+        add_saved(counting, options, counts)
+        merged = merge(counting.finish(), options, checkpoint=Checkpoint(None))
+    made = len(merged.tokens) + len(options.special_tokens)
+    if made < options.vocab_size:
+        raise ConfigError(
+            f"these counts give {made:,} tokens at most, and {options.vocab_size:,} were asked for; "
+            "take smaller sizes, or count more text"
+        )
+    return merged
+
+
+def _corpus(spec: Any, options: TrainingConfig) -> Corpus:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    counting = Counting(options, threads=1, memory_budget=1 << 40, spill_dir=tempfile.gettempdir())
+    path = parse_spec(spec)[0]
+    add_saved(counting, options, [path])
+    found = list(batches(counting.finish()))
+    pieces = pa.concat_arrays([texts for texts, _ in found])
+    scripts = np.full(len(pieces), len(SCRIPTS))
+    for number in reversed(range(len(SCRIPTS))):
+        holds = pc.match_substring_regex(pieces, rf"\p{{{SCRIPTS[number]}}}")
+        scripts[np.asarray(holds.to_numpy(zero_copy_only=False))] = number
+    lengths = np.asarray(pc.binary_length(pieces).to_numpy(zero_copy_only=False), np.int64)
+    return Corpus(path.stem, pieces, np.concatenate([numbers for _, numbers in found]), lengths, scripts)
+
+
+def _row(whole: Recipe, size: int, corpora: list[Corpus], shape: ModelShape | None) -> dict[str, Any]:
+    tokenizer = piece_tokenizer(Tokenizer(first_tokens(whole, size)))
+    row: dict[str, Any] = {"size": size, "corpora": {}, "scripts": {}}
+    sums = np.zeros((2, len(SCRIPTS) + 1))
+    for corpus in corpora:
+        tokens = tokenizer.count_batch(corpus.pieces, special="text").astype(np.uint64) * corpus.counts
+        text = corpus.lengths.astype(np.uint64) * corpus.counts
+        row["corpora"][corpus.name] = float(text.sum() / max(1, tokens.sum()))
+        for part, weights in enumerate((text, tokens)):
+            sums[part] += np.bincount(corpus.scripts, weights=weights, minlength=len(SCRIPTS) + 1)
+    for number, name in enumerate((*SCRIPTS, "other")):
+        if sums[1][number]:
+            row["scripts"][name] = float(sums[0][number] / sums[1][number])
+    row["bytes_per_token"] = float(sums[0].sum() / sums[1].sum())
+    if shape is not None:
+        row |= _cost(shape, size, row["bytes_per_token"])
+    return row
+
+
+def _cost(shape: ModelShape, size: int, bytes_per_token: float) -> dict[str, Any]:
+    """Embedding parameters, and matrix-multiply FLOPs of a forward pass for each byte of text."""
+    from dataclasses import replace
+
+    found = account(replace(shape, vocab_size=size))
+    embedding = sum(
+        count for name, count in found.parameters.items() if "embedding" in name or "output" in name
+    )
+    per_token = found.forward_flops / found.context_length
+    return {"embedding_parameters": embedding, "flops_per_byte": per_token / bytes_per_token}
+
+
+def _gains(merged: Merged, corpora: list[Corpus]) -> tuple[float, NDArray[np.float64]]:
+    """Tokens before the first merge, and how many each thousand merges saves."""
+    start = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
+    counts = np.asarray(merged.counts, np.float64)
+    return start, np.add.reduceat(counts, np.arange(0, len(counts), STEP))
+
+
+def _curve(merged: Merged, options: TrainingConfig, corpora: list[Corpus]) -> list[tuple[int, float]]:
+    start, gains = _gains(merged, corpora)
+    left = start - np.cumsum(gains)
+    first = 256 + len(options.special_tokens)
+    return [(first + STEP * (place + 1), start / tokens) for place, tokens in enumerate(left.tolist())]
+
+
+def _enough(merged: Merged, options: TrainingConfig, corpora: list[Corpus]) -> int | None:
+    """The first size after which a thousand more tokens saves less than a thousandth; None if all pay."""
+    start, gains = _gains(merged, corpora)
+    left = start - np.concatenate([[0.0], np.cumsum(gains)[:-1]])
+    poor = np.flatnonzero(gains / left < LEAST_GAIN)
+    return int(256 + len(options.special_tokens) + STEP * poor[0]) if len(poor) else None
+
+
+def render(result: dict[str, Any]) -> str:
+    """The table for a terminal."""
+    names = list(result["sizes"][0]["corpora"])
+    scripts = [name for name in (*SCRIPTS, "other") if any(name in row["scripts"] for row in result["sizes"])]
+    costs = [key for key in ("embedding_parameters", "flops_per_byte") if key in result["sizes"][0]]
+    lines = [["size", *names, *scripts, *(key.replace("_", " ") for key in costs)]]
+    for row in result["sizes"]:
+        cells = [f"{row['size']:,}", *(f"{row['corpora'][name]:.2f}" for name in names)]
+        cells += [f"{row['scripts'].get(name, 0):.2f}" for name in scripts]
+        lines.append([*cells, *(f"{row[key]:,.0f}" for key in costs)])
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    enough = result["enough"]
+    told = (
+        f"After {enough:,} tokens another {STEP:,} saves less than {LEAST_GAIN:.1%} of all tokens."
+        if enough is not None
+        else f"Up to the largest size every {STEP:,} tokens saves {LEAST_GAIN:.1%} or more."
+    )
+    return "\n".join(["Bytes per token:", *table, told])
+
+
+def write_page(result: dict[str, Any], path: Path) -> Path:
+    """The curves as one self-contained page."""
+    from tokenmill.base.durable import publish_bytes
+    from tokenmill.insight.report.page import page, paragraph, section, table
+    from tokenmill.insight.report.svg import Axis, line
+
+    points = result["curve"]
+    body = [
+        section(
+            "Bytes per token by vocabulary size",
+            line(
+                Axis("tokens in the vocabulary", 0, points[-1][0]),
+                Axis("bytes per token", 0, max(value for _, value in points)),
+                {"all corpora": points},
+            ),
+            table(("size", "bytes per token"), [(size, f"{value:.3f}") for size, value in points]),
+        ),
+        section("Measured", paragraph(render(result))),
+    ]
+    publish_bytes(path, page("Vocabulary sizes", body).encode())
+    return path

@@ -1,0 +1,131 @@
+"""Embedding rows for another vocabulary: old ones bit for bit, new ones from the old ids they stand for."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.engine.vocabulary.graft import graft_model
+from tokenmill.engine.vocabulary.maps import VocabularyMap
+from tokenmill.engine.vocabulary.tensors import TensorFile, from_float, to_float
+
+ROWS, WIDTH = 20, 6
+
+
+def extension(size=24, base=18):
+    """Tokens 18 and 19 are made of old ones; the embedding had two rows of padding."""
+    parts = {18: (1, 2), 19: (3, 3, 4), 20: (5, 6)}
+    return VocabularyMap("extension", "a", "b", base, size, {}, parts, {1: 3, 2: 1, 3: 1, 4: 2, 5: 0, 6: 0})
+
+
+def model(folder, dtype=np.float32, *, sharded=False, tied=False, rows=ROWS):
+    rng = np.random.default_rng(1)
+    folder.mkdir()
+    tensors = {"model.embed_tokens.weight": rng.normal(size=(rows, WIDTH)).astype(dtype)}
+    tensors["model.norm.weight"] = rng.normal(size=WIDTH).astype(dtype)
+    if not tied:
+        tensors["lm_head.weight"] = rng.normal(size=(rows, WIDTH)).astype(dtype)
+    if sharded:
+        names = sorted(tensors)
+        files = {f"model-0000{i}-of-0000{len(names)}.safetensors": name for i, name in enumerate(names, 1)}
+        for file, name in files.items():
+            save_file({name: tensors[name]}, folder / file, {"format": "pt"})
+        index = {"metadata": {"total_size": 1}, "weight_map": {name: file for file, name in files.items()}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    else:
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({"vocab_size": rows, "hidden_size": WIDTH}))
+    (folder / "generation_config.json").write_text("{}")
+    return tensors
+
+
+def read(folder):
+    return {
+        name: rows for path in sorted(folder.glob("*.safetensors")) for name, rows in load_file(path).items()
+    }
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_old_rows_stay_and_new_ones_are_means_of_their_parts(tmp_path, sharded, tied):
+    before = model(tmp_path / "in", sharded=sharded, tied=tied)
+    told = graft_model(tmp_path / "in", extension(), tmp_path / "out")
+    after = read(tmp_path / "out")
+    assert set(after) == set(before)
+    for name in told["tensors"]:
+        assert after[name].shape == (24, WIDTH)
+        np.testing.assert_array_equal(after[name][:18], before[name][:18])
+        np.testing.assert_allclose(after[name][18], before[name][[1, 2]].mean(0), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(after[name][19], before[name][[3, 3, 4]].mean(0), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(after[name][23], before[name][:18].mean(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(after["model.norm.weight"], before["model.norm.weight"])
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["vocab_size"] == 24
+    assert (tmp_path / "out" / "generation_config.json").exists()
+    if sharded:
+        index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
+        assert index["metadata"]["total_size"] == sum(rows.nbytes for rows in after.values())
+
+
+def test_weights_and_means(tmp_path):
+    before = model(tmp_path / "in")["lm_head.weight"]
+    graft_model(tmp_path / "in", extension(), tmp_path / "weighted", init="weighted")
+    after = read(tmp_path / "weighted")["lm_head.weight"]
+    np.testing.assert_allclose(after[18], (3 * before[1] + before[2]) / 4, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(after[20], before[[5, 6]].mean(0), rtol=1e-4, atol=1e-6)
+    graft_model(tmp_path / "in", extension(), tmp_path / "mean", init="mean")
+    after = read(tmp_path / "mean")["lm_head.weight"]
+    np.testing.assert_allclose(after[18], before[:18].mean(0), rtol=1e-4, atol=1e-6)
+
+
+def test_a_trim_picks_rows(tmp_path):
+    before = model(tmp_path / "in")["lm_head.weight"]
+    change = VocabularyMap("trim", "a", "b", 18, 4, {0: 2, 1: 5, 2: 17}, {}, {})
+    graft_model(tmp_path / "in", change, tmp_path / "out")
+    after = read(tmp_path / "out")["lm_head.weight"]
+    np.testing.assert_array_equal(after[:3], before[[2, 5, 17]])
+    assert after.shape == (4, WIDTH)
+
+
+def test_omp_carries_a_sparse_combination_over(tmp_path):
+    """Where the donor's space is a rotation of ours, a new row lands where the rotation says."""
+    rng = np.random.default_rng(3)
+    before = model(tmp_path / "in", rows=18)["lm_head.weight"]
+    turn, _ = np.linalg.qr(rng.normal(size=(WIDTH, WIDTH)))
+    donor = np.concatenate([before, (0.7 * before[2] - 0.2 * before[9])[None]]).astype(np.float64) @ turn
+    (tmp_path / "donor").mkdir()
+    tables = {name: donor.astype(np.float32) for name in ("lm_head.weight", "model.embed_tokens.weight")}
+    save_file(tables, tmp_path / "donor" / "model.safetensors")
+    change = VocabularyMap("swap", "a", "b", 18, 19, {i: i for i in range(18)}, {18: (1, 2)}, {})
+    graft_model(tmp_path / "in", change, tmp_path / "out", init="omp", donor=tmp_path / "donor")
+    after = read(tmp_path / "out")["lm_head.weight"]
+    np.testing.assert_allclose(after[18], 0.7 * before[2] - 0.2 * before[9], atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16", "F64"])
+def test_numbers_survive_the_way_there_and_back(dtype):
+    rows = np.array([0.0, 1.0, -2.5, 3.140625, 1e-3], np.float32)
+    raw = from_float(rows, dtype)
+    again = to_float(np.frombuffer(raw, np.uint8), dtype)
+    np.testing.assert_allclose(again, rows, rtol=1e-2)
+    assert from_float(again, dtype) == raw
+
+
+def test_wrong_models_are_refused(tmp_path):
+    model(tmp_path / "in")
+    with pytest.raises(InputError, match=r"20 rows.*needs 30"):
+        graft_model(tmp_path / "in", extension(size=40, base=30), tmp_path / "out")
+    with pytest.raises(InputError, match="--embedding"):
+        graft_model(tmp_path / "in", extension(), tmp_path / "out", embeddings=["nowhere.weight"])
+    with pytest.raises(ConfigError, match="--donor"):
+        graft_model(tmp_path / "in", extension(), tmp_path / "out", init="omp")
+    (tmp_path / "in" / "config.json").write_text('{"vocab_size": 99}')
+    with pytest.raises(InputError, match=r"99.*20"):
+        graft_model(tmp_path / "in", extension(), tmp_path / "out")
+    path = tmp_path / "in" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(InputError, match="copy it again"):
+        TensorFile(path)
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob(".tmp*"))

@@ -1,0 +1,93 @@
+"""Vocabulary sizes from counts: every size is a prefix of one training, and each figure is exact."""
+
+import random
+
+import pytest
+from click.testing import CliRunner
+
+import tokenmill
+from tokenmill.base.errors import ConfigError
+from tokenmill.cli.vocabulary_sizes import command
+from tokenmill.insight.sizes import measure_sizes, render, write_page
+
+ENGLISH = ["mill", "miller", "turning", "water", "wheel", "flour", "grain", "stone", "river", "bread"]
+KOREAN = [
+    "방앗간",
+    "방앗간이",
+    "돌아간다",
+    "물레방아",
+    "곡식을",
+    "밀가루",
+    "빵을",
+    "강물이",
+    "돌로",
+    "빻는다",
+]
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sizes")
+    rng = random.Random(3)
+    made = {}
+    for name, words in (("en", ENGLISH), ("ko", KOREAN)):
+        texts = [" ".join(rng.choices(words, k=20)) for _ in range(100)]
+        tokenmill.train(iter(texts), 257, save_counts=root / f"{name}.parquet", special_tokens=["<|eos|>"])
+        made[name] = texts
+    return root, made
+
+
+def test_each_size_is_what_training_to_it_gives(counted):
+    root, texts = counted
+    files = [str(root / "en.parquet"), str(root / "ko.parquet")]
+    result = measure_sizes(files, [300, 280, 320])
+    assert [row["size"] for row in result["sizes"]] == [280, 300, 320]
+    for row in result["sizes"]:
+        trained = tokenmill.train(counts=files, vocab_size=row["size"], special_tokens=["<|eos|>"])
+        for name, documents in texts.items():
+            tokens = sum(len(trained.encode(text)) for text in documents)
+            size = sum(len(text.encode()) for text in documents)
+            assert row["corpora"][name] == pytest.approx(size / tokens)
+    assert set(result["sizes"][0]["scripts"]) >= {"Hangul", "Latin"}
+
+
+def test_a_table_a_page_and_json(counted, tmp_path):
+    root, _ = counted
+    result = measure_sizes([str(root / "en.parquet")], [300])
+    assert "Latin" in render(result)
+    page = write_page(result, tmp_path / "sizes.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "<script" not in page
+    done = CliRunner().invoke(command, [str(root / "en.parquet"), "--sizes", "many", "--json"])
+    assert done.exit_code == 2
+    done = CliRunner().invoke(command, [str(root / "en.parquet"), "--sizes", "280,300", "--json"])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_model_adds_its_cost(counted):
+    root, _ = counted
+    shape = str(__import__("pathlib").Path(__file__).parents[2] / "examples" / "gpt2-xl.json")
+    done = CliRunner().invoke(command, [str(root / "en.parquet"), "--sizes", "280,300", "--model", shape])
+    assert "flops per byte" in done.output
+
+
+def test_sizes_that_cannot_be(counted):
+    root, _ = counted
+    with pytest.raises(ConfigError, match="above 256"):
+        measure_sizes([str(root / "en.parquet")], [100])
+    with pytest.raises(ConfigError, match="at most"):
+        measure_sizes([str(root / "en.parquet")], [100_000])
+
+
+def test_a_ladder_writes_the_smaller_vocabularies_too(counted, tmp_path):
+    root, _ = counted
+    files = [str(root / "en.parquet")]
+    tokenmill.train(
+        counts=files, vocab_size=300, special_tokens=["<|eos|>"], output=tmp_path / "a", ladder="270,280"
+    )
+    for size in (270, 280):
+        alone = tokenmill.train(counts=files, vocab_size=size, special_tokens=["<|eos|>"])
+        assert tokenmill.Tokenizer.load(tmp_path / "a" / str(size)).fingerprint == alone.fingerprint
+    with pytest.raises(ConfigError, match="ladder"):
+        tokenmill.train(counts=files, vocab_size=300, output=tmp_path / "b", ladder="400")
+    assert not (tmp_path / "b").exists()

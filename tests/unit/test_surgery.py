@@ -1,0 +1,207 @@
+"""Extending and trimming a vocabulary: exact by a slow reference, proven on kept texts, refused where it must be."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import tokenizers
+
+import reference
+import tokenmill
+from tokenmill.base.errors import ConfigError, InputError, TokenizerError
+from tokenmill.engine.vocabulary.words import Words, piece_tokenizer
+from tokenmill.jobs.surgery import extend, trim
+
+WORDS = ["mill", "miller", "turning", "water", "wheel", "flour", "grain", "stone", "river", "bread"]
+KOREAN = [
+    "방앗간",
+    "방앗간이",
+    "돌아간다",
+    "물레방아",
+    "곡식을",
+    "밀가루",
+    "빵을",
+    "강물이",
+    "돌로",
+    "빻는다",
+]
+
+
+def texts(words, number=300, seed=1):
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(words, k=12)) for _ in range(number)]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    tok = tokenmill.train(
+        iter(texts(WORDS)),
+        300,
+        special_tokens=["<|endoftext|>", "<|reserved_0|>", "<|reserved_1|>"],
+        output=folder,
+    )
+    (folder / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
+    assert tok.vocab_size == 300
+    return tokenmill.Tokenizer.load(folder)
+
+
+def lines(path, documents):
+    path.write_text(
+        "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in documents), "utf-8"
+    )
+    return path
+
+
+def words_of(tok, documents):
+    """The reference's view: every piece as the bytes of its old tokens."""
+    pieces = reference.pieces_of(documents)
+    alone = piece_tokenizer(tok)
+    return [([tok.token_bytes(i) for i in alone.encode(p.decode())], n) for p, n in pieces.items()]
+
+
+@pytest.mark.parametrize("tie_break", ["huggingface", "lexicographic"])
+@pytest.mark.parametrize("source", [KOREAN, WORDS + KOREAN])
+def test_new_merges_are_those_of_a_slow_trainer_that_goes_on(base, source, tie_break):
+    documents = texts(source, seed=2)
+    extended = extend(base, iter(documents), add=60, tie_break=tie_break, min_frequency=1)
+    ids = {base.token_bytes(i): i for i in range(3, base.vocab_size)}
+    old = set(ids)
+    expected = reference.go_on(
+        words_of(base, documents), ids, len(ids) + 60, tie_break, 1, allows=lambda p: p[0] + p[1] not in old
+    )
+    model = extended.recipe.model
+    new = list(model.merges)[len(base.recipe.model.merges) :]
+    assert [(model.tokens[left], model.tokens[right]) for left, right in new] == expected
+
+
+def test_no_old_id_changes_and_hugging_face_agrees(base, tmp_path):
+    documents = texts(KOREAN, seed=3)
+    extended = extend(base, lines(tmp_path / "ko.jsonl", documents), add=60, output=tmp_path / "out")
+    assert [extended.token_bytes(i) for i in range(300)] == [base.token_bytes(i) for i in range(300)]
+    assert extended.special_tokens == base.special_tokens
+    assert extended.vocab_size == 360
+    assert (tmp_path / "out" / "chat_template.jinja").read_text(encoding="utf-8") == "{{ messages }}"
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    loaded = tokenmill.Tokenizer.load(tmp_path / "out")
+    for text in [*documents[:50], *texts(WORDS, 50, seed=4), "<|endoftext|>"]:
+        ids = extended.encode(text)
+        assert ids == loaded.encode(text) == peer.encode(text, add_special_tokens=False).ids
+    assert len(extended.encode(documents[0])) < len(base.encode(documents[0]))
+
+
+def test_the_map_says_which_old_ids_a_new_token_stands_for(base, tmp_path):
+    extended = extend(base, iter(texts(KOREAN)), add=40, output=tmp_path / "out", pad_to_multiple=64)
+    body = json.loads((tmp_path / "out" / "extension.json").read_text(encoding="utf-8"))
+    assert body["result"]["embedding_rows"] == 384
+    assert [token["id"] for token in body["tokens"]] == list(range(300, 340))
+    for token in body["tokens"]:
+        spelled = b"".join(base.token_bytes(part) for part in token["parts"])
+        assert spelled.hex() == token["bytes"] == extended.token_bytes(token["id"]).hex()
+        assert token["count"] > 1
+
+
+def test_kept_documents_keep_their_ids(base, tmp_path):
+    english = texts(WORDS, seed=5)
+    mixed = texts(WORDS + KOREAN, seed=6)
+    kept = lines(tmp_path / "en.jsonl", english)
+    free = extend(base, iter(mixed), add=60, min_frequency=1)
+    assert any(free.encode(text) != base.encode(text) for text in english)
+    extended = extend(base, iter(mixed), add=60, min_frequency=1, keep_ids=[kept], output=tmp_path / "out")
+    assert all(extended.encode(text) == base.encode(text) for text in english)
+    proof = json.loads((tmp_path / "out" / "extension.json").read_text(encoding="utf-8"))["certificate"]
+    assert (proof["documents"], proof["changed"]) == (len(english), 0)
+    assert len(proof["files"][0]["sha256"]) == 64
+
+
+def test_a_budget_lets_so_many_documents_change(base, tmp_path):
+    rare = texts(WORDS, 95, seed=5) + ["millstone " * 4] * 5
+    kept = lines(tmp_path / "en.jsonl", rare)
+    mixed = texts(["millstone"] * 8 + KOREAN, seed=6)
+    extended = extend(base, iter(mixed), add=50, min_frequency=1, keep_ids=[kept], keep_ids_budget=0.05)
+    changed = [text for text in rare if extended.encode(text) != base.encode(text)]
+    assert 0 < len(changed) <= 5
+
+
+def test_new_tokens_are_of_the_script_asked_for(base):
+    extended = extend(base, iter(texts(WORDS + KOREAN)), add=40, only_script=["Hangul"])
+    whole = [extended.token_bytes(i) for i in range(300, 340)]
+    assert not any(byte in range(0x41, 0x7B) for token in whole for byte in token)
+    assert all(extended.encode(text) == base.encode(text) for text in texts(WORDS))
+
+
+def test_required_strings_are_one_token(base):
+    required = ["물레방아", " 물레방아", "레방", "waterwheel"]
+    extended = extend(base, iter(texts(KOREAN)), add=60, require=required)
+    assert all(len(extended.encode(string)) == 1 for string in required)
+    with pytest.raises(ConfigError, match="cuts it into pieces"):
+        extend(base, iter(texts(KOREAN)), add=60, require=["두 낱말"])
+
+
+def test_reserved_ids_are_taken_first(base):
+    extended = extend(base, iter(texts(KOREAN)), add=10, reuse_reserved=True)
+    assert extended.special_tokens == {"<|endoftext|>": 0}
+    assert extended.vocab_size == 308
+    assert extended.token_bytes(1) != b"<|reserved_0|>"
+    text = texts(KOREAN)[0]
+    assert extended.decode(extended.encode(text)) == text
+
+
+def test_what_cannot_be_done_is_refused_and_leaves_nothing(base, tmp_path):
+    few = iter(["a b"])
+    with pytest.raises(InputError, match="new tokens can be made"):
+        extend(base, few, add=5000, output=tmp_path / "out")
+    with pytest.raises(InputError, match="not a script"):
+        extend(base, iter(texts(KOREAN)), add=5, only_script=["Hangull"], output=tmp_path / "out")
+    empty = lines(tmp_path / "empty.jsonl", [])
+    with pytest.raises(InputError):
+        extend(base, iter(texts(KOREAN)), add=5, keep_ids=[empty], output=tmp_path / "out")
+    word_piece = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    with pytest.raises(TokenizerError, match="WordPiece"):
+        extend(tokenmill.Tokenizer.load(word_piece), iter(texts(KOREAN)), add=5)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(ConfigError, match="not empty"):
+        extend(base, iter(texts(KOREAN)), add=5, output=tmp_path / "full")
+
+
+def test_trimming_keeps_what_the_texts_need(base, tmp_path):
+    documents = texts(WORDS[:3], seed=9)
+    trimmed = trim(base, lines(tmp_path / "few.jsonl", documents), size=275, output=tmp_path / "out")
+    assert trimmed.vocab_size == 275
+    body = json.loads((tmp_path / "out" / "trim.json").read_text(encoding="utf-8"))
+    old = np.array(body["old_ids"])
+    dropped = set(range(base.vocab_size)) - set(old.tolist())
+    assert len(dropped) == 25
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    same = 0
+    for text in [*documents, *texts(WORDS, 100), *texts(KOREAN, 20)]:
+        ids, before = trimmed.encode(text), base.encode(text)
+        assert ids == peer.encode(text, add_special_tokens=False).ids
+        assert trimmed.decode(ids) == text
+        if not dropped & set(before):
+            same += 1
+            assert old[ids].tolist() == before
+    assert same > len(documents) / 2
+    assert trimmed.special_tokens.keys() == base.special_tokens.keys()
+
+
+def test_trimming_by_count_and_by_too_small_a_size(base, tmp_path):
+    documents = lines(tmp_path / "few.jsonl", texts(WORDS, seed=9))
+    used = trim(base, documents, min_count=1)
+    assert used.vocab_size <= base.vocab_size
+    assert all(len(used.encode(t)) == len(base.encode(t)) for t in texts(WORDS, seed=9))
+    with pytest.raises(ConfigError, match="must stay"):
+        trim(base, documents, size=100)
+    with pytest.raises(ConfigError, match="either"):
+        trim(base, documents)
+
+
+def test_words_know_their_pairs(base):
+    words = Words(
+        np.array([1, 2, 3, 4, 5], np.uint32), np.array([0, 2, 3, 5]), np.array([7, 1, 2], np.uint64)
+    )
+    assert words.pairs().tolist() == [(1 << 32) | 2, (4 << 32) | 5]
+    assert words.tokens() == 2 * 7 + 1 + 2 * 2
