@@ -44,7 +44,6 @@ __all__ = [
     "scan_pieces",
     "split_text",
     "stored_ends",
-    "vocabulary_part",
 ]
 
 __version__: str
@@ -453,6 +452,3 @@ def read_tiktoken(data: bytes) -> Tokens | None:
 
 def read_hf(data: bytes) -> tuple[bytes, Spellings, Merges] | None:
     """The outline, the vocabulary and the merges of a `tokenizer.json`; None asks for a closer look."""
-
-def vocabulary_part(tokens: Tokens, merges: Merges, text: bytes) -> tuple[str, str] | None:
-    """The part of a byte-level vocabulary that can matter for a text, as the JSON of `vocab` and `merges`."""

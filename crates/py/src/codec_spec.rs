@@ -92,7 +92,8 @@ pub fn spec_from(parts: Parts<'_>) -> Result<(CodecSpec, &'static str)> {
             "unconditional_at_start" => Prefix::UnconditionalAtStart,
             "missing" => Prefix::Missing,
             "missing_at_start" => Prefix::MissingAtStart,
-            _ => Prefix::Never,
+            "never" => Prefix::Never,
+            other => return Err(Error::Tokenizer(format!("unknown prefix rule {other:?}"))),
         },
         template: parts.template,
     };

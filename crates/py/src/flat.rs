@@ -24,7 +24,9 @@ impl<T: Element> Borrowed<T> {
             return Ok(&[]);
         }
         // SAFETY: the buffer is contiguous, of this type and aligned (`PyBuffer` has checked), and stays where it
-        // is while it is held. Our Python side, the only caller, writes to no array that a call is reading.
+        // is while it is held. Our Python side, the only caller, writes to no array that a call is reading. Users'
+        // arrays are Arrow's, whose memory is not changed by contract (pyarrow calls even fresh buffers mutable, so
+        // a copy of what could be written to would be a copy of everything); docs/tokenizer.md says so.
         Ok(unsafe { items.as_ref() })
     }
 }

@@ -17,7 +17,8 @@ mod vocabulary;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// Free threading has not been audited: the module asks for the lock.
+#[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<codec::Codec>()?;

@@ -271,18 +271,6 @@ pub fn read_hf<'py>(py: Python<'py>, data: &[u8]) -> Option<HfFile<'py>> {
     Some((outline, spellings, Merges::new(file.merges)))
 }
 
-/// The part of a byte-level vocabulary that can matter for a text, as the JSON of `vocab` and `merges`.
-#[pyfunction]
-pub fn vocabulary_part(
-    py: Python<'_>,
-    tokens: &Bound<'_, Tokens>,
-    merges: &Bound<'_, Merges>,
-    text: &[u8],
-) -> Option<(String, String)> {
-    let (tokens, merges) = (tokens.get().core(), merges.get().core());
-    py.detach(|| files::part(tokens, merges, text))
-}
-
 /// One item, or the list of a slice.
 fn item<'py>(
     py: Python<'py>,
@@ -326,6 +314,5 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Spellings>()?;
     module.add_function(wrap_pyfunction!(read_tiktoken, module)?)?;
     module.add_function(wrap_pyfunction!(read_hf, module)?)?;
-    module.add_function(wrap_pyfunction!(vocabulary_part, module)?)?;
     Ok(())
 }

@@ -1,16 +1,13 @@
 """Native against Hugging Face on the user's documents: agreement, difference, nothing to compare with."""
 
-import json
 import logging
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from small_tokenizers import write_bpe, write_word_piece
 from tokenmill.engine.parity.check import check_parity, first_difference, take_sample
-from tokenmill.engine.parity.part import part_for
 from tokenmill.engine.recipe import Recipe
 from tokenmill.engine.tokenizer import Tokenizer
 
@@ -77,39 +74,3 @@ def test_samples_are_bounded():
 def test_differences_at_the_end_are_found():
     assert first_difference(["ab"], [[1, 2]], [[1, 2]]) is None
     assert "token 1: native nothing, Hugging Face 2" in first_difference(["ab"], [[1]], [[1, 2]])
-
-
-def test_a_part_of_the_vocabulary_gives_the_same_ids(bpe):
-    texts = ["the other", "in <|endoftext|> 안녕", 'a "quoted" \\ thing\n']
-    part = part_for(bpe.recipe, texts)
-    whole, small = json.loads(bpe.recipe.hf.spelled()), json.loads(part.hf.spelled())
-    assert len(small["model"]["vocab"]) < len(whole["model"]["vocab"]) + len(whole["added_tokens"])
-    assert {"Ġ the", "e r"} < set(small["model"]["merges"]) < set(whole["model"]["merges"])
-    for special in ("text", "parse"):
-        wanted, found = (
-            Tokenizer(recipe, "fast").encode_batch(texts, special=special).to_lists()
-            for recipe in (bpe.recipe, part)
-        )
-        assert found == wanted
-    assert Tokenizer(part, "fast").vocab_size == Tokenizer(bpe.recipe, "fast").vocab_size == bpe.vocab_size
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"normalizer": {"type": "NFC"}},
-        {"pre_tokenizer": None},
-        {"pre_tokenizer": {"type": "Metaspace"}},
-        {"model": {"ignore_merges": True}},
-        {"model": {"end_of_word_suffix": "</w>"}},
-        {"model": {"unk_id": 3}},
-        {"model": {"merges": ()}},
-    ],
-    ids=str,
-)
-def test_where_the_model_sees_other_bytes_it_is_loaded_whole(bpe, changes):
-    recipe = bpe.recipe
-    if "model" in changes:
-        changes = {"model": replace(recipe.model, **changes["model"])}
-    assert part_for(recipe, ["the"]) is not None
-    assert part_for(replace(recipe, **changes), ["the"]) is None

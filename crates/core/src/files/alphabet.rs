@@ -45,32 +45,6 @@ pub(super) fn decode(spelled: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Character of each byte.
-static CHARS: [char; 256] = {
-    let mut chars = ['\0'; 256];
-    let mut code = 0;
-    while code < END {
-        if BYTES[code] != OUTSIDE {
-            // Below U+0144, where there are no surrogates.
-            if let Some(character) = char::from_u32(code as u32) {
-                chars[BYTES[code] as usize] = character;
-            }
-        }
-        code += 1;
-    }
-    chars
-};
-
-/// Appends the spelling of a token as it stands between the quotes of a JSON string: `b" \"" -> Ġ\"`.
-pub(super) fn spell_in_json(token: &[u8], out: &mut String) {
-    for byte in token {
-        if matches!(byte, b'"' | b'\\') {
-            out.push('\\');
-        }
-        out.push(CHARS[usize::from(*byte)]);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,22 +62,6 @@ mod tests {
             }
         }
         assert_eq!(seen, [true; 256]);
-    }
-
-    #[test]
-    fn bytes_become_spellings() {
-        let mut out = String::new();
-        spell_in_json(b" hi\n\xe9\"\\", &mut out);
-        assert_eq!(out, r#"ĠhiĊé\"\\"#);
-        for byte in 0..=255 {
-            let mut spelled = String::new();
-            spell_in_json(&[byte], &mut spelled);
-            let mut back = Vec::new();
-            assert!(
-                decode(spelled.trim_start_matches('\\').as_bytes(), &mut back) || byte == b'\\'
-            );
-            assert!(back == [byte] || byte == b'\\');
-        }
     }
 
     #[test]

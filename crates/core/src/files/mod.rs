@@ -8,11 +8,9 @@ mod base64;
 mod hf;
 mod index;
 mod json;
-mod part;
 mod tiktoken;
 
 pub use hf::{read as read_hf, HfFile, Spellings};
-pub use part::part;
 pub use tiktoken::read as read_tiktoken;
 
 /// Ids above this are left to the careful reader, which refuses them.
