@@ -6,7 +6,6 @@ carries the exit code that the command ends with.
 
 from __future__ import annotations
 
-EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_REJECTS = 3

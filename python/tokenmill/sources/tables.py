@@ -42,7 +42,7 @@ def block_of(
     faults = _faults(texts, config.max_record_bytes)
     number = 1 + first_row + (before() if faults and before is not None else 0)
     rejects = tuple(
-        Reject(reason, f"{where}:{number + row}:{at}", _sample(texts, row))
+        Reject(reason, f"{where}:{number + row}:{at}", _bytes_of(texts, row, 60).decode("utf-8", "replace"))
         for row, at, reason in faults[:_MAX_LISTED]
     )
     keep = np.ones(len(texts), bool)
@@ -81,7 +81,9 @@ def _faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]
         (int(row), 0, "missing_field")
         for row in np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
     ]
-    faults += [(int(row), 0, "over_long") for row in np.flatnonzero(np.diff(_buffers(texts)[1]) > limit)]
+    faults += [
+        (int(row), 0, "over_long") for row in np.flatnonzero(np.diff(Texts.from_arrow(texts).offsets) > limit)
+    ]
     faults += [(row, at, "invalid_utf8") for row, at in _invalid(texts)]
     once = {fault[0]: fault for fault in reversed(faults)}
     return [once[row] for row in sorted(once)]
@@ -145,39 +147,26 @@ def column_at(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.Ar
     return column
 
 
-def _buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    _, offsets, data = texts.buffers()
-    if offsets is None or offsets.size == 0:
-        return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends
-
-
 def _invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:
-    data, ends = _buffers(texts)
-    return _core.invalid_rows(data, ends)
+    flat = Texts.from_arrow(texts)
+    return _core.invalid_rows(flat.data, np.asarray(flat.offsets))
 
 
-def _bytes_of(texts: pa.LargeStringArray, row: int) -> bytes:
-    data, ends = _buffers(texts)
-    return data[max(ends[row], 0) : ends[row + 1]].tobytes()
-
-
-def _sample(texts: pa.LargeStringArray, row: int) -> str:
-    data, ends = _buffers(texts)
-    return data[ends[row] : min(ends[row + 1], ends[row] + 60)].tobytes().decode("utf-8", "replace")
+def _bytes_of(texts: pa.LargeStringArray, row: int, most: int | None = None) -> bytes:
+    flat = Texts.from_arrow(texts)
+    return flat.data[flat.offsets[row] : flat.offsets[row + 1]][:most].tobytes()
 
 
 def _repair(texts: pa.LargeStringArray, rows: list[int]) -> tuple[pa.LargeStringArray, int]:
     """The same texts with U+FFFD where `rows` are not UTF-8, and how many were put in."""
     import pyarrow.compute as pc
 
-    count, mended = 0, []
+    count, repaired = 0, []
     for row in rows:
         raw = _bytes_of(texts, row)
         text = raw.decode("utf-8", "replace")
         count += text.count("\ufffd") - raw.count("\ufffd".encode())
-        mended.append(text)
+        repaired.append(text)
     mask = np.zeros(len(texts), bool)
     mask[rows] = True
-    return pc.replace_with_mask(texts, pa.array(mask), pa.array(mended, pa.large_string())), count
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(repaired, pa.large_string())), count

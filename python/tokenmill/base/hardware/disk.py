@@ -15,9 +15,6 @@ from tokenmill.base.platform import forget_pages, try_lock, write_at
 PROBE_BYTES = 16 << 20
 CHUNK = 1 << 20
 SMALL_WRITES = 8
-NETWORK = {"nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "glusterfs", "beegfs", "gpfs", "9p", "afs"}
-NETWORK_FUSE = ("fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "fuse.glusterfs")
-MEMORY = {"tmpfs", "ramfs"}
 
 
 @dataclass(frozen=True)
@@ -93,11 +90,6 @@ def filesystem(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
         if len(parts) >= 3 and len(parts[1]) >= len(best) and target.is_relative_to(parts[1]):
             best, kind = parts[1], parts[2]
     return kind
-
-
-def is_network(kind: str) -> bool:
-    """Whether other hosts may see this file system, and locks may lie."""
-    return kind in NETWORK or kind.startswith(NETWORK_FUSE)
 
 
 def locks_work(directory: Path) -> bool:

@@ -21,20 +21,15 @@ LOCAL_WORLD_SIZE = (
 
 def rank(environ: Mapping[str, str] = os.environ) -> int | None:
     """This process's rank, or None outside a launcher."""
-    return _first(RANK, environ)
-
-
-def local_rank(environ: Mapping[str, str] = os.environ) -> int | None:
-    """This process's rank among those of its host, or None outside a launcher."""
-    return _first(LOCAL_RANK, environ)
+    return next((int(environ[name]) for name in RANK if environ.get(name, "").isdecimal()), None)
 
 
 def local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int, str | None]:
     """How many ranks share this host, and the variable that says so: `(8, "LOCAL_WORLD_SIZE")`."""
     for name in LOCAL_WORLD_SIZE:
-        size = _number(environ.get(name))
-        if size:
-            return size, name
+        size = environ.get(name, "")
+        if size.isdecimal() and int(size):
+            return int(size), name
     # Slurm writes "4(x2),3" for two nodes of four tasks and one of three. Outside srun (no SLURM_PROCID)
     # the variable describes the allocation, not processes that run.
     tasks = re.match(r"\d+", environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
@@ -46,15 +41,3 @@ def local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int, str 
 def speaks(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether this process may talk to people: rank 0, or no rank at all."""
     return not rank(environ)
-
-
-def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> int | None:
-    for name in names:
-        value = _number(environ.get(name))
-        if value is not None:
-            return value
-    return None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
