@@ -48,11 +48,6 @@ class Framed:
         return ids[(1 if bos is None else 0) : end + (0 if eos is None else 1)]
 
 
-def encodes_in_parts(job: Job) -> bool:
-    """Whether the engine can cut a text and say that a part goes on."""
-    return job.encoder.engine.takes_parts
-
-
 def encode_huge(
     job: Job, control: Control, data: memoryview, release: Callable[[int], None] | None
 ) -> Framed:

@@ -6,9 +6,8 @@ looks at a single document in Python, and at most a few blocks are in flight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.prefetch import prefetch
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.ledger.plan import Unit
     from tokenmill.jobs.units.control import Control
-    from tokenmill.jobs.units.encode import Encoded
     from tokenmill.jobs.units.job import Job
     from tokenmill.sources.model import Block, InputFile, Reject
 
@@ -53,64 +51,33 @@ class Task:
         return self.inputs[0].url
 
 
-@dataclass
-class _Tally:
-    """What a unit has read so far."""
-
-    account: Account = field(default_factory=Account)
-    places: list[Reject] = field(default_factory=list)
-    records: list[int] = field(default_factory=list)
-
-    def add(self, encoded: Encoded) -> None:
-        """Count one batch, and with the first of a block what came in and what was refused or mended."""
-        self.account.add(encoded.account)
-        if encoded.block is not None:
-            self._block(encoded.part, encoded.block)
-
-    def _block(self, part: int, block: Block) -> None:
-        account = self.account
-        account.input_bytes += block.bytes_read
-        account.documents_read += len(block)
-        account.rejected.update(block.refused)
-        account.replaced.update(block.replaced)
-        self.records[part] += block.rows_read
-        room = MAX_PLACES - len(self.places)
-        self.places += block.rejects[:room]
-
-
 def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     """Do one unit from its first byte to its receipt; whatever ends it before leaves nothing that counts."""
     control.check()
-    builder = None
+    builder, unit = ShardBuilder(job, task.unit.name, control), task.unit
+    account, records = Account(), [0] * len(unit.parts)
+    rejects: list[Reject] = []
     try:
-        builder = ShardBuilder(job, task.unit.name, control)
-        tally = _Tally(records=[0] * len(task.unit.parts))
-        kept = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
-        batches = ordered(partial(encode_kept, job, control), kept, control.threads)
-        for encoded in chain.from_iterable(batches):
-            tally.add(encoded)
-            control.report(
-                bytes=encoded.block.bytes_read if encoded.block is not None else 0,
-                documents=encoded.documents,
-                tokens=encoded.tokens,
-            )
-            builder.add(encoded)
+        blocks = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
+        for kept, batches in ordered(partial(encode_kept, job, control), blocks, control.threads):
+            account.add(kept.account)
+            records[kept.origins.part] += kept.rows_read
+            rejects += kept.rejects[: MAX_PLACES - len(rejects)]
+            for encoded in batches:
+                control.report(documents=encoded.documents, tokens=len(encoded.ids))
+                builder.add(encoded)
+            control.report(bytes=kept.account.input_bytes)
+            del batches, encoded
         control.confirm()
-        return _finish(job, task.unit, builder, tally)
+        files = builder.close()
     finally:
-        if builder is not None:
-            builder.discard()
-
-
-def _finish(job: Job, unit: Unit, builder: ShardBuilder, tally: _Tally) -> Receipt:
-    files = builder.close()
-    account = tally.account
+        builder.discard()
     account.add(builder.account)
     account.check()
     shard = ShardEntry(
         unit.name, unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
     )
-    receipt = Receipt(unit.ordinal, shard, account, tuple(tally.places), tuple(tally.records))
+    receipt = Receipt(unit.ordinal, shard, account, tuple(rejects), tuple(records))
     if job.remote is not None:
         receipt = job.remote.publish(job.root, receipt)
     save_receipt(job.root, receipt)
