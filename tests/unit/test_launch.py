@@ -163,7 +163,7 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
         monkeypatch.setenv("RANK", rank)
     began = time.monotonic()
     with caplog.at_level(logging.INFO, "tokenmill.ranks"):
-        made = lead_or_wait(tmp_path, {}, ExecutionConfig(), find=lambda: None, lead=lambda: [1, 2, 3])
+        made = lead_or_wait(tmp_path, {}, ExecutionConfig(), find=lambda: None, lead=lambda _: [1, 2, 3])
     assert made == [1, 2, 3]
     assert time.monotonic() - began < 2
     said = [record.getMessage() for record in caplog.records]

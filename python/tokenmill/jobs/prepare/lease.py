@@ -14,9 +14,9 @@ import uuid
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from tokenmill.base.errors import EXIT_FAILED
+from tokenmill.base.errors import EXIT_FAILED, LeaderError
 from tokenmill.base.platform import try_lock
-from tokenmill.base.run_files import PROGRESS, read_object, replace_file
+from tokenmill.base.run_files import PROGRESS, parse_object, read_object, replace_file
 from tokenmill.jobs.prepare.launch import host_clock, this_host
 
 if TYPE_CHECKING:
@@ -86,7 +86,25 @@ class Lease:
             beat += 1
             # A full disk stops the signs of life for a while, not the work.
             with suppress(OSError):
+                if not self._is_ours():
+                    return
                 self._show(beat)
+
+    def _is_ours(self) -> bool:
+        """Whether the last sign of life is ours: who takes a leader's place shows another."""
+        try:
+            return parse_object((self.root / MARKER).read_bytes()).get("token") == self.token
+        except FileNotFoundError:
+            return False
+
+    def check(self) -> None:
+        """Raise `LeaderError` if another process has taken our place, and is perhaps done already."""
+        if not self._is_ours():
+            raise LeaderError(
+                f"another process took over in {self.root} while this one (pid {os.getpid()}) showed no sign "
+                "of life: it was stopped, or its host or file system was. Nothing is lost; run the same "
+                "command again to open the dataset"
+            )
 
     def _show(self, beat: int) -> None:
         self._publish(MARKER, {**self._signature(), "beat": beat})
@@ -107,6 +125,8 @@ class Lease:
         cause = f"{kind}: {error}" if str(error) else kind
         code = getattr(error, "exit_code", EXIT_FAILED)
         with suppress(OSError):
+            if not self._is_ours():  # those who wait, wait for another
+                return
             self._publish(
                 FAILURE, {**self._signature(), "cause": cause, "exit_code": code, "at": host_clock()}
             )
@@ -125,13 +145,24 @@ class Lease:
         if self._thread is not None:
             self._thread.join()
         if self._lock is not None:
-            if self._mirror is not None:
-                self._mirror.hide(MARKER, PROGRESS)
-            for name in (MARKER, LOCK):
-                with suppress(OSError):
-                    (self.root / name).unlink(missing_ok=True)
+            if self._may_clear():
+                self._clear()
             self._lock.close()
             self._lock = None
+
+    def _may_clear(self) -> bool:
+        """Whether what is there is ours to remove, and not that of the one who took our place."""
+        try:
+            return self._thread is None or self._is_ours()
+        except OSError:
+            return True
+
+    def _clear(self) -> None:
+        if self._mirror is not None:
+            self._mirror.hide(MARKER, PROGRESS)
+        for name in (MARKER, LOCK):
+            with suppress(OSError):
+                (self.root / name).unlink(missing_ok=True)
 
 
 def read_marker(root: Path) -> dict[str, Any] | None:

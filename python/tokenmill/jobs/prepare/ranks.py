@@ -38,14 +38,15 @@ def lead_or_wait(
     execution: ExecutionConfig,
     *,
     find: Callable[[], T | None],
-    lead: Callable[[], T],
+    lead: Callable[[Callable[[], None]], T],
     mirror: Mirror | None = None,
 ) -> T:
     """Prepare as the leader or wait as another rank; both return the same dataset.
 
     `fields` must be equal on every rank. `find` opens the dataset if it is complete for these settings, and
-    writes nothing. `lead` does the work, and may be called where a dead leader stopped. `mirror` is for an
-    output that lies elsewhere than `root`, so that other hosts see who leads.
+    writes nothing. `lead` does the work, and may be called where a dead leader stopped; it is given a check
+    to call before anything counts, which raises if another leads by now. `mirror` is for an output that lies
+    elsewhere than `root`, so that other hosts see who leads.
     """
     launch = this_launch(shared_filesystem=execution.shared_filesystem)
     if launch.rank is not None:
@@ -57,7 +58,9 @@ def lead_or_wait(
     return _wait(LeaderView(root, launch, fields, execution, mirror), lease, find, lead)
 
 
-def _wait(view: LeaderView, lease: Lease, find: Callable[[], T | None], lead: Callable[[], T]) -> T:
+def _wait(
+    view: LeaderView, lease: Lease, find: Callable[[], T | None], lead: Callable[[Callable[[], None]], T]
+) -> T:
     """Look for the manifest until it is there; a process alone takes the lock at once, and leads."""
     pause, manifest = _SHORTEST_PAUSE, cast("tuple[int, ...] | None", ())
     while True:
@@ -76,7 +79,10 @@ def _wait(view: LeaderView, lease: Lease, find: Callable[[], T | None], lead: Ca
 
 
 def _lead(
-    lease: Lease, find: Callable[[], T | None], lead: Callable[[], T], view: LeaderView | None = None
+    lease: Lease,
+    find: Callable[[], T | None],
+    lead: Callable[[Callable[[], None]], T],
+    view: LeaderView | None = None,
 ) -> T:
     """Lead with the lock in hand; `view` is of the leader whose place is taken, if there was one."""
     try:
@@ -100,12 +106,12 @@ def _check_takeover(view: LeaderView) -> None:
         logger.warning("%sThe leader died; taking over where it stopped", view.launch.label)
 
 
-def _lead_aloud(lease: Lease, lead: Callable[[], T]) -> T:
+def _lead_aloud(lease: Lease, lead: Callable[[Callable[[], None]], T]) -> T:
     label, started = lease.launch.label, time.monotonic()
     if label:
         logger.info("%sPreparing the dataset in: %s", label, lease.root)
     try:
-        dataset = lead()
+        dataset = lead(lease.check)
     except BaseException as error:
         lease.fail(error)
         raise
