@@ -18,7 +18,7 @@ def bytes_of(text: str) -> int:
     """`"825GB"` -> `825000000000`; `"1.5 KiB"` -> `1536`; a `ValueError` for anything else."""
     match = _SIZE.fullmatch(text)
     if match is None or match[2].upper() not in UNITS:
-        raise ValueError(f"{text!r} is no size; write it as 825GB, 1.5TB or 64MiB")
+        raise ValueError(f"{text!r} is not a size; write it as 825GB, 1.5TB or 64MiB")
     from decimal import Decimal  # here, since most sizes are whole numbers
 
     return int(Decimal(match[1]) * UNITS[match[2].upper()])

@@ -7,7 +7,7 @@ from tokenmill.sources.model import Reject
 
 WORDS = {
     "invalid_utf8": "bytes that are not UTF-8",
-    "lone_surrogate": "a lone surrogate escape, which is no character",
+    "lone_surrogate": "a lone surrogate, which is not a character",
     "broken_json": "broken JSON",
     "not_an_object": "a record that is not an object",
     "missing_field": "a record without the text field",

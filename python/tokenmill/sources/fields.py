@@ -82,7 +82,9 @@ def split_path(name: str) -> tuple[str, ...]:
     r"""Dots lead into objects, `\.` is a dot: `"meta.lang"` -> `("meta", "lang")`."""
     parts = name.replace("\\.", "\0").split(".")
     if not all(parts):
-        raise ConfigError(f"{name!r} is no field name: it has an empty part; write a dot in a name as '\\.'")
+        raise ConfigError(
+            f"{name!r} is not a field name: it has an empty part; write a dot in a name as '\\.'"
+        )
     return tuple(part.replace("\0", ".") for part in parts)
 
 

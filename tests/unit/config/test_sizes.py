@@ -28,7 +28,7 @@ def test_sizes(text, count):
     "text", ["", "GB", "-1", "4XB", "1.2.3GB", "lots", "1e999999999", "٣GB", "nan", "inf"]
 )
 def test_what_is_no_size_is_named(text):
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         bytes_of(text)
-    with pytest.raises(click.BadParameter, match="is no size"):
+    with pytest.raises(click.BadParameter, match="is not a size"):
         Size().convert(text, None, None)
