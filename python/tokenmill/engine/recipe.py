@@ -171,14 +171,14 @@ def check_id(token_id: Any, token: object, where: str) -> int:
     return token_id
 
 
-def check_added(added: Iterable[AddedToken], where: str) -> tuple[AddedToken, ...]:
-    """The tokens as given, once no two of them claim one id or one string."""
+def check_added(added: Iterable[AddedToken], where: str, *, shared: bool = False) -> tuple[AddedToken, ...]:
+    """The tokens as given, once no two of them claim one string, nor one id unless ids may be `shared`."""
     ids: dict[int, str] = {}
     contents: dict[str, int] = {}
     kept = tuple(added)
     for token in kept:
         check_id(token.id, token.content, where)
-        if ids.setdefault(token.id, token.content) != token.content:
+        if ids.setdefault(token.id, token.content) != token.content and not shared:
             raise TokenizerError(
                 f"{where}: id {token.id} belongs to both added tokens {ids[token.id]!r} and {token.content!r}"
             )

@@ -103,7 +103,8 @@ def _recipe(
     special_tokens: Mapping[str, int] | None,
     source: str,
 ) -> Recipe:
-    added = check_added(specials_from(special_tokens), f"{source}: special_tokens")
+    # Two strings may mean one id to tiktoken, and do in o200k_harmony.
+    added = check_added(specials_from(special_tokens), f"{source}: special_tokens", shared=True)
     for token in added:
         if token.id < len(tokens) and tokens[token.id] not in {None, token.content.encode()}:
             raise TokenizerError(
