@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
     """Run the command; every `TokenmillError` becomes one clear message and its exit code."""
     _start_lean()
     for stream in (sys.stdout, sys.stderr):
-        # Neither a terminal's encoding nor a file name that is no text may end a job: both are escaped.
+        # Neither a terminal's encoding nor a file name that is not text may end a job: both are escaped.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code = _run(argv)

@@ -107,5 +107,5 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _line(row: dict[str, Any]) -> str:
     value = "automatic" if row["value"] is None else json.dumps(row["value"])
-    told = row["origin"] + (f": {row['place']}" if row["place"] else "")
-    return f"{row['name']:32} {value:28} {told}"
+    origin = row["origin"] + (f": {row['place']}" if row["place"] else "")
+    return f"{row['name']:32} {value:28} {origin}"

@@ -36,5 +36,5 @@ def command(source: str, target: str, *, kind: str, pattern: str | None, check: 
         report = {"source": source, "target": target, "format": kind, "compared": compared}
         click.echo(json.dumps(report, ensure_ascii=False))
         return
-    told = f"; {compared} texts encode the same" if check else ""
-    click.echo(f"{target}: {tokenizer.vocab_size:,} ids as {kind}{told}")
+    compared_words = f"; {compared} texts encode the same" if check else ""
+    click.echo(f"{target}: {tokenizer.vocab_size:,} ids as {kind}{compared_words}")

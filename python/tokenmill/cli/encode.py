@@ -45,11 +45,11 @@ def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
         ids = loaded.encode(
             text, special=options["special"], add_special_tokens=options["add_special_tokens"]
         )
-        click.echo(_told(loaded, name, ids, options))
+        click.echo(_line(loaded, name, ids, options))
 
 
 def _documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
-    """Every document with the name of its file; bytes that are no UTF-8 are the tokenizer's to refuse."""
+    """Every document with the name of its file; bytes that are not UTF-8 are the tokenizer's to refuse."""
     from tokenmill.base.errors import InputNotFoundError
 
     for name in files or ("-",):
@@ -70,7 +70,7 @@ def _read(name: str) -> bytes:
     return data
 
 
-def _told(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[str, Any]) -> str:
+def _line(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[str, Any]) -> str:
     tokens = (
         [tokenizer.token_bytes(i).decode(errors="replace") for i in ids] if options["as_tokens"] else None
     )

@@ -89,7 +89,7 @@ class Tokenizer:
         return self._engine.encode_iterable(iterable)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Ids to text; bytes that are no UTF-8 become U+FFFD."""
+        """Ids to text; bytes that are not UTF-8 become U+FFFD."""
         return self._engine.decode(ids)
 
 

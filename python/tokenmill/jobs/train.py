@@ -269,7 +269,7 @@ class _Meter:
 
 
 class _Called(Progress):
-    """Progress that is told to the caller's function instead of to people."""
+    """Progress that goes to the caller's function instead of a bar."""
 
     def __init__(
         self, call: Callable[[str, int, int | None], None], stage: str, total: int | None, unit: str

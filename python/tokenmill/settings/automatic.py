@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 GB = 1000**3
 
 
-def cap_threads(threads: int, reason: str, num_proc: int | None, told: object) -> tuple[int, Origin]:
+def cap_threads(threads: int, reason: str, num_proc: int | None, origin: object) -> tuple[int, Origin]:
     """Threads that nobody set: no more than the `num_proc` that somebody did, whichever engine runs."""
     if num_proc is not None and num_proc < threads:
-        return num_proc, Origin("automatic", f"as many as num_proc ({told}), of {reason}")
+        return num_proc, Origin("automatic", f"as many as num_proc ({origin}), of {reason}")
     return threads, Origin("automatic", reason)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.section import Job
 
 PREFIX = "TOKENMILL_"
-# Variables of ours that are no settings of a job.
+# Variables of ours that are not settings of a job.
 OTHER = {
     "TOKENMILL_CONFIG",
     "TOKENMILL_CACHE",
@@ -95,7 +95,7 @@ def _meaning(variable: str, text: str, environ: Mapping[str, str]) -> Any:
         # `true` only asks for what is automatic anyway. Any other word is left for the resolver to refuse.
         return 1 if text.lower() in FALSE else None if text.lower() in TRUE else text
     if variable == "OMP_NUM_THREADS":
-        # torchrun exports 1 for every rank when the user has not: its guess about OpenMP is no wish about us.
+        # torchrun exports 1 for every rank when the user has not: its guess about OpenMP says nothing about us.
         by_torchrun = text == "1" and "TORCHELASTIC_RUN_ID" in environ
         # OpenMP also takes a list of nesting levels, "4,2"; the first is the outer one.
         return None if by_torchrun else text.partition(",")[0]

@@ -50,7 +50,7 @@ class Resolved:
 
     @contextmanager
     def blamed(self, name: str, *kinds: type[Exception]) -> Iterator[None]:
-        """An error of these kinds inside is told with who gave the setting: `job.yaml:2: tokenizer....`."""
+        """Put who gave the setting in front of an error of these kinds: `job.yaml:2: tokenizer....`."""
         try:
             yield
         except kinds as error:

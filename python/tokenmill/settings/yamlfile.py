@@ -97,7 +97,7 @@ def _section(
 
 
 def _stray(name: str, key: yaml.Node, path: str | PathLike[str]) -> ConfigError:
-    """A key at the left margin that is no section: say which section it belongs in."""
+    """A key at the left margin that is not a section: say which section it belongs in."""
     place = f"{path}:{key.start_mark.line + 1}"
     homes = [full for full in SETTINGS if full.partition(".")[2] == name]
     if homes:

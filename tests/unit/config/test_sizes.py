@@ -27,7 +27,7 @@ def test_sizes(text, count):
 @pytest.mark.parametrize(
     "text", ["", "GB", "-1", "4XB", "1.2.3GB", "lots", "1e999999999", "٣GB", "nan", "inf"]
 )
-def test_what_is_no_size_is_named(text):
+def test_what_is_not_a_size_is_named(text):
     with pytest.raises(ValueError, match="is not a size"):
         bytes_of(text)
     with pytest.raises(click.BadParameter, match="is not a size"):
