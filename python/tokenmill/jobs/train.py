@@ -257,15 +257,17 @@ class _Meter:
     """Memory and CPU of this process, measured from one line to the next."""
 
     def __init__(self) -> None:
-        import psutil
-
-        self._process = psutil.Process()
-        self._process.cpu_percent()  # the first call only starts the clock
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
 
     def log(self, state: MergeState) -> None:
         """One line for people."""
-        memory, cpu = self._process.memory_info().rss / 1e6, self._process.cpu_percent()
-        logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, cpu)
+        import psutil
+
+        cpu, wall = time.process_time(), time.perf_counter()
+        share = 100 * (cpu - self._cpu) / max(wall - self._wall, 1e-9)
+        self._cpu, self._wall = cpu, wall
+        memory = psutil.Process().memory_info().rss / 1e6
+        logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, share)
 
 
 class _Called(Progress):

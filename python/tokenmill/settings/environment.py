@@ -95,7 +95,7 @@ def _meaning(variable: str, text: str, environ: Mapping[str, str]) -> Any:
         # `true` only asks for what is automatic anyway. Any other word is left for the resolver to refuse.
         return 1 if text.lower() in FALSE else None if text.lower() in TRUE else text
     if variable == "OMP_NUM_THREADS":
-        # torchrun exports 1 for every rank when the user has not: its guess about OpenMP says nothing about us.
+        # torchrun exports 1 for every rank when the user has not: its guess about OpenMP is not about us.
         by_torchrun = text == "1" and "TORCHELASTIC_RUN_ID" in environ
         # OpenMP also takes a list of nesting levels, "4,2"; the first is the outer one.
         return None if by_torchrun else text.partition(",")[0]
