@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tokenmill.engine.files.alphabet import chars_of
+from tokenmill._core import spell
 from tokenmill.engine.training import inputs
 from tokenmill.engine.training.direct import train_merges
 from tokenmill.jobs.train import run
@@ -57,8 +57,8 @@ def ours(paths, vocab_size, progress=False, **how):  # noqa: FBT002
     resolved = from_options(job="train", vocab_size=vocab_size, **how)
     trained = run(resolved, [str(path) for path in paths], progress=progress)
     model = trained.tokenizer.recipe.model
-    spell = [chars_of(token) for token in model.tokens]
-    return [(spell[left], spell[right]) for left, right in model.merges], trained.summary
+    spelled = [spell(token) for token in model.tokens]
+    return [(spelled[left], spelled[right]) for left, right in model.merges], trained.summary
 
 
 def resumed(paths, vocab_size):

@@ -2,14 +2,14 @@
 
 import json
 
-from tokenmill.engine.files.alphabet import CHAR_OF
+from tokenmill._core import spell
 
 MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("e", "r"), ("ì", "ķ"), ("Ġ", "d"), ("o", "c")]
 
 
 def write_bpe(directory):
     """A byte-level BPE with GPT-2's pattern: the native engine takes it."""
-    tokens = [CHAR_OF[byte] for byte in range(256)] + [left + right for left, right in MERGES]
+    tokens = [spell(bytes([byte])) for byte in range(256)] + [left + right for left, right in MERGES]
     vocab = {token: place for place, token in enumerate(tokens)}
     eos = {"id": len(vocab), "content": "<|endoftext|>", "special": True, "single_word": False}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "LARGEST_ID",
     "Codec",
     "CsvReader",
     "Family",
@@ -42,11 +43,14 @@ __all__ = [
     "regex_pre_tokenizer",
     "scan_family",
     "scan_pieces",
+    "spell",
     "split_text",
     "stored_ends",
+    "unspell",
 ]
 
 __version__: str
+LARGEST_ID: int
 
 _Bytes: TypeAlias = memoryview | NDArray[np.uint8]
 _Int64s: TypeAlias = memoryview | NDArray[np.int64]
@@ -400,6 +404,8 @@ def scan_family(pre_tokenizer: str) -> str:
 class Tokens(Sequence[bytes | None]):
     """The bytes of every token, by id; None in the holes."""
 
+    def __new__(cls, pairs: Sequence[tuple[bytes, int]], source: str) -> Tokens:
+        """From `(token, id)` pairs; `source` is named where two have one id or an id is absurd."""
     @property
     def count(self) -> int:  # type: ignore[override]
         """How many ids have a token."""
@@ -421,6 +427,8 @@ class Tokens(Sequence[bytes | None]):
 class Merges(Sequence[tuple[int, int]]):
     """Pairs of token ids in the order of their ranks."""
 
+    def __new__(cls, pairs: Sequence[tuple[int, int]]) -> Merges:
+        """From pairs of which nothing is known."""
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: int, /) -> tuple[int, int]: ...
@@ -437,8 +445,12 @@ class Merges(Sequence[tuple[int, int]]):
 
 @final
 class Spellings:
-    """The vocabulary of a `tokenizer.json`: token -> id, as the file spells tokens."""
+    """The vocabulary of a `tokenizer.json` or `vocab.json`: token -> id, as the file spells tokens."""
 
+    def __new__(cls, data: bytes, source: str) -> Spellings:
+        """From the text of a `vocab.json`."""
+    def read_merges(self, data: bytes, source: str) -> Merges:
+        """The merges in the text of a `merges.txt`."""
     def __len__(self) -> int: ...
     def get(self, spelling: str) -> int | None:
         """The id of a token, or None."""
@@ -447,8 +459,14 @@ class Spellings:
     def as_bytes(self) -> tuple[Tokens, list[tuple[int, bytes]]]:
         """The tokens as the bytes that they spell, and `(id, UTF-8)` of those outside the byte alphabet."""
 
-def read_tiktoken(data: bytes) -> Tokens | None:
-    """The tokens of a `.tiktoken` file; None asks for a closer look."""
+def read_tiktoken(data: bytes, source: str) -> Tokens:
+    """The tokens of a `.tiktoken` file, whose ids are their ranks."""
 
-def read_hf(data: bytes) -> tuple[bytes, Spellings, Merges] | None:
-    """The outline, the vocabulary and the merges of a `tokenizer.json`; None asks for a closer look."""
+def read_hf(data: bytes, source: str) -> tuple[bytes, tuple[Spellings, Merges] | None]:
+    """The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE."""
+
+def spell(token: bytes) -> str:
+    """`b" hi"` -> `"Ġhi"`: bytes in GPT-2's printable alphabet."""
+
+def unspell(spelled: str) -> bytes | None:
+    """`"Ġhi"` -> `b" hi"`; None where a character is outside the alphabet."""

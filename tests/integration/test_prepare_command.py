@@ -25,10 +25,10 @@ from tokenmill.cli.verify import command as verify_command
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     """A real tokenizer on disk: the 256 bytes and nothing merged."""
-    from tokenmill.engine.files.alphabet import CHAR_OF
+    from tokenmill._core import spell
 
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    vocabulary = {character: byte for byte, character in CHAR_OF.items()} | {"<|endoftext|>": 256}
+    vocabulary = {spell(bytes([byte])): byte for byte in range(256)} | {"<|endoftext|>": 256}
     special = {"id": 256, "content": "<|endoftext|>", "special": True, "single_word": False}
     special |= {"lstrip": False, "rstrip": False, "normalized": False}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}

@@ -17,8 +17,8 @@ from torture import edges, mixtures, runs
 
 import tokenmill
 from tokenmill import Tokenizer, _core
+from tokenmill._core import unspell
 from tokenmill.base.errors import ConfigError
-from tokenmill.engine.files.alphabet import bytes_of
 
 TEXTS = [*edges(), *runs()[::3], *mixtures()[::2]]
 NAMES = list(FAMILIES)
@@ -61,7 +61,7 @@ def by_hf(name):
 
 @cache
 def ranks():
-    return {bytes_of(token): rank for token, rank in trained()[0].items()}
+    return {unspell(token): rank for token, rank in trained()[0].items()}
 
 
 @cache
@@ -74,7 +74,7 @@ def by_tiktoken(name):
     whole = tiktoken.Encoding(name, pat_str=r"(?s:.+)", mergeable_ranks=ranks(), special_tokens={})
     hf = HF.from_str(hf_file(pre_tokenizer))
     pieces = [[piece for piece, _ in hf.pre_tokenizer.pre_tokenize_str(text)] for text in TEXTS]
-    spelled = [[bytes_of(piece) for piece in row] for row in pieces]
+    spelled = [[unspell(piece) for piece in row] for row in pieces]
     return [[i for piece in row for i in whole._encode_bytes(piece)] for row in spelled]
 
 
@@ -113,7 +113,7 @@ def write_minbpe(path, regex):
 
 def spelled_bytes():
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    alphabet = {bytes_of(token): token for token in level.alphabet()}
+    alphabet = {unspell(token): token for token in level.alphabet()}
     return [alphabet[bytes([byte])] for byte in range(256)]
 
 

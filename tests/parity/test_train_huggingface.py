@@ -6,7 +6,7 @@ import random
 import pytest
 
 import tokenmill
-from tokenmill.engine.files.alphabet import chars_of
+from tokenmill._core import spell
 
 hf = pytest.importorskip("tokenizers")
 
@@ -49,8 +49,8 @@ def hf_merges(texts, vocab_size, **options):
 
 def our_merges(tokenizer):
     model = tokenizer.recipe.model
-    spell = [None if token is None else chars_of(token) for token in model.tokens]
-    return [(spell[left], spell[right]) for left, right in model.merges]
+    spelled = [None if token is None else spell(token) for token in model.tokens]
+    return [(spelled[left], spelled[right]) for left, right in model.merges]
 
 
 @pytest.mark.parametrize("options", [{}, {"min_frequency": 7}], ids=["plain", "min_frequency"])

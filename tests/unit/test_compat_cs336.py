@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
+from tokenmill._core import spell
 from tokenmill.base.errors import InputError
 from tokenmill.compat.cs336 import Tokenizer, train_bpe
-from tokenmill.engine.files.alphabet import chars_of
 
 EOT = "<|endoftext|>"
 TEXT = f"low low low low low\nlower lower widest widest widest newest newest{EOT}newest 안녕 newest\n" * 3
@@ -54,9 +54,9 @@ def test_ids_equal_the_naive_encoder(text):
 
 def test_from_files(tmp_path, corpus):
     vocab, merges = train_bpe(corpus, 270, [])
-    names = {chars_of(token): token_id for token_id, token in vocab.items()}
+    names = {spell(token): token_id for token_id, token in vocab.items()}
     (tmp_path / "vocab.json").write_text(json.dumps(names), encoding="utf-8")
-    lines = [f"{chars_of(left)} {chars_of(right)}" for left, right in merges]
+    lines = [f"{spell(left)} {spell(right)}" for left, right in merges]
     (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "\n".join(lines) + "\n", encoding="utf-8")
     tokenizer = Tokenizer.from_files(tmp_path / "vocab.json", tmp_path / "merges.txt", [EOT])
     assert tokenizer.vocab[270] == EOT.encode()

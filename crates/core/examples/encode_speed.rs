@@ -80,7 +80,7 @@ fn cpu_time() -> Duration {
 }
 
 fn load(path: &str) -> Result<VocabSpec, Box<dyn Error>> {
-    let tokens = read_tiktoken(&fs::read(path)?).ok_or("expected `base64 rank` on each line")?;
+    let tokens = read_tiktoken(&fs::read(path)?, path)?;
     let order = tokens.ids().to_vec();
     Ok(VocabSpec {
         tokens,

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .get(2)
         .map_or(Ok(16), |size| size.parse::<usize>())?
         << 20;
-    let tokens = read_tiktoken(&fs::read(path)?).ok_or("expected `base64 rank` on each line")?;
+    let tokens = read_tiktoken(&fs::read(path)?, path)?;
     let order = tokens.ids().to_vec();
     let bpe = Bpe::new(&VocabSpec {
         tokens,

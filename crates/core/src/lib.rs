@@ -14,6 +14,7 @@ mod pages;
 pub mod recipe;
 pub mod records;
 pub mod scan;
+pub mod spelling;
 pub mod stop;
 pub mod train;
 pub mod writeback;

@@ -323,8 +323,8 @@ impl PairMerger {
             let merger = lock(&self.merger);
             let pairs = merger.merges().to_vec();
             let checked = MergeList::checked(pairs, merger.products().to_vec());
-            let twice = || Error::Internal("a merge is listed twice".into());
-            checked.map(Merges::new).ok_or_else(twice)
+            let twice = |_| Error::Internal("a merge is listed twice".into());
+            checked.map(Merges::new).map_err(twice)
         })
     }
 

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PySlice, PyTuple, PyType};
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyList, PySlice, PyString, PyTuple, PyType};
 use tokenmill_core::bpe::{MergeList as CoreMerges, Tokens as CoreTokens};
-use tokenmill_core::files;
-use tokenmill_core::Error;
+use tokenmill_core::{files, spelling, Error};
 
-use crate::error::to_py;
+use crate::error::{brief, to_py};
 
 const NONE: u32 = u32::MAX;
 
@@ -23,9 +23,11 @@ pub struct Tokens {
 
 impl Tokens {
     pub fn new(tokens: CoreTokens) -> PyResult<Self> {
-        let places = tokens
-            .places()
-            .ok_or_else(|| to_py(&Error::Tokenizer("two tokens have one id".into())))?;
+        Self::checked(tokens, "the vocabulary")
+    }
+
+    fn checked(tokens: CoreTokens, source: &str) -> PyResult<Self> {
+        let places = files::refuse_twins(&tokens, source).map_err(|error| to_py(&error))?;
         Ok(Self { tokens, places })
     }
 
@@ -42,6 +44,13 @@ impl Tokens {
 
 #[pymethods]
 impl Tokens {
+    /// From `(token, id)` pairs; `source` is named where two have one id or an id is absurd.
+    #[new]
+    fn from_pairs(pairs: Vec<(PyBackedBytes, i128)>, source: &str) -> PyResult<Self> {
+        let tokens = files::check_pairs(pairs, source).map_err(|error| to_py(&error))?;
+        Self::checked(tokens, source)
+    }
+
     fn __len__(&self) -> usize {
         self.places.len()
     }
@@ -150,6 +159,12 @@ impl Merges {
 
 #[pymethods]
 impl Merges {
+    /// From pairs of which nothing is known.
+    #[new]
+    fn from_pairs(pairs: Vec<(u32, u32)>) -> Self {
+        Self::new(pairs.into())
+    }
+
     fn __len__(&self) -> usize {
         self.list.pairs().len()
     }
@@ -185,9 +200,8 @@ impl Merges {
             .chunks_exact(2)
             .map(|pair| (pair[0], pair[1]))
             .collect();
-        let checked = CoreMerges::checked(pairs.clone(), words(products).collect());
-        let list = checked.unwrap_or_else(|| pairs.into());
-        Self { list }
+        let checked = CoreMerges::checked(pairs, words(products).collect());
+        Self::new(checked.unwrap_or_else(|(pairs, _)| pairs.into()))
     }
 
     /// The same merges of tokens whose ids are higher by `by`.
@@ -196,8 +210,8 @@ impl Merges {
         let pairs: Vec<(u32, u32)> = pairs.map(|(a, b)| (a + by, b + by)).collect();
         let products = self.list.products().unwrap_or_default();
         let products = products.iter().map(|id| id + by).collect();
-        let list = CoreMerges::checked(pairs.clone(), products);
-        Self::new(list.unwrap_or_else(|| pairs.into()))
+        let list = CoreMerges::checked(pairs, products);
+        Self::new(list.unwrap_or_else(|(pairs, _)| pairs.into()))
     }
 
     /// `[[left,right],…]`, as a fingerprint takes it.
@@ -217,7 +231,7 @@ impl Merges {
     }
 }
 
-/// The vocabulary of a `tokenizer.json`: token -> id, as the file spells tokens.
+/// The vocabulary of a `tokenizer.json` or `vocab.json`: token -> id, as the file spells tokens.
 #[pyclass(frozen, module = "tokenmill._core")]
 pub struct Spellings {
     inner: files::Spellings,
@@ -227,13 +241,27 @@ type Outside<'py> = Vec<(u32, Bound<'py, PyBytes>)>;
 
 #[pymethods]
 impl Spellings {
+    /// From the text of a `vocab.json`.
+    #[new]
+    fn read(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Self> {
+        let inner = brief(py, || files::Spellings::read(data, source))?;
+        Ok(Self { inner })
+    }
+
+    /// The merges in the text of a `merges.txt`.
+    fn read_merges(&self, py: Python<'_>, data: &[u8], source: &str) -> PyResult<Merges> {
+        let list = brief(py, || files::read_merges(data, &self.inner, source))?;
+        Ok(Merges::new(list))
+    }
+
     fn __len__(&self) -> usize {
         self.inner.tokens().len()
     }
 
     /// The id of a token, or None.
-    fn get(&self, spelling: &str) -> Option<u32> {
-        self.inner.id_of(spelling)
+    fn get(&self, spelling: &Bound<'_, PyString>) -> Option<u32> {
+        // What is not Unicode is no token.
+        self.inner.id_of(spelling.to_cow().ok()?.as_bytes())
     }
 
     /// The tokens as UTF-8.
@@ -251,24 +279,38 @@ impl Spellings {
     }
 }
 
-/// The tokens of a `.tiktoken` file; None asks for a closer look.
+/// The tokens of a `.tiktoken` file, whose ids are their ranks.
 #[pyfunction]
-pub fn read_tiktoken(py: Python<'_>, data: &[u8]) -> PyResult<Option<Tokens>> {
-    let tokens = py.detach(|| files::read_tiktoken(data));
-    tokens.map(Tokens::new).transpose()
+pub fn read_tiktoken(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Tokens> {
+    Tokens::new(brief(py, || files::read_tiktoken(data, source))?)
 }
 
-type HfFile<'py> = (Bound<'py, PyBytes>, Spellings, Merges);
+type HfFile<'py> = (Bound<'py, PyBytes>, Option<(Spellings, Merges)>);
 
-/// The outline, the vocabulary and the merges of a `tokenizer.json`; None asks for a closer look.
+/// The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE.
 #[pyfunction]
-pub fn read_hf<'py>(py: Python<'py>, data: &[u8]) -> Option<HfFile<'py>> {
-    let file = py.detach(|| files::read_hf(data))?;
+pub fn read_hf<'py>(py: Python<'py>, data: &[u8], source: &str) -> PyResult<HfFile<'py>> {
+    let file = brief(py, || files::read_hf(data, source))?;
     let outline = PyBytes::new(py, &file.outline);
-    let spellings = Spellings {
-        inner: file.spellings,
-    };
-    Some((outline, spellings, Merges::new(file.merges)))
+    let bpe = file
+        .bpe
+        .map(|(inner, list)| (Spellings { inner }, Merges::new(list)));
+    Ok((outline, bpe))
+}
+
+/// `b" hi"` -> `"Ġhi"`: bytes in GPT-2's printable alphabet.
+#[pyfunction]
+pub fn spell(token: &[u8]) -> String {
+    token.iter().map(|byte| spelling::char_of(*byte)).collect()
+}
+
+/// `"Ġhi"` -> `b" hi"`; None where a character is outside the alphabet.
+#[pyfunction]
+pub fn unspell<'py>(spelled: &Bound<'py, PyString>) -> Option<Bound<'py, PyBytes>> {
+    let mut bytes = Vec::new();
+    // What is not Unicode is outside too.
+    spelling::decode(spelled.to_cow().ok()?.as_bytes(), &mut bytes)
+        .then(|| PyBytes::new(spelled.py(), &bytes))
 }
 
 /// One item, or the list of a slice.
@@ -314,5 +356,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Spellings>()?;
     module.add_function(wrap_pyfunction!(read_tiktoken, module)?)?;
     module.add_function(wrap_pyfunction!(read_hf, module)?)?;
+    module.add_function(wrap_pyfunction!(spell, module)?)?;
+    module.add_function(wrap_pyfunction!(unspell, module)?)?;
+    module.add("LARGEST_ID", files::LARGEST_ID)?;
     Ok(())
 }

@@ -5,14 +5,13 @@ Pairs with equal counts are decided by the greatest pair of byte strings, as the
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError
-from tokenmill.engine.files.alphabet import bytes_of
+from tokenmill.engine.files.vocab_merges import load_file
 from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
-from tokenmill.engine.recipe import AddedToken, Model, Recipe
+from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
@@ -74,11 +73,12 @@ class Tokenizer:
         special_tokens: Sequence[str] | None = None,
     ) -> Tokenizer:
         """From GPT-2's `vocab.json` and `merges.txt`."""
-        raw = json.loads(Path(vocab_filepath).read_text(encoding="utf-8"))
-        vocab = {token_id: _bytes(token) for token, token_id in raw.items()}
-        lines = Path(merges_filepath).read_text(encoding="utf-8").split("\n")
-        pairs = [line.split(" ") for line in lines if line.strip() and not line.startswith("#version")]
-        return cls(vocab, [(_bytes(left), _bytes(right)) for left, right in pairs], special_tokens)
+        model = load_file(Path(vocab_filepath), Path(merges_filepath), None, None).model
+        if model is None or model.merges is None:
+            raise InputError(f"{vocab_filepath} holds no merges")
+        vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}
+        vocab |= dict(model.unreachable)
+        return cls(vocab, [(vocab[left], vocab[right]) for left, right in model.merges], special_tokens)
 
     def encode(self, text: str) -> list[int]:
         """Text to ids; special tokens in it become theirs."""
@@ -93,24 +93,17 @@ class Tokenizer:
         return self._engine.decode(ids)
 
 
-def _bytes(token: str) -> bytes:
-    found = bytes_of(token)
-    return token.encode() if found is None else found
-
-
 def _recipe(vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, special: list[str]) -> Recipe:
     try:
-        pairs = tuple((known[left], known[right]) for left, right in merges)
+        pairs = [(known[left], known[right]) for left, right in merges]
     except KeyError as error:
         raise InputError(f"the merges name {error.args[0]!r}, which is not in the vocabulary") from error
     reserved = {token.encode() for token in special}
-    tokens = tuple(
-        None if vocab.get(i) in reserved else vocab.get(i) for i in range(max(vocab, default=-1) + 1)
-    )
+    tokens = [(token, i) for i, token in vocab.items() if token not in reserved]
     return Recipe(
         source="cs336",
         format="hf",
-        model=Model("bytes", tokens, merges=pairs),
+        model=byte_model(tokens, pairs, "cs336"),
         added=tuple(AddedToken(token, known[token.encode()]) for token in special),
         pre_tokenizer=pre_tokenizer_of("gpt2"),
     )

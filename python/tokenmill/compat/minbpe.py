@@ -14,7 +14,7 @@ from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.minbpe import load_file
 from tokenmill.engine.files.saving import save
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
-from tokenmill.engine.recipe import AddedToken, Model, Recipe
+from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
 from tokenmill.engine.training.outputs import vocabulary_lines
@@ -147,11 +147,10 @@ class RegexTokenizer:
         return self._engine
 
     def _recipe(self, special: dict[str, int]) -> Recipe:
-        tokens = tuple(self.vocab[i] for i in range(len(self.vocab)))
         return Recipe(
             source="minbpe",
             format="minbpe",
-            model=Model("bytes", tokens, merges=tuple(self.merges)),
+            model=byte_model(((token, i) for i, token in self.vocab.items()), self.merges, "minbpe"),
             added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
             pre_tokenizer=pre_tokenizer_by(self.pattern) if self.pattern else byte_level(use_regex=False),
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.engine import hub, objects
-from tokenmill.engine.files import hf_json, minbpe, sentencepiece, tiktoken, vocab_merges
+from tokenmill.engine.files import hf_json, minbpe, sentencepiece, tekken, tiktoken, vocab_merges
 from tokenmill.engine.files.encodings import ENCODINGS
 from tokenmill.engine.recipe import AddedToken, Recipe, check_added
 
@@ -108,20 +109,16 @@ def _dispatch(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
 
 
 def _from_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    quick = hf_json.load_quickly(path)
-    if quick is not None:
-        return with_specials(quick, special_tokens)
-    data = hf_json.read_json(path)
-    # A vocabulary may hold a token "model", but its values are all numbers.
-    is_vocabulary = bool(data) and isinstance(next(iter(data.values())), int)
-    if not is_vocabulary and not isinstance(data.get("vocab"), list):
-        return with_specials(hf_json.load_file(path, data), special_tokens)
-    if isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list):
-        from tokenmill.engine.files import tekken
-
+    text = path.read_bytes()
+    if vocab_merges.is_vocabulary(text):
+        merges = vocab_merges.merges_beside(path)
+        return vocab_merges.load_file(path, merges, pattern, special_tokens)
+    outline, bpe = _core.read_hf(text, str(path))
+    data = json.loads(outline)
+    if tekken.is_tekken(data):
         return with_specials(tekken.from_json(data, str(path)), special_tokens)
-    merges = vocab_merges.merges_beside(path)
-    return vocab_merges.load_file(path, merges, pattern, special_tokens)
+    config = hf_json.config_beside(path)
+    return with_specials(hf_json.from_outline(data, bpe, text, str(path), config), special_tokens)
 
 
 def with_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:

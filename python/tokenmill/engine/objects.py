@@ -38,8 +38,7 @@ def recipe_of(source: Any) -> Recipe:
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
-        quick = hf_json.from_text(text.encode(errors="surrogatepass"), name, lambda: config)
-        return quick or hf_json.from_json(hf_json.parse_json(text, name), name, config)
+        return hf_json.from_text(text.encode(errors="surrogatepass"), name, config)
 
 
 def from_directory(path: Path) -> Recipe:

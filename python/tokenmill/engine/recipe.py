@@ -11,19 +11,15 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill._core import Merges, Tokens
+from tokenmill._core import LARGEST_ID, Merges, Tokens
 from tokenmill.base.errors import TokenizerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tokenmill.engine.files.hf_text import HfText
 
 Json = dict[str, Any]
-
-# Ids are indices into tables, so one absurd id would ask for gigabytes: no production vocabulary is
-# near this.
-MAX_ID = (1 << 24) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +46,12 @@ class Model:
 
     `kind` "bytes": `tokens` are byte strings and pieces start from single bytes. `kind` "chars": tokens are
     UTF-8 strings and pieces start from characters (SentencePiece style). `merges` are `(left, right)` ids in
-    rank order; None means that the rank of a token is its place in `rank_order` (tiktoken). Readers of large
-    files hand over `_core.Tokens` and `_core.Merges`, which are sequences without an object for each item.
+    rank order; None means that the rank of a token is its place in `rank_order` (tiktoken).
     """
 
     kind: Literal["bytes", "chars"]
-    tokens: Sequence[bytes | None]
-    merges: Sequence[tuple[int, int]] | None = None
+    tokens: Tokens
+    merges: Merges | None = None
     rank_order: Sequence[int] = ()
     ignore_merges: bool = False
     byte_fallback: bool = False
@@ -102,8 +97,8 @@ class Recipe:
         if model is None:
             digest.update(_canonical(self.hf.whole() if self.hf else {}))
         else:
-            digest.update(_token_bytes(model.tokens))
-            merges = _merges_json(model.merges)
+            digest.update(model.tokens.digest_bytes())
+            merges = b"null" if model.merges is None else model.merges.json().encode()
             digest.update(
                 b"[%b,%b,%b]" % (merges, _canonical(list(model.rank_order)), _canonical(model.scores))
             )
@@ -116,57 +111,25 @@ class Recipe:
         return digest.hexdigest()
 
 
-def _token_bytes(tokens: Sequence[bytes | None]) -> bytes:
-    if isinstance(tokens, Tokens):
-        return tokens.digest_bytes()
-    parts = [b"\xff" if token is None else len(token).to_bytes(4, "little") + token for token in tokens]
-    return b"".join(parts)
-
-
-def _merges_json(merges: Sequence[tuple[int, int]] | None) -> bytes:
-    return merges.json().encode() if isinstance(merges, Merges) else _canonical(merges)
-
-
 def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
 
 
-def table_of(entries: Iterable[tuple[bytes, int]], where: str) -> tuple[bytes | None, ...]:
-    """`[(b"a", 0), (b"b", 2)]` -> `(b"a", None, b"b")`; refuses duplicate and absurd ids."""
-    pairs = list(entries)
-    if not pairs:
-        raise TokenizerError(f"{where}: the vocabulary is empty; expected at least one token")
-    if not all_ids([token_id for _, token_id in pairs]):
-        for token, token_id in pairs:
-            check_id(token_id, token, where)
-    by_id = {token_id: token for token, token_id in pairs}
-    if len(by_id) < len(pairs):
-        _refuse_twins(pairs, where)
-    return tuple(map(by_id.get, range(max(by_id) + 1)))
+def number_tokens(tokens: Iterable[bytes | None], source: str) -> Tokens:
+    """Tokens whose ids are their places in a list; None leaves a hole."""
+    return Tokens([(token, i) for i, token in enumerate(tokens) if token is not None], source)
 
 
-def _refuse_twins(pairs: list[tuple[bytes, int]], where: str) -> None:
-    seen: dict[int, bytes] = {}
-    for token, token_id in pairs:
-        if token_id in seen:
-            raise TokenizerError(
-                f"{where}: id {token_id} belongs to both {seen[token_id]!r} and {token!r}; each id "
-                "must name "
-                "one token: renumber one of them"
-            )
-        seen[token_id] = token
-
-
-def all_ids(ids: Collection[Any]) -> bool:
-    """Whether every one passes `check_id`, in one step for all; False only asks to look at each."""
-    return not ids or (set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) <= MAX_ID)
+def byte_model(tokens: Iterable[tuple[bytes, int]], merges: Iterable[tuple[int, int]], source: str) -> Model:
+    """A byte-level model of `(token, id)` pairs and merges that were made in Python."""
+    return Model("bytes", Tokens(list(tokens), source), merges=Merges(list(merges)))
 
 
 def check_id(token_id: Any, token: object, where: str) -> int:
     """The id if it is an integer that a table can hold; otherwise an error that names the token."""
-    if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id <= MAX_ID:
+    if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id <= LARGEST_ID:
         raise TokenizerError(
-            f"{where}: token {token!r} has the id {token_id!r}; expected an integer from 0 to {MAX_ID}"
+            f"{where}: token {token!r} has the id {token_id!r}; expected an integer from 0 to {LARGEST_ID}"
         )
     return token_id
 
@@ -190,3 +153,17 @@ def check_added(added: Iterable[AddedToken], where: str, *, shared: bool = False
 def specials_from(mapping: Mapping[str, int] | None) -> tuple[AddedToken, ...]:
     """`{"<|endoftext|>": 50256}` -> special tokens as tiktoken understands them."""
     return tuple(AddedToken(content, token_id) for content, token_id in (mapping or {}).items())
+
+
+def check_specials(
+    tokens: Tokens, special_tokens: Mapping[str, int] | None, source: str, *, shared: bool = False
+) -> tuple[AddedToken, ...]:
+    """The caller's special tokens, once none of them has the id of another token."""
+    added = check_added(specials_from(special_tokens), f"{source}: special_tokens", shared=shared)
+    for token in added:
+        if token.id < len(tokens) and tokens[token.id] not in {None, token.content.encode()}:
+            raise TokenizerError(
+                f"{source}: special token {token.content!r} has the id {token.id}, which belongs to "
+                f"{tokens[token.id]!r}; give it a free id ({len(tokens)} or more)"
+            )
+    return added

@@ -4,7 +4,7 @@ import pytest
 
 from tokenmill import Tokenizer
 from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
-from tokenmill.engine.recipe import AddedToken, Model, Recipe
+from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
 
 MERGES = [b"th", b"the", b" the", b"in", b"ing", b"an", b" a", b"er", b"he", b"ll", b"ell", b"hell", b"hello"]
 
@@ -22,7 +22,7 @@ def small_recipe(pattern="gpt2", **changes):
             tokens.append(token)
     added = (AddedToken("<|end|>", len(tokens)), AddedToken("<pad>", len(tokens) + 1))
     fields = {
-        "source": "small", "format": "test", "model": Model("bytes", tuple(tokens), merges=tuple(merges)), "added": added,
+        "source": "small", "format": "test", "model": byte_model(zip(tokens, range(len(tokens)), strict=True), merges, "small"), "added": added,
         "pre_tokenizer": pre_tokenizer_of(pattern), "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}, "config": {"eos_token": "<|end|>"},
         "post_processor": {
             "type": "TemplateProcessing",

@@ -9,12 +9,12 @@ import pytest
 
 from conftest import small_recipe
 from tokenmill import Tokenizer
+from tokenmill._core import spell
 from tokenmill.base.errors import InputError, TokenizerError, TokenizerNotFoundError, TokenmillError
-from tokenmill.engine.files.alphabet import CHAR_OF
 
 
 def hf(**changes):
-    vocabulary = {char: byte for byte, char in CHAR_OF.items()} | {"th": 256}
+    vocabulary = {spell(bytes([byte])): byte for byte in range(256)} | {"th": 256}
     model = {"type": "BPE", "vocab": vocabulary, "merges": [["t", "h"]]}
     data = {
         "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None, "decoder": {"type": "ByteLevel"},
@@ -56,7 +56,7 @@ def test_an_empty_directory(tmp_path):
     ("data", "match"),
     [
         (b'{"model": ', r":1:11: not valid JSON"),
-        (b"[1, 2]", "expected a JSON object, found list"),
+        (b"[1, 2]", "expected a JSON object, found "),
         (b"\xff\xfe{}", "cannot be read as UTF-8"),
         (b"{}", "has no 'model'"),
         (b'{"model": null}', "has no 'model'"),
@@ -70,8 +70,8 @@ def test_broken_json(tmp_path, data, match):
 @pytest.mark.parametrize(
     ("model", "match"),
     [
-        ({"merges": [["t", "zz"]]}, r"merges\[0\].*names 'zz'"),
-        ({"merges": [["t", "e"]]}, r"names 'te'.*same training"),
+        ({"merges": [["t", "zz"]]}, r"merges\[0\].*'zz' is not in the vocabulary"),
+        ({"merges": [["t", "e"]]}, r"'te' is not in the vocabulary.*same training"),
         ({"merges": ["t h e"]}, "expected two tokens"),
         ({"merges": 3}, "expected a list"),
         ({"vocab": {}}, "missing or empty"),
@@ -79,8 +79,8 @@ def test_broken_json(tmp_path, data, match):
         ({"vocab": {"a": 2**32 - 1}, "merges": []}, "4294967295; expected an integer from 0"),
         ({"vocab": {"a": -1}, "merges": []}, "-1"),
         ({"vocab": {"a": 1.5}, "merges": []}, "1.5"),
-        ({"vocab": {"a": True}, "merges": []}, "True"),
-        ({"vocab": {char: byte for byte, char in CHAR_OF.items() if byte != 65}, "merges": []}, "0x41"),
+        ({"vocab": {"a": True}, "merges": []}, "the id true"),
+        ({"vocab": {spell(bytes([byte])): byte for byte in range(256) if byte != 65}, "merges": []}, "0x41"),
     ],
 )
 def test_a_vocabulary_that_contradicts_itself(tmp_path, model, match):

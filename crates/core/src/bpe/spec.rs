@@ -30,31 +30,23 @@ pub enum Merges {
     Ranked(Vec<u32>),
 }
 
+type Pairs = Vec<(u32, u32)>;
+
 /// Pairs of token ids in rank order, and, where a loader looked them up already, their products.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MergeList {
-    pairs: Vec<(u32, u32)>,
+    pairs: Pairs,
     products: Vec<u32>,
 }
 
 impl MergeList {
-    /// A list whose products are known; `None` where a pair is there twice.
-    pub fn checked(pairs: Vec<(u32, u32)>, products: Vec<u32>) -> Option<Self> {
-        const EMPTY: u64 = u64::MAX;
-        let mut slots = vec![EMPTY; (pairs.len() * 2 + 2).next_power_of_two()];
-        let mask = slots.len() - 1;
-        for (left, right) in &pairs {
-            let key = u64::from(*left) << 32 | u64::from(*right);
-            let mut slot = mix(key, 0) as usize & mask;
-            while slots[slot] != EMPTY {
-                if slots[slot] == key {
-                    return None;
-                }
-                slot = (slot + 1) & mask;
-            }
-            slots[slot] = key;
+    /// A list whose products are known; what was given is the error where a pair is there twice.
+    pub fn checked(pairs: Pairs, products: Vec<u32>) -> Result<Self, (Pairs, Vec<u32>)> {
+        if pairs.len() == products.len() && !has_twins(&pairs) {
+            Ok(Self { pairs, products })
+        } else {
+            Err((pairs, products))
         }
-        (pairs.len() == products.len()).then_some(Self { pairs, products })
     }
 
     /// The pairs.
@@ -68,8 +60,26 @@ impl MergeList {
     }
 }
 
-impl From<Vec<(u32, u32)>> for MergeList {
-    fn from(pairs: Vec<(u32, u32)>) -> Self {
+fn has_twins(pairs: &[(u32, u32)]) -> bool {
+    const EMPTY: u64 = u64::MAX;
+    let mut slots = vec![EMPTY; (pairs.len() * 2 + 2).next_power_of_two()];
+    let mask = slots.len() - 1;
+    for (left, right) in pairs {
+        let key = u64::from(*left) << 32 | u64::from(*right);
+        let mut slot = mix(key, 0) as usize & mask;
+        while slots[slot] != EMPTY {
+            if slots[slot] == key {
+                return true;
+            }
+            slot = (slot + 1) & mask;
+        }
+        slots[slot] = key;
+    }
+    false
+}
+
+impl From<Pairs> for MergeList {
+    fn from(pairs: Pairs) -> Self {
         Self {
             pairs,
             products: Vec::new(),

@@ -228,7 +228,7 @@ fn products_known_ahead_change_nothing() {
             );
         }
     }
-    assert!(MergeList::checked(vec![(1, 2), (1, 2)], vec![3, 3]).is_none());
+    assert!(MergeList::checked(vec![(1, 2), (1, 2)], vec![3, 3]).is_err());
 }
 
 #[test]

@@ -84,16 +84,17 @@ impl Tokens {
         })
     }
 
-    /// The place of each id, [`u32::MAX`] in the holes; `None` where two tokens have one id.
-    pub fn places(&self) -> Option<Vec<u32>> {
+    /// The place of each id, [`u32::MAX`] in the holes; the places of two tokens that have one id are the error.
+    pub fn places(&self) -> Result<Vec<u32>, (usize, usize)> {
         let limit = self.ids.iter().max().map_or(0, |id| *id as usize + 1);
         let mut places = vec![NONE; limit];
         for (place, id) in self.ids.iter().enumerate() {
-            if std::mem::replace(&mut places[*id as usize], place as u32) != NONE {
-                return None;
+            let before = std::mem::replace(&mut places[*id as usize], place as u32);
+            if before != NONE {
+                return Err((before as usize, place));
             }
         }
-        Some(places)
+        Ok(places)
     }
 }
 
@@ -125,13 +126,13 @@ mod tests {
     #[test]
     fn places_know_holes_and_refuse_twins() {
         let mut tokens: Tokens = [("a", 3), ("b", 1)].into_iter().collect();
-        assert_eq!(tokens.places(), Some(vec![NONE, 1, NONE, 0]));
+        assert_eq!(tokens.places(), Ok(vec![NONE, 1, NONE, 0]));
         assert!(!tokens.push_with(7, |bytes| {
             bytes.push(b'x');
             false
         }));
         assert_eq!(tokens.bytes(), b"ab");
         tokens.push(b"c", 3);
-        assert_eq!(tokens.places(), None);
+        assert_eq!(tokens.places(), Err((0, 2)));
     }
 }

@@ -1,11 +1,12 @@
 //! Models that look at the printable spelling of bytes instead of the bytes themselves.
 //!
-//! HF's `ByteLevel` step rewrites each byte as a character (`Ġ` for a space). Two things can only be had in that
-//! spelling: splits that come after the step (Falcon cuts at digits there, and `²` is one though it is half of
-//! another character), and a suffix on the last character of a word (CLIP's `</w>`).
+//! Two things can only be had in the characters of [`crate::spelling`]: splits that come after the step which writes
+//! them (Falcon cuts at digits there, and `²` is one though it is half of another character), and a suffix on the
+//! last character of a word (CLIP's `</w>`).
 
 use crate::bpe::{Bpe, EncodeState, WordCut};
 use crate::scan::Scanner;
+use crate::spelling::{byte_of, char_of};
 use crate::Result;
 
 /// Where the characters that end a word with a suffix are kept: a private plane, far from the spelling.
@@ -93,35 +94,4 @@ pub(super) fn bytes_of(token: &[u8]) -> Vec<u8> {
         }
     };
     text.chars().filter_map(|c| byte_of(plain(c))).collect()
-}
-
-/// Printable Latin-1 stands for itself, the other bytes for U+0100 and on.
-fn char_of(byte: u8) -> char {
-    let offset = match byte {
-        0..=0x20 => 0x100,
-        0x7F..=0xA0 => 0x100 + 0x21 - 0x7F,
-        0xAD => 0x143 - 0xAD,
-        _ => 0,
-    };
-    char::from_u32(u32::from(byte) + offset).unwrap_or('?')
-}
-
-fn byte_of(c: char) -> Option<u8> {
-    (0..=u8::MAX).find(|&byte| char_of(byte) == c)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_spelling_is_one_to_one() {
-        let chars: std::collections::HashSet<char> = (0..=u8::MAX).map(char_of).collect();
-        assert_eq!(chars.len(), 256);
-        assert_eq!(char_of(b' '), 'Ġ');
-        assert_eq!(char_of(b'\n'), 'Ċ');
-        assert_eq!(char_of(0xAD), '\u{143}');
-        assert_eq!(char_of(0xA0), '\u{142}');
-        assert_eq!(bytes_of("Ġa".as_bytes()), b" a");
-    }
 }

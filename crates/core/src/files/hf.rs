@@ -1,228 +1,182 @@
-//! The two large parts of a Hugging Face `tokenizer.json`, `model.vocab` and `model.merges`, in one pass.
+//! The two large parts of a Hugging Face `tokenizer.json`, `model.vocab` and `model.merges`.
 //!
-//! All else is small and goes to Python's `json` as the outline: the same text with these two parts empty. So the
-//! outline is valid exactly when the whole is, once the two parts are known to be.
+//! All else is small and goes to Python's `json` as the outline: the same text with these two parts empty. The
+//! whole is validated here, so the outline is valid too.
 
-use super::alphabet;
-use super::index::Index;
-use super::json::Cursor;
-use super::LARGEST_ID;
-use crate::bpe::{MergeList, Tokens};
-use crate::jsonl::unescape;
-use crate::records::Policy;
+use std::ops::Range;
+
+use super::json::{is_key, read_object, DEEPEST};
+use super::merges::from_array;
+use super::words::{refusal, shown, Bad};
+use super::Spellings;
+use crate::bpe::MergeList;
+use crate::jsonl::Parser;
+use crate::Result;
+
+/// The vocabulary of a BPE and its merges in the order of their ranks.
+type Parts = (Spellings, MergeList);
 
 /// What a file holds.
 pub struct HfFile {
-    /// The file with `{}` for the vocabulary and `[]` for the merges.
+    /// The file with `{}` for the vocabulary and `[]` for the merges of a BPE; the file itself for any other model.
     pub outline: Vec<u8>,
-    /// The vocabulary.
-    pub spellings: Spellings,
-    /// The merges in the order of their ranks, each naming tokens that exist.
-    pub merges: MergeList,
+    /// The large parts, if the model is a BPE.
+    pub bpe: Option<Parts>,
 }
 
-/// Tokens as a file spells them, and the way from a spelling to its id.
-pub struct Spellings {
-    tokens: Tokens,
-    index: Index,
-}
-
-impl Spellings {
-    /// `None` where two tokens have one spelling or one id.
-    fn new(tokens: Tokens) -> Option<Self> {
-        tokens.places()?;
-        let index = Index::new(&tokens)?;
-        Some(Self { tokens, index })
-    }
-
-    /// The id of a token.
-    pub fn id_of(&self, spelling: &str) -> Option<u32> {
-        self.index.get(&self.tokens, spelling.as_bytes())
-    }
-
-    /// The tokens as text.
-    pub fn tokens(&self) -> &Tokens {
-        &self.tokens
-    }
-
-    /// The tokens as bytes, and apart from them those that the byte alphabet cannot spell.
-    pub fn as_bytes(&self) -> (Tokens, Tokens) {
-        let mut tokens = Tokens::with_room(self.tokens.len(), self.tokens.bytes().len());
-        let mut outside = Tokens::default();
-        for (spelling, id) in self.tokens.iter() {
-            if !tokens.push_with(id, |out| alphabet::decode(spelling, out)) {
-                outside.push(spelling, id);
+/// Reads a file. `source` is named in errors.
+pub fn read(text: &[u8], source: &str) -> Result<HfFile> {
+    let mut model = Model::new(source);
+    read_object(text, source, |parser| {
+        parser.members(|parser, key| {
+            if !is_key(key, b"model") {
+                return Ok(parser.skip(1).map(drop)?);
             }
-        }
-        (tokens, outside)
-    }
-}
-
-/// Reads a file; `None` asks the careful reader to look.
-pub fn read(text: &[u8]) -> Option<HfFile> {
-    simdutf8::basic::from_utf8(text).ok()?;
-    let mut model = None;
-    let mut cursor = Cursor { text, at: 0 };
-    cursor.take(b'{')?;
-    loop {
-        let key = cursor.raw_string()?;
-        cursor.take(b':')?;
-        if key == b"model" && cursor.peek()? == b'{' {
-            let found = read_model(&mut cursor)?;
-            if model.replace(found).is_some() {
-                return None;
+            // Of a doubled key the last one counts.
+            model = Model::new(source);
+            if parser.peek() != Some(b'{') {
+                return Ok(parser.skip(1).map(drop)?);
             }
-        } else {
-            // An escaped key could spell "model" too.
-            if memchr::memchr(b'\\', key).is_some() {
-                return None;
-            }
-            cursor.skip()?;
-        }
-        if !cursor.more(b'}')? {
-            break;
-        }
+            parser.members(|parser, key| model.read_member(parser, key))
+        })
+    })?;
+    match model.finish(text)? {
+        None => Ok(HfFile {
+            outline: text.to_vec(),
+            bpe: None,
+        }),
+        Some((parts, bpe)) => Ok(HfFile {
+            outline: without(text, parts),
+            bpe: Some(bpe),
+        }),
     }
-    cursor.space();
-    if cursor.at != text.len() {
-        return None;
-    }
-    let Model {
-        parts,
-        spellings,
-        merges,
-    } = model?;
-    Some(HfFile {
-        outline: without(text, parts),
-        spellings,
-        merges,
-    })
 }
 
 /// A stretch of the text, and what stands for it in the outline.
-type Part = (usize, usize, &'static [u8]);
+type Part = (Range<usize>, &'static [u8]);
 
-struct Model {
-    parts: [Part; 2],
-    spellings: Spellings,
-    merges: MergeList,
+/// What was seen of the model. The large parts are read as they come where it is known by then what they are, as
+/// in all files that Hugging Face writes, and else when the whole is known.
+struct Model<'a> {
+    source: &'a str,
+    is_bpe: Option<bool>,
+    vocabulary: Option<(Range<usize>, Option<Spellings>)>,
+    merges: Option<(Range<usize>, Option<MergeList>)>,
 }
 
-fn without(text: &[u8], parts: [Part; 2]) -> Vec<u8> {
-    let [(first, first_end, first_word), (second, second_end, second_word)] = parts;
+impl<'a> Model<'a> {
+    fn new(source: &'a str) -> Self {
+        Self {
+            source,
+            is_bpe: None,
+            vocabulary: None,
+            merges: None,
+        }
+    }
+
+    fn read_member(&mut self, parser: &mut Parser<'_>, key: &[u8]) -> std::result::Result<(), Bad> {
+        let start = parser.at();
+        if is_key(key, b"vocab") {
+            let now = self.is_bpe == Some(true) && parser.peek() == Some(b'{');
+            let found = if now {
+                Some(self.read_vocabulary(parser)?)
+            } else {
+                parser.skip(2)?;
+                None
+            };
+            self.vocabulary = Some((start..parser.at(), found));
+            // Merges of another vocabulary.
+            self.merges = self.merges.take().map(|(range, _)| (range, None));
+        } else if is_key(key, b"merges") {
+            let found = match &self.vocabulary {
+                Some((_, Some(spellings))) if parser.peek() == Some(b'[') => {
+                    Some(from_array(parser, spellings, self.source)?)
+                }
+                _ => {
+                    parser.skip(2)?;
+                    None
+                }
+            };
+            self.merges = Some((start..parser.at(), found));
+        } else {
+            let value = parser.skip(2)?;
+            if is_key(key, b"type") {
+                self.is_bpe = Some(value == b"\"BPE\"");
+            }
+        }
+        Ok(())
+    }
+
+    fn read_vocabulary(&self, parser: &mut Parser<'_>) -> std::result::Result<Spellings, Bad> {
+        Spellings::from_object(parser, &format!("{}: model.vocab", self.source))
+    }
+
+    /// The places of the two parts and what they hold, if this is a BPE; `text` is known to be JSON by now.
+    fn finish(mut self, text: &[u8]) -> Result<Option<([Part; 2], Parts)>> {
+        // Old files do not name the type of their model; only a BPE has merges.
+        if !self.is_bpe.unwrap_or(self.merges.is_some()) {
+            return Ok(None);
+        }
+        let (vocabulary, found) = self.vocabulary.take().unwrap_or_default();
+        let spellings = match found {
+            Some(spellings) => spellings,
+            None => self.read_late(text, &vocabulary, "vocab", |parser| {
+                self.read_vocabulary(parser)
+            })?,
+        };
+        let (merges, found) = self.merges.take().unwrap_or_default();
+        let list = match found {
+            Some(list) => list,
+            None => self.read_late(text, &merges, "merges", |parser| {
+                from_array(parser, &spellings, self.source)
+            })?,
+        };
+        Ok(Some((
+            [(vocabulary, b"{}"), (merges, b"[]")],
+            (spellings, list),
+        )))
+    }
+
+    fn read_late<'t, T>(
+        &self,
+        text: &'t [u8],
+        range: &Range<usize>,
+        key: &str,
+        read: impl FnOnce(&mut Parser<'t>) -> std::result::Result<T, Bad>,
+    ) -> Result<T> {
+        let value = &text[range.clone()];
+        match read(&mut Parser::new(value, DEEPEST)) {
+            Ok(found) => Ok(found),
+            Err(Bad::Content(error)) => Err(error),
+            // It is JSON, but does not begin as it should.
+            Err(Bad::Json(_)) => {
+                let found = if value.is_empty() {
+                    "missing".into()
+                } else {
+                    shown(value)
+                };
+                let expected = match key {
+                    "vocab" => "an object of token -> id",
+                    _ => "a list of merges",
+                };
+                let words = format!("model.{key} is {found}; expected {expected}");
+                Err(refusal(self.source, words))
+            }
+        }
+    }
+}
+
+fn without(text: &[u8], mut parts: [Part; 2]) -> Vec<u8> {
+    parts.sort_by_key(|(range, _)| range.start);
+    let [(first, first_word), (second, second_word)] = parts;
     [
-        &text[..first],
+        &text[..first.start],
         first_word,
-        &text[first_end..second],
+        &text[first.end..second.start],
         second_word,
-        &text[second_end..],
+        &text[second.end..],
     ]
     .concat()
-}
-
-fn read_model(cursor: &mut Cursor) -> Option<Model> {
-    let (mut vocabulary, mut merges) = (None, None);
-    cursor.take(b'{')?;
-    loop {
-        let key = cursor.raw_string()?;
-        cursor.take(b':')?;
-        let start = cursor.at;
-        let twice = match key {
-            b"vocab" => {
-                let spellings = Spellings::new(read_vocabulary(cursor)?)?;
-                let part: Part = (start, cursor.at, b"{}");
-                vocabulary.replace((part, spellings)).is_some()
-            }
-            b"merges" => {
-                // Files in which the merges come first are rare enough for the careful reader.
-                let list = read_merges(cursor, &vocabulary.as_ref()?.1)?;
-                let part: Part = (start, cursor.at, b"[]");
-                merges.replace((part, list)).is_some()
-            }
-            _ => {
-                cursor.skip()?;
-                memchr::memchr(b'\\', key).is_some()
-            }
-        };
-        if twice {
-            return None;
-        }
-        if !cursor.more(b'}')? {
-            break;
-        }
-    }
-    let ((vocabulary, spellings), (list, merges)) = vocabulary.zip(merges)?;
-    Some(Model {
-        parts: [vocabulary, list],
-        spellings,
-        merges,
-    })
-}
-
-/// `{"token": id, …}`, with at least one token.
-fn read_vocabulary(cursor: &mut Cursor) -> Option<Tokens> {
-    let rest = cursor.text.len() - cursor.at;
-    // A line of a production file takes some 20 bytes in its shortest form; too little room costs a move.
-    let mut tokens = Tokens::with_room(rest / 64, rest / 8);
-    cursor.take(b'{')?;
-    loop {
-        let raw = cursor.raw_string()?;
-        cursor.take(b':')?;
-        let id = cursor.id(LARGEST_ID)?;
-        if memchr::memchr(b'\\', raw).is_none() {
-            tokens.push(raw, id);
-        } else {
-            let plain = |out: &mut Vec<u8>| unescape(raw, Policy::Refuse, out).is_ok();
-            if !tokens.push_with(id, plain) {
-                return None;
-            }
-        }
-        if !cursor.more(b'}')? {
-            return Some(tokens);
-        }
-    }
-}
-
-/// `["a b", …]` or `[["a", "b"], …]`.
-fn read_merges(cursor: &mut Cursor, spellings: &Spellings) -> Option<MergeList> {
-    let room = spellings.tokens.len();
-    let (mut pairs, mut products) = (Vec::with_capacity(room), Vec::with_capacity(room));
-    cursor.take(b'[')?;
-    let mut both = Vec::new();
-    let mut more = cursor.peek()? != b']';
-    if !more {
-        cursor.at += 1;
-    }
-    while more {
-        both.clear();
-        let middle = read_merge(cursor, &mut both)?;
-        let (left, right) = both.split_at(middle);
-        let id = |token: &[u8]| spellings.index.get(&spellings.tokens, token);
-        pairs.push((id(left)?, id(right)?));
-        products.push(id(&both)?);
-        more = cursor.more(b']')?;
-    }
-    MergeList::checked(pairs, products)
-}
-
-/// Appends both tokens of a merge and gives the length of the first.
-#[inline(always)]
-fn read_merge(cursor: &mut Cursor, both: &mut Vec<u8>) -> Option<usize> {
-    if cursor.peek()? == b'"' {
-        cursor.string(both)?;
-        let space = memchr::memchr(b' ', both)?;
-        both.remove(space);
-        return memchr::memchr(b' ', &both[space..])
-            .is_none()
-            .then_some(space);
-    }
-    cursor.take(b'[')?;
-    cursor.string(both)?;
-    let middle = both.len();
-    cursor.take(b',')?;
-    cursor.string(both)?;
-    cursor.take(b']')?;
-    Some(middle)
 }
 
 #[cfg(test)]
@@ -232,51 +186,94 @@ mod tests {
     const GOOD: &str = r#"{"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0, "Ġ": 1, "Ġa": 2, "\u4e2d": 5},
         "merges": [["Ġ", "a"]], "dropout": null}, "decoder": {"x": [1, "}"]}}"#;
 
+    fn changed(from: &str, to: &str) -> Result<HfFile> {
+        assert!(GOOD.contains(from), "{from}");
+        read(GOOD.replace(from, to).as_bytes(), "x")
+    }
+
     #[test]
     fn the_outline_is_the_file_without_its_large_parts() {
-        let file = read(GOOD.as_bytes()).unwrap();
-        let outline = String::from_utf8(file.outline).unwrap();
-        assert!(
-            outline.contains(r#""vocab": {},"#) && outline.contains(r#""merges": [], "dropout""#)
-        );
-        assert_eq!(file.spellings.id_of("Ġa"), Some(2));
-        assert_eq!(file.spellings.id_of("b"), None);
-        assert_eq!(file.merges.pairs(), [(1, 0)]);
-        let (tokens, outside) = file.spellings.as_bytes();
-        assert_eq!(tokens.at(2), b" a");
-        assert_eq!(outside.iter().collect::<Vec<_>>(), [("中".as_bytes(), 5)]);
-    }
-
-    #[test]
-    fn both_forms_of_merges_are_the_same() {
-        let text = GOOD.replace(r#"["Ġ", "a"]"#, r#""Ġ a""#);
-        assert_eq!(read(text.as_bytes()).unwrap().merges.pairs(), [(1, 0)]);
-        let none = GOOD.replace(r#"[["Ġ", "a"]]"#, "[ ]");
-        assert_eq!(read(none.as_bytes()).unwrap().merges.pairs(), []);
-    }
-
-    #[test]
-    fn anything_unusual_is_left_to_the_careful_reader() {
-        let changes = [
-            (r#""a": 0"#, r#""a": 0.0"#),
-            (r#""a": 0"#, r#""a": 2"#),
-            (r#""a": 0"#, r#""Ġa": 0"#),
-            (r#""a": 0"#, r#""a": 16777216"#),
-            (r#""a": 0"#, r#""\ud800": 0"#),
-            (r#"["Ġ", "a"]"#, r#"["Ġ", "b"]"#),
-            (r#"["Ġ", "a"]"#, r#"["a", "a"]"#),
-            (r#"["Ġ", "a"]"#, r#"["Ġ", "a", "a"]"#),
-            (r#"["Ġ", "a"]"#, r#"["Ġ", "a"], ["Ġ", "a"]"#),
-            (r#"["Ġ", "a"]"#, r#""Ġ a a""#),
-            (r#""dropout""#, r#""vocab""#),
-            (r#""version""#, r#""m\u006fdel""#),
-            (r#""decoder": {"x": [1, "}"]}}"#, r#""model": {}}"#),
-            (r#"[1, "}"]}}"#, r#"[1, "}"]}"#),
-        ];
-        for (from, to) in changes {
-            assert!(GOOD.contains(from), "{from}");
-            assert!(read(GOOD.replace(from, to).as_bytes()).is_none(), "{to}");
+        for file in [
+            read(GOOD.as_bytes(), "x"),
+            changed(r#""type": "BPE", "#, ""),
+            changed(r#""vocab""#, r#""voc\u0061b""#),
+            // Of a doubled key the last one counts.
+            changed(r#""type""#, r#""merges": [7], "vocab": 3, "type""#),
+        ] {
+            let file = file.unwrap();
+            let outline = String::from_utf8(file.outline).unwrap();
+            assert!(
+                outline.contains(r#"b": {},"#) && outline.contains(r#""merges": [], "dropout""#)
+            );
+            let (spellings, merges) = file.bpe.unwrap();
+            assert_eq!(spellings.id_of("Ġa".as_bytes()), Some(2));
+            assert_eq!(merges.pairs(), [(1, 0)]);
         }
-        assert!(read(b"{\"model\": {\"vocab\": {\"\xff\": 1}, \"merges\": []}}").is_none());
+    }
+
+    #[test]
+    fn merges_may_come_first() {
+        let text = r#"{"model": {"merges": ["a b"], "vocab": {"a": 0, "b": 1, "ab": 2}}}"#;
+        let file = read(text.as_bytes(), "x").unwrap();
+        assert_eq!(file.outline, br#"{"model": {"merges": [], "vocab": {}}}"#);
+        assert_eq!(file.bpe.unwrap().1.pairs(), [(0, 1)]);
+    }
+
+    #[test]
+    fn other_models_are_left_as_they_are() {
+        for (from, to) in [
+            ("BPE", "Unigram"),
+            (r#""model""#, r#""models""#),
+            (r#""BPE""#, "null"),
+        ] {
+            let file = changed(from, to).unwrap();
+            assert!(file.bpe.is_none());
+            assert_eq!(file.outline, GOOD.replace(from, to).as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let cases = [
+            (
+                r#""a": 0"#,
+                r#""a": 0.0"#,
+                "x: model.vocab: token 'a' has the id 0.0",
+            ),
+            (
+                r#"["Ġ", "a"]"#,
+                r#"["a", "a"]"#,
+                "x: model.merges[0]: merges 'a' and 'a', but 'aa' is not",
+            ),
+            (
+                r#"[["Ġ", "a"]]"#,
+                "{}",
+                "x: model.merges is {}; expected a list",
+            ),
+            (
+                r#""merges""#,
+                r#""x""#,
+                "x: model.merges is missing; expected a list",
+            ),
+            (
+                r#"[1, "}"]}}"#,
+                r#"[1, "}"]}"#,
+                "x:2:77: not valid JSON, found the end of the text",
+            ),
+            ("null", "nul", "not valid JSON, found nul}, "),
+            ("null", &"[".repeat(99), "JSON that nests more than 64 deep"),
+        ];
+        for (from, to, words) in cases {
+            let error = changed(from, to).err().unwrap().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let error = read(b"{\"model\": \"\xff\"}", "x")
+            .err()
+            .unwrap()
+            .to_string();
+        assert_eq!(
+            error,
+            "x: cannot be read as UTF-8 text: byte 11 is not UTF-8"
+        );
     }
 }

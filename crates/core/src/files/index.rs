@@ -10,8 +10,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// `None` where two tokens have the same bytes.
-    pub(super) fn new(tokens: &Tokens) -> Option<Self> {
+    /// The places of two tokens that have the same bytes are the error.
+    pub(super) fn new(tokens: &Tokens) -> Result<Self, (usize, usize)> {
         let mut index = Self {
             slots: vec![EMPTY; (tokens.len() * 2 + 2).next_power_of_two()],
         };
@@ -19,11 +19,11 @@ impl Index {
             let hash = hash_bytes(token);
             let slot = index.slot_of(tokens, token, hash);
             if index.slots[slot] != EMPTY {
-                return None;
+                return Err((index.slots[slot] as u32 as usize, place));
             }
             index.slots[slot] = (hash & !u64::from(u32::MAX)) | place as u64;
         }
-        Some(index)
+        Ok(index)
     }
 
     /// The id of the token with exactly these bytes.

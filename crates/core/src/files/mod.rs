@@ -1,17 +1,33 @@
-//! Vocabulary files, read straight into flat tables.
-//!
-//! These readers take what is surely good and give `None` for anything else, however small: the careful reader
-//! on the Python side then looks at the file line by line, and either accepts it or says what is wrong and where.
+//! Tokenizer files, read straight into flat tables. Each kind has one reader; what it refuses it names: the
+//! file, the place in it, what was found and what was expected.
 
-mod alphabet;
 mod base64;
 mod hf;
 mod index;
 mod json;
+mod merges;
+mod spellings;
 mod tiktoken;
+mod words;
 
-pub use hf::{read as read_hf, HfFile, Spellings};
+pub use hf::{read as read_hf, HfFile};
+pub use merges::read_lines as read_merges;
+pub use spellings::Spellings;
 pub use tiktoken::read as read_tiktoken;
+pub use words::{check_pairs, refuse_twins};
 
-/// Ids above this are left to the careful reader, which refuses them.
-const LARGEST_ID: u32 = (1 << 24) - 1;
+/// Ids are indices into tables, so one absurd id would ask for gigabytes: no production vocabulary is near this.
+pub const LARGEST_ID: u32 = (1 << 24) - 1;
+
+/// A number without sign, point or exponent, up to the largest id.
+#[inline(always)]
+fn id_of(number: &[u8]) -> Option<u32> {
+    if number.is_empty() || number.len() > 8 {
+        return None;
+    }
+    let mut id = 0;
+    for digit in number {
+        id = id * 10 + u32::from(digit.is_ascii_digit().then(|| digit - b'0')?);
+    }
+    (id <= LARGEST_ID).then_some(id)
+}

@@ -1,47 +1,100 @@
-//! `.tiktoken`: one `base64(token) rank` a line, in the order of ranks.
+//! `.tiktoken`: one `base64(token) rank` a line.
 
 use super::base64;
+use super::id_of;
 use super::index::Index;
-use super::LARGEST_ID;
+use super::words::{bad_id, quoted, refusal, refuse_empty, refuse_twins};
 use crate::bpe::Tokens;
+use crate::{Error, Result};
 
-/// The tokens of a file, whose ids are their ranks; `None` asks the careful reader to look.
-pub fn read(data: &[u8]) -> Option<Tokens> {
+/// How Whisper's files spell the empty token that fills up their numbers; strict base64 has no such word.
+const EMPTY: &[u8] = b"=";
+
+/// The tokens of a file in the order of their ranks, which are their ids. `source` is named in errors.
+pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
     let mut tokens = Tokens::with_room(data.len() / 14, data.len() / 2);
-    let mut expected = 0;
     let mut start = 0;
-    for end in memchr::memchr_iter(b'\n', data).chain([data.len()]) {
-        let line = data.get(start..end)?;
+    for (end, number) in memchr::memchr_iter(b'\n', data)
+        .chain([data.len()])
+        .zip(1..)
+    {
+        let line = data.get(start..end).unwrap_or_default().trim_ascii_end();
         start = end + 1;
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             continue;
         }
-        let space = memchr::memchr(b' ', line)?;
-        let rank = number(&line[space + 1..])?;
+        let before = tokens.ids().last().copied();
+        read_line(line, &mut tokens, source, number)?;
         // Without its line end, the last rank may have lost a digit: it must be the next one.
-        let cut_off = end == data.len() && rank != expected;
-        if rank < expected || cut_off {
-            return None;
-        }
-        expected = rank + 1;
-        if space == 0 || !tokens.push_with(rank, |out| base64::decode(&line[..space], out)) {
-            return None;
+        let next = before.map_or(0, |rank| rank + 1);
+        if end == data.len() && tokens.ids().last() != Some(&next) {
+            let words = format!(
+                "the last line {} has no end and its rank is not {next}; the file is truncated: download it again",
+                quoted(line)
+            );
+            return Err(refusal(format_args!("{source}:{number}"), words));
         }
     }
-    (!tokens.is_empty() && Index::new(&tokens).is_some()).then_some(tokens)
+    check(&tokens, source)?;
+    if tokens.ids().is_sorted_by(|one, other| one < other) {
+        return Ok(tokens);
+    }
+    let places = refuse_twins(&tokens, source)?.into_iter().zip(0..);
+    let known = places.filter(|(place, _)| (*place as usize) < tokens.len());
+    Ok(known
+        .map(|(place, id)| (tokens.at(place as usize), id))
+        .collect())
 }
 
-/// Up to eight digits and nothing else.
-fn number(digits: &[u8]) -> Option<u32> {
-    if digits.is_empty() || digits.len() > 8 {
-        return None;
+fn check(tokens: &Tokens, source: &str) -> Result<()> {
+    refuse_empty(tokens, source)?;
+    let mut places = 1..tokens.len();
+    if let Some(place) = places.find(|place| tokens.at(place - 1).is_empty()) {
+        let rank = tokens.ids()[place - 1];
+        let words =
+            format!("rank {rank} is an empty token, which only the last one of a file may be");
+        return Err(refusal(source, words));
     }
-    let mut number = 0;
-    for digit in digits {
-        number = number * 10 + u32::from(digit.is_ascii_digit().then(|| digit - b'0')?);
+    Index::new(tokens).map(drop).map_err(|(one, other)| {
+        let (token, ids) = (quoted(tokens.at(one)), tokens.ids());
+        let (one, other) = (ids[one], ids[other]);
+        refusal(
+            source,
+            format!("token {token} has the ranks {one} and {other}"),
+        )
+    })
+}
+
+#[inline(always)]
+fn read_line(line: &[u8], tokens: &mut Tokens, source: &str, number: usize) -> Result<()> {
+    let space = memchr::memchr(b' ', line).unwrap_or(line.len());
+    let (word, digits) = line.split_at(space);
+    let digits = digits.trim_ascii_start();
+    match id_of(digits) {
+        Some(rank) if tokens.push_with(rank, |out| word == EMPTY || base64::decode(word, out)) => {
+            Ok(())
+        }
+        _ => Err(refuse_line(
+            line,
+            word,
+            digits,
+            format_args!("{source}:{number}"),
+        )),
     }
-    (number <= LARGEST_ID).then_some(number)
+}
+
+#[cold]
+fn refuse_line(line: &[u8], word: &[u8], digits: &[u8], place: std::fmt::Arguments) -> Error {
+    let mut token = Vec::new();
+    let good = base64::decode(word, &mut token) && !digits.is_empty();
+    if good && digits.iter().all(u8::is_ascii_digit) {
+        return bad_id(place, &token, digits);
+    }
+    let words = format!(
+        "expected 'base64 rank', found {}; the file is truncated or damaged: download it again",
+        quoted(line)
+    );
+    refusal(place, words)
 }
 
 #[cfg(test)]
@@ -50,30 +103,50 @@ mod tests {
 
     #[test]
     fn lines_become_tokens() {
-        let tokens = read(b"IQ== 0\r\n\naGk= 1\naGV5 7\n").unwrap();
+        let tokens = read(b"IQ== 0\r\n\naGk= 1\naGV5 7\n", "x").unwrap();
         let pairs: Vec<_> = tokens.iter().collect();
         assert_eq!(pairs, [(&b"!"[..], 0), (&b"hi"[..], 1), (&b"hey"[..], 7)]);
-        assert!(read(b"IQ== 0\naGk= 1").is_some());
+        assert!(read(b"IQ== 0\naGk= 1", "x").is_ok());
     }
 
     #[test]
-    fn anything_unusual_is_left_to_the_careful_reader() {
-        let odd: [&[u8]; 12] = [
-            b"",
-            b"\n",
-            b"IQ==",
-            b"IQ== x\n",
-            b"IQ==  0\n",
-            b"IQ 0\n",
-            b"IQ== 16777216\n",
-            b"aGk= 1\nIQ== 0\n",
-            b"IQ== 0\naGk= 0\n",
-            b"IQ== 0\nIQ== 1\n",
-            b" 0\n",
-            b"IQ== 0\naGk= 7",
+    fn ranks_in_any_order_are_put_in_theirs() {
+        let tokens = read(b"aGk= 7\nIQ==  0\n", "x").unwrap();
+        let pairs: Vec<_> = tokens.iter().collect();
+        assert_eq!(pairs, [(&b"!"[..], 0), (&b"hi"[..], 7)]);
+    }
+
+    #[test]
+    fn whisper_ends_with_an_empty_token() {
+        let tokens = read(b"IQ== 0\n= 1\n", "x").unwrap();
+        assert_eq!(tokens.iter().last(), Some((&b""[..], 1)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let cases: [(&[u8], &str); 12] = [
+            (b"", "x: the vocabulary is missing or empty"),
+            (b"\n", "x: the vocabulary is missing or empty"),
+            (b"IQ==", "x:1: expected 'base64 rank', found 'IQ=='"),
+            (b"IQ== 0\nIg== x\n", "x:2: expected 'base64 rank'"),
+            (b"IQ 0\n", "x:1: expected 'base64 rank'"),
+            (b"IQ== -1\n", "x:1: expected 'base64 rank'"),
+            (
+                b"IQ== 16777216\n",
+                "has the id 16777216; expected an integer",
+            ),
+            (
+                b"IQ== 99999999999\n",
+                "has the id 99999999999; expected an integer",
+            ),
+            (b"IQ== 0\naGk= 0\n", "id 0 belongs to both '!' and 'hi'"),
+            (b"IQ== 0\nIQ== 1\n", "token '!' has the ranks 0 and 1"),
+            (b"IQ== 0\naGk= 7", "x:2: the last line"),
+            (b"= 0\naGk= 1\n", "rank 0 is an empty token"),
         ];
-        for data in odd {
-            assert!(read(data).is_none(), "{}", String::from_utf8_lossy(data));
+        for (data, words) in cases {
+            let error = read(data, "x").unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
         }
     }
 }

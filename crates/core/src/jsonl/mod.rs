@@ -14,4 +14,5 @@ pub use elements::{read_elements, Elements, State};
 pub use fields::{Fields, Part};
 pub use in_place::text_in_place;
 pub use lines::read;
-pub(crate) use strings::{find_special, unescape};
+pub(crate) use parse::{Fault, Parser};
+pub(crate) use strings::unescape;

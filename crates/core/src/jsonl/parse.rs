@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 990;
 const MAX_INTEGER_DIGITS: usize = 4300;
 
 /// Why a record is bad, and the offset at which it shows.
-pub(super) type Fault = (Reason, usize);
+pub(crate) type Fault = (Reason, usize);
 type Parsed<T> = std::result::Result<T, Fault>;
 
 /// The value of a wanted field, as a span of the record (without the quotes of a string).
@@ -41,6 +41,7 @@ pub(super) fn parse(record: &[u8], tree: &[Node], values: &mut [Value]) -> Parse
         s: record,
         at: 0,
         values,
+        deepest: MAX_DEPTH,
     };
     parser.space();
     if parser.peek() != Some(b'{') {
@@ -52,15 +53,95 @@ pub(super) fn parse(record: &[u8], tree: &[Node], values: &mut [Value]) -> Parse
     parser.end()
 }
 
-struct Parser<'a> {
+/// Where we are in a JSON text, and what was found before.
+pub(crate) struct Parser<'a> {
     s: &'a [u8],
     at: usize,
     values: &'a mut [Value],
+    deepest: usize,
+}
+
+/// What readers of other JSON than records need: they take an object or an array apart themselves.
+impl<'a> Parser<'a> {
+    /// At the first value of a text, in which containers may be `deepest` deep.
+    pub(crate) fn new(s: &'a [u8], deepest: usize) -> Self {
+        let mut parser = Self {
+            s,
+            at: 0,
+            values: &mut [],
+            deepest,
+        };
+        parser.space();
+        parser
+    }
+
+    /// The offset of the next byte.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The text from an offset to where we are.
+    pub(crate) fn since(&self, start: usize) -> &'a [u8] {
+        &self.s[start..self.at]
+    }
+
+    /// Goes through an object; `member` gets each key, as it stands between the quotes, and must go past its value.
+    #[inline(always)]
+    pub(crate) fn members<E: From<Fault>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, &'a [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.expect(b'{')?;
+        let mut more = !self.closes(b'}');
+        while more {
+            let (start, end) = self.string()?;
+            self.space();
+            self.expect(b':')?;
+            self.space();
+            let s = self.s;
+            member(self, &s[start..end])?;
+            more = self.more(b'}')?;
+        }
+        Ok(())
+    }
+
+    /// Goes through an array; `element` must go past each value.
+    #[inline(always)]
+    pub(crate) fn elements<E: From<Fault>>(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.expect(b'[')?;
+        let mut more = !self.closes(b']');
+        while more {
+            element(self)?;
+            more = self.more(b']')?;
+        }
+        Ok(())
+    }
+
+    /// Goes past a value inside `depth` containers and gives what is between the quotes, if it is a string.
+    #[inline(always)]
+    pub(crate) fn string_body(&mut self, depth: usize) -> Parsed<Option<&'a [u8]>> {
+        if self.peek() != Some(b'"') {
+            self.value(depth)?;
+            return Ok(None);
+        }
+        let (start, end) = self.string()?;
+        Ok(Some(&self.s[start..end]))
+    }
+
+    /// Goes past a value inside `depth` containers and gives it as it stands.
+    pub(crate) fn skip(&mut self, depth: usize) -> Parsed<&'a [u8]> {
+        let start = self.at;
+        self.value(depth)?;
+        Ok(self.since(start))
+    }
 }
 
 impl Parser<'_> {
     #[inline(always)]
-    fn peek(&self) -> Option<u8> {
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.s.get(self.at).copied()
     }
 
@@ -75,7 +156,7 @@ impl Parser<'_> {
         }
     }
 
-    fn end(&mut self) -> Parsed<()> {
+    pub(crate) fn end(&mut self) -> Parsed<()> {
         self.space();
         if self.at == self.s.len() {
             Ok(())
@@ -94,42 +175,40 @@ impl Parser<'_> {
         }
     }
 
+    /// Goes past the `closing` bracket of an empty container, if this is one.
+    #[inline(always)]
+    fn closes(&mut self, closing: u8) -> bool {
+        self.space();
+        let closes = self.peek() == Some(closing);
+        self.at += usize::from(closes);
+        closes
+    }
+
+    /// After an element: `true` if a comma and another one follow, `false` past the `closing` bracket.
+    #[inline(always)]
+    fn more(&mut self, closing: u8) -> Parsed<bool> {
+        self.space();
+        let comma = match self.peek() {
+            Some(b',') => true,
+            Some(byte) if byte == closing => false,
+            _ => return self.broken(),
+        };
+        self.at += 1;
+        if comma {
+            self.space();
+        }
+        Ok(comma)
+    }
+
     /// An object, of which `wanted` keys are remembered. `at` is on the opening brace.
     fn object(&mut self, wanted: &[Node], depth: usize) -> Parsed<()> {
-        if depth > MAX_DEPTH {
+        if depth > self.deepest {
             return Err((Reason::TooDeep, self.at));
         }
-        self.at += 1;
-        self.space();
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            let (start, end) = self.string()?;
-            let node = find(wanted, &self.s[start..end]);
-            self.space();
-            self.expect(b':')?;
-            self.space();
-            match node {
-                Some(node) => self.wanted_value(node, depth)?,
-                None => {
-                    self.value(depth)?;
-                }
-            }
-            self.space();
-            match self.peek() {
-                Some(b',') => {
-                    self.at += 1;
-                    self.space();
-                }
-                Some(b'}') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                _ => return self.broken(),
-            }
-        }
+        self.members(|parser, key| match find(wanted, key) {
+            Some(node) => parser.wanted_value(node, depth),
+            None => parser.value(depth).map(drop),
+        })
     }
 
     fn wanted_value(&mut self, node: &Node, depth: usize) -> Parsed<()> {
@@ -169,30 +248,10 @@ impl Parser<'_> {
     }
 
     fn array(&mut self, depth: usize) -> Parsed<()> {
-        if depth > MAX_DEPTH {
+        if depth > self.deepest {
             return Err((Reason::TooDeep, self.at));
         }
-        self.at += 1;
-        self.space();
-        if self.peek() == Some(b']') {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            self.value(depth)?;
-            self.space();
-            match self.peek() {
-                Some(b',') => {
-                    self.at += 1;
-                    self.space();
-                }
-                Some(b']') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                _ => return self.broken(),
-            }
-        }
+        self.elements(|parser| parser.value(depth).map(drop))
     }
 
     fn word(&mut self, word: &[u8], kind: Kind) -> Parsed<Kind> {

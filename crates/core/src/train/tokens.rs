@@ -1,13 +1,13 @@
 //! The vocabulary under construction: bytes by id, id by bytes, and the merges that made each token.
 
 use super::hash;
+use crate::spelling::prints;
 
 const FREE: u32 = u32::MAX;
 
 /// Byte values in the order in which Hugging Face numbers them: the bytes that print as themselves in
 /// GPT-2's alphabet, then the others. `huggingface` ties compare ids, so the order matters.
 pub fn byte_order() -> [u8; 256] {
-    let prints = |byte: u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     let mut order = [0u8; 256];
     let themselves = (0..=255u8).filter(|&byte| prints(byte));
     let others = (0..=255u8).filter(|&byte| !prints(byte));

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill._core import Codec, Merges, Tokens, encode_part, last_cut
+from tokenmill._core import Codec, Tokens, encode_part, last_cut, spell
 from tokenmill.engine import arrow
 from tokenmill.engine.backends.native_steps import UnsupportedError, normalizer_steps, scan_steps, template_of
 from tokenmill.engine.backends.text import check_text
-from tokenmill.engine.files.alphabet import chars_of
 from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.stream import encode_stream
 
@@ -194,7 +193,7 @@ def _parts(recipe: Recipe) -> dict[str, Any]:
     }
     parts |= _bytes_parts(recipe, model) if model.kind == "bytes" else _chars_parts(recipe, model)
     # What the file's reader knows of the merges holds for the tokens as that reader made them, not rewritten.
-    as_read = isinstance(model.merges, Merges) and isinstance(parts["tokens"], Tokens)
+    as_read = isinstance(parts["tokens"], Tokens)
     parts["merges"] = model.merges if as_read or model.merges is None else list(model.merges)
     extra = dict(model.unreachable)
     extra.update({token.id: token.content.encode() for token in recipe.added})
@@ -205,7 +204,7 @@ def _parts(recipe: Recipe) -> dict[str, Any]:
 
 def _ranked(model: Model) -> list[int] | None:
     """Ids by rank; None says that tokens rank by their ids, which the core can see for itself."""
-    in_order = isinstance(model.tokens, Tokens) and model.rank_order == range(len(model.tokens))
+    in_order = model.rank_order == range(len(model.tokens))
     return None if in_order else list(model.rank_order)
 
 
@@ -235,12 +234,10 @@ def _refuse_model_options(recipe: Recipe) -> None:
 def _bytes_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
     steps, after, prefix = scan_steps(recipe.pre_tokenizer)
     spelled = bool(after or model.end_of_word_suffix)
-    tokens: Tokens | list[tuple[bytes, int]]
-    if isinstance(model.tokens, Tokens) and not spelled:
-        tokens = model.tokens
-    else:
+    tokens: Tokens | list[tuple[bytes, int]] = model.tokens
+    if spelled:
         pairs = [(token, i) for i, token in enumerate(model.tokens) if token is not None]
-        tokens = [(_spelling(token, model.end_of_word_suffix), i) for token, i in pairs] if spelled else pairs
+        tokens = [(_spelling(token, model.end_of_word_suffix), i) for token, i in pairs]
     return {
         "chars": spelled,
         "spelled": spelled,
@@ -256,7 +253,7 @@ def _bytes_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
 
 def _spelling(token: bytes, suffix: str) -> bytes:
     """A token in printable characters; the last one of a word with a suffix is kept in a private plane."""
-    spelled = chars_of(token)
+    spelled = spell(token)
     if suffix and spelled.endswith(suffix) and len(spelled) > len(suffix):
         word = spelled.removesuffix(suffix)
         spelled = word[:-1] + chr(0xF0000 + ord(word[-1]))

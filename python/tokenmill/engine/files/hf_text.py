@@ -46,11 +46,8 @@ class HfText:
         """The whole object, as Hugging Face reads it."""
         if self.text is None:
             return self.outline
-        large = json.loads(self.text)["model"]
-        return {
-            **self.outline,
-            "model": {**self.model, "vocab": large["vocab"], "merges": large["merges"]},
-        }
+        whole: Json = json.loads(self.text)
+        return {**whole, "added_tokens": self.outline["added_tokens"]} if self._changed else whole
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HfText) and self.whole() == other.whole()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenmill._core import LARGEST_ID
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by, pre_tokenizer_of
-from tokenmill.engine.recipe import MAX_ID, Json, Model, Recipe, check_added, specials_from
+from tokenmill.engine.recipe import Json, Recipe, byte_model, check_added, specials_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
     return Recipe(
         source=str(path),
         format="minbpe",
-        model=Model("bytes", tuple(tokens), merges=tuple(merges)),
+        model=byte_model(zip(tokens, range(len(tokens)), strict=True), merges, str(path)),
         added=check_added(specials_from(specials), f"{path}: special tokens"),
         pre_tokenizer=_split(pattern, lines[1]),
         decoder=byte_level(use_regex=False),
@@ -73,7 +74,7 @@ def _merged(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list
             left, right = map(int, line.split())
         except ValueError as error:
             raise TokenizerError(f"{path}:{number}: expected a merge of two ids, found {line!r}") from error
-        if min(left, right) < 0 or max(left, right) >= len(tokens) or len(tokens) > MAX_ID:
+        if min(left, right) < 0 or max(left, right) >= len(tokens) or len(tokens) > LARGEST_ID:
             raise TokenizerError(
                 f"{path}:{number}: merge {line!r} names a token that no earlier line makes; save it again"
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files.alphabet import chars_of
 from tokenmill.engine.files.splits import merges_of
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def added_json(token: AddedToken) -> Json:
 
 
 def _model(recipe: Recipe, model: Model) -> Json:
-    spell = chars_of if model.kind == "bytes" else bytes.decode
-    vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
+    write = spell if model.kind == "bytes" else bytes.decode
+    vocabulary = {write(token): i for i, token in enumerate(model.tokens) if token is not None}
     for i, data in model.unreachable:
         vocabulary.setdefault(data.decode(), i)
     # HF renumbers an added token whose string is not in the vocabulary, so each one is put there.
@@ -78,7 +78,7 @@ def _model(recipe: Recipe, model: Model) -> Json:
         if model.unk_id is not None
         else None
     )
-    tokens = [None if token is None else spell(token) for token in model.tokens]
+    tokens = [None if token is None else write(token) for token in model.tokens]
     return {
         "type": "BPE",
         "dropout": None,

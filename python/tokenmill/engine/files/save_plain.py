@@ -6,8 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING
 
+from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files.alphabet import chars_of
 from tokenmill.engine.files.minbpe import HEADER
 from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.pre_tokenizer import regex_of
@@ -54,7 +54,7 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
             "save it as 'hf' or 'tiktoken'"
         )
     path.mkdir(parents=True, exist_ok=True)
-    vocabulary = {chars_of(token): i for i, token in enumerate(model.tokens) if token is not None}
+    vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
     for token in recipe.added:
         vocabulary.setdefault(token.content, token.id)
     text = json.dumps(vocabulary, ensure_ascii=False)
@@ -62,7 +62,7 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
     with (path / "merges.txt").open("w", encoding="utf-8", newline="\n") as file:
         file.write("#version: 0.2\n")
         for left, right in model.merges:
-            file.write(f"{chars_of(model.tokens[left] or b'')} {chars_of(model.tokens[right] or b'')}\n")
+            file.write(f"{spell(model.tokens[left] or b'')} {spell(model.tokens[right] or b'')}\n")
 
 
 def save_minbpe(recipe: Recipe, path: Path) -> None:

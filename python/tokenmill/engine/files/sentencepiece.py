@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tokenmill._core import Tokens
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe
 
@@ -61,14 +62,14 @@ def from_bytes(data: bytes, source: str) -> Recipe:
 
 
 def _recipe(proto: _Proto, source: str) -> Recipe:
-    tokens: list[bytes | None] = []
+    tokens: list[tuple[bytes, int]] = []
     unreachable: list[tuple[int, bytes]] = []
     ranked: list[tuple[float, int]] = []
     added: list[AddedToken] = []
     unk = None
     for i, (piece, score, kind) in enumerate(proto.pieces):
-        ordinary = kind in {_NORMAL, _USER, _BYTE}
-        tokens.append(piece.encode() if ordinary else None)
+        if kind in {_NORMAL, _USER, _BYTE}:
+            tokens.append((piece.encode(), i))
         if kind in {_CONTROL, _UNKNOWN}:
             added.append(AddedToken(piece, i))
             unk = i if kind == _UNKNOWN else unk
@@ -83,7 +84,7 @@ def _recipe(proto: _Proto, source: str) -> Recipe:
         format="sentencepiece",
         model=Model(
             "chars",
-            tuple(tokens),
+            Tokens(tokens, source),
             rank_order=tuple(i for _, i in sorted(ranked)),
             byte_fallback=proto.byte_fallback,
             fuse_unk=True,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 
+from tokenmill._core import Tokens
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
-from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, table_of
+from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added
 
 # The special tokens of files that do not list them (versions before v7), as mistral-common names them.
 _OLD_SPECIALS = (
@@ -31,6 +32,11 @@ _OLD_SPECIALS = (
 )
 
 
+def is_tekken(data: Json) -> bool:
+    """Whether a JSON object is such a file."""
+    return isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list)
+
+
 def from_json(data: Json, source: str) -> Recipe:
     """The recipe of a parsed file: token id = rank + number of special tokens."""
     try:
@@ -44,7 +50,7 @@ def from_json(data: Json, source: str) -> Recipe:
         pattern = str(config["pattern"])
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise TokenizerError(f"{source}: not a complete tekken.json ({error!r})") from error
-    tokens = table_of(pairs, source)
+    tokens = Tokens(pairs, source)
     order = tuple(token_id for _, token_id in sorted(pairs, key=lambda pair: pair[1]))
     return Recipe(
         source=source,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
-from tokenmill.engine.files import hf_json
+from tokenmill._core import Spellings
+from tokenmill.base.errors import TokenizerNotFoundError
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
-from tokenmill.engine.recipe import Json, Recipe, check_added, specials_from
+from tokenmill.engine.recipe import Model, Recipe, check_specials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _MERGE_FILES = ("merges.txt", "vocab.bpe", "{stem}-merges.txt")
 _END = "<|endoftext|>"
+_FIRST_IS_NUMBER = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 
 
 def merges_beside(path: Path) -> Path:
@@ -29,60 +31,34 @@ def merges_beside(path: Path) -> Path:
     )
 
 
+def is_vocabulary(text: bytes) -> bool:
+    """Whether a JSON file is a `vocab.json`: the value of its first key is a number."""
+    return _FIRST_IS_NUMBER.match(text) is not None
+
+
 def load_file(
     vocab: Path, merges: Path, pattern: str | None, special_tokens: Mapping[str, int] | None
 ) -> Recipe:
     """The two files as a byte-level tokenizer; the pattern is GPT-2's unless the caller gives another."""
     if vocab.suffix != ".json":
         vocab = vocab.with_name("encoder.json")
-    vocabulary = hf_json.read_json(vocab)
-    specials = dict(special_tokens or {})
-    if not specials and isinstance(vocabulary.get(_END), int):
-        specials[_END] = vocabulary[_END]
-    body = {
-        "type": "BPE",
-        "vocab": vocabulary,
-        "merges": _read_merges(merges),
-        "unk_token": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
-    }
-    data: Json = {
-        "version": "1.0",
-        "added_tokens": [
-            {"id": i, "content": content, "special": True, "normalized": False}
-            for content, i in specials.items()
-        ],
-        "pre_tokenizer": pre_tokenizer_of(pattern or "gpt2"),
-        "decoder": byte_level(use_regex=True),
-        "model": body,
-    }
-    check_added(specials_from(specials), f"{vocab}: special_tokens")
-    recipe = hf_json.from_json(data, str(vocab))
-    return Recipe(**{**_fields(recipe), "format": "vocab-merges", "hf": None})
+    vocabulary = Spellings(_read(vocab), str(vocab))
+    tokens, outside = vocabulary.as_bytes()
+    end = vocabulary.get(_END)
+    specials = special_tokens or ({} if end is None else {_END: end})
+    listed = vocabulary.read_merges(_read(merges), str(merges))
+    return Recipe(
+        source=str(vocab),
+        format="vocab-merges",
+        model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
+        added=check_specials(tokens, specials, str(vocab)),
+        pre_tokenizer=pre_tokenizer_of(pattern or "gpt2"),
+        decoder=byte_level(use_regex=True),
+    )
 
 
-def _fields(recipe: Recipe) -> Json:
-    return {name: getattr(recipe, name) for name in recipe.__slots__}
-
-
-def _read_merges(path: Path) -> list[list[str]]:
-    """The merges of a file; a first line such as `#version: 0.2` is a comment."""
+def _read(path: Path) -> bytes:
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise TokenizerNotFoundError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise TokenizerError(f"{path}: not UTF-8 at byte {error.start}") from error
-    merges = []
-    for number, line in enumerate(lines, start=1):
-        text = line.rstrip("\r")
-        if not text or (number == 1 and text.startswith("#version")):
-            continue
-        pair = text.split(" ")
-        if len(pair) != 2:
-            raise TokenizerError(
-                f"{path}:{number}: expected two tokens and a space between them, found {text!r}"
-            )
-        merges.append(pair)
-    return merges

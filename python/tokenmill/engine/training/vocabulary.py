@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tokenmill._core import Merges
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
-from tokenmill.engine.recipe import AddedToken, Model, Recipe
+from tokenmill.engine.recipe import AddedToken, Model, Recipe, byte_model, number_tokens
 
 if TYPE_CHECKING:
     from tokenmill.engine.training.merging import Merged
@@ -41,22 +42,22 @@ def first_tokens(recipe: Recipe, size: int) -> Recipe:
         if left >= size or right >= size or (tokens[left] or b"") + (tokens[right] or b"") not in ids:
             break
         merges.append((left, right))
-    return replace(
-        recipe, model=replace(model, tokens=tokens, merges=tuple(merges)), source=f"{recipe.source}/{size}"
-    )
+    source = f"{recipe.source}/{size}"
+    smaller = replace(model, tokens=number_tokens(tokens, source), merges=Merges(merges))
+    return replace(recipe, model=smaller, source=source)
 
 
 def minbpe_recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
     """As minbpe's files number: the bytes by value, then the merged tokens, then the special tokens."""
     renumbered = [token[0] for token in merged.tokens[:256]]
     renumbered += range(256, len(merged.tokens))
-    tokens = tuple(bytes([byte]) for byte in range(256)) + tuple(merged.tokens[256:])
-    merges = tuple((renumbered[left], renumbered[right]) for left, right in merged.merges)
+    tokens = [*(bytes([byte]) for byte in range(256)), *merged.tokens[256:]]
+    merges = [(renumbered[left], renumbered[right]) for left, right in merged.merges]
     added = enumerate(options.special_tokens, start=len(tokens))
     return Recipe(
         source=source,
         format="minbpe",
-        model=Model("bytes", tokens, merges=merges),
+        model=byte_model(zip(tokens, range(len(tokens)), strict=True), merges, source),
         added=tuple(AddedToken(content, token_id) for token_id, content in added),
         pre_tokenizer=pre_tokenizer_of(options.pattern),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.splits import merges_of
+from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.words import piece_tokenizer, surface
 
 if TYPE_CHECKING:
@@ -158,8 +159,8 @@ def _assemble(
         base.recipe,
         model=replace(
             model,
-            tokens=tuple(table),
-            merges=(*merges_of(model), *renamed),
+            tokens=number_tokens(table, base.source),
+            merges=_core.Merges([*merges_of(model), *renamed]),
             rank_order=(),
             scores=None,
             unreachable=tuple((i, data) for i, data in model.unreachable if i not in taken),

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill._core import Merges
 from tokenmill.base.errors import ConfigError
 from tokenmill.engine.files.splits import merges_of
+from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.words import surface
 
 if TYPE_CHECKING:
@@ -143,8 +145,8 @@ def _assemble(
         base.recipe,
         model=replace(
             model,
-            tokens=tuple(tokens),
-            merges=tuple(kept),
+            tokens=number_tokens(tokens, base.source),
+            merges=Merges(kept),
             rank_order=(),
             scores=None,
             unk_id=None if model.unk_id is None else new_of[model.unk_id],

@@ -1,0 +1,114 @@
+//! What the readers say of a file that they refuse.
+
+use super::LARGEST_ID;
+use crate::bpe::Tokens;
+use crate::jsonl::Fault;
+use crate::{Error, Result};
+
+/// More characters of what was found are not shown.
+const SHOWN: usize = 60;
+
+/// An error about a file; `place` is its path, with as much as is known of where in it.
+pub(super) fn refusal(place: impl std::fmt::Display, words: impl std::fmt::Display) -> Error {
+    Error::Tokenizer(format!("{place}: {words}"))
+}
+
+/// A part of a file as it stands there.
+pub(super) fn shown(found: &[u8]) -> String {
+    let text = String::from_utf8_lossy(found);
+    let more = text.chars().nth(SHOWN).map_or("", |_| "…");
+    let text: String = text.chars().take(SHOWN).collect();
+    format!("{}{more}", text.escape_debug())
+}
+
+/// A token in quotes: `'the'`, or `b'\xe4'` where it is not text.
+pub(super) fn quoted(token: &[u8]) -> String {
+    match std::str::from_utf8(token) {
+        Ok(_) => format!("'{}'", shown(token)),
+        Err(_) => format!("b'{}'", token[..token.len().min(SHOWN)].escape_ascii()),
+    }
+}
+
+/// Something in the place of an id that is none.
+pub(super) fn bad_id(place: impl std::fmt::Display, token: &[u8], found: &[u8]) -> Error {
+    let (token, found) = (quoted(token), shown(found));
+    let words =
+        format!("token {token} has the id {found}; expected an integer from 0 to {LARGEST_ID}");
+    refusal(place, words)
+}
+
+/// Tokens from pairs whose ids nobody has looked at.
+pub fn check_pairs(pairs: Vec<(impl AsRef<[u8]>, i128)>, place: &str) -> Result<Tokens> {
+    let checked = pairs
+        .into_iter()
+        .map(|(token, id)| match u32::try_from(id) {
+            Ok(small) if small <= LARGEST_ID => Ok((token, small)),
+            _ => Err(bad_id(place, token.as_ref(), id.to_string().as_bytes())),
+        });
+    checked.collect()
+}
+
+/// The place of each id, where no two tokens have one.
+pub fn refuse_twins(tokens: &Tokens, place: &str) -> Result<Vec<u32>> {
+    tokens.places().map_err(|(one, other)| {
+        let (id, one) = (tokens.ids()[one], quoted(tokens.at(one)));
+        let words = format!(
+            "id {id} belongs to both {one} and {}; each id must name one token: renumber one of them",
+            quoted(tokens.at(other))
+        );
+        refusal(place, words)
+    })
+}
+
+/// Refuses a vocabulary without tokens.
+pub(super) fn refuse_empty(tokens: &Tokens, place: &str) -> Result<()> {
+    if tokens.is_empty() {
+        return Err(refusal(
+            place,
+            "the vocabulary is missing or empty; expected at least one token",
+        ));
+    }
+    Ok(())
+}
+
+/// What a reader of JSON meets: something that is not JSON, or JSON that is not what was expected.
+pub(super) enum Bad {
+    Json(Fault),
+    Content(Error),
+}
+
+impl From<Fault> for Bad {
+    fn from(fault: Fault) -> Self {
+        Self::Json(fault)
+    }
+}
+
+impl From<Error> for Bad {
+    fn from(error: Error) -> Self {
+        Self::Content(error)
+    }
+}
+
+/// Line and column of a byte, from 1, as editors count.
+pub(super) fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
+    let before = &text[..at.min(text.len())];
+    let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+    let line = memchr::memchr_iter(b'\n', before).count() + 1;
+    (
+        line,
+        String::from_utf8_lossy(&before[start..]).chars().count() + 1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_shown_short_and_on_one_line() {
+        assert_eq!(quoted(b"th\n"), r"'th\n'");
+        assert_eq!(quoted(b"\xe4a"), r"b'\xe4a'");
+        assert_eq!(shown(&[b'a'; 70]), format!("{}…", "a".repeat(60)));
+        assert_eq!(line_and_column("a\n中b".as_bytes(), 5), (2, 2));
+    }
+}
