@@ -97,6 +97,7 @@ class TrainOptions(_Both, total=False):
     counts: Path | Sequence[Path | tuple[Path, float]]
     save_as: SaveFormat | Literal["all"] | Sequence[SaveFormat | Literal["all"]]
     save_counts: Path | None
+    ladder: str | None
     verbose: bool
     resume: bool
     checkpoint_every: int | None
