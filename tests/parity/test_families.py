@@ -194,6 +194,8 @@ def test_saved_and_loaded_again(name, tmp_path):
     assert differences(Tokenizer.load(tmp_path / "hf"), want) == []
     hf = HF.from_file(str(tmp_path / "hf" / "tokenizer.json"))
     assert [encoding.ids for encoding in hf.encode_batch(TEXTS)] == want
+    tokenizer.save(tmp_path / "pair", "vocab-merges")
+    assert differences(Tokenizer.load(tmp_path / "pair"), want) == []
     tokenizer.save(tmp_path / "again.tiktoken", "tiktoken")
     again = Tokenizer.load(tmp_path / "again.tiktoken", pattern=name)
     assert differences(again, by_tiktoken(name)) == []

@@ -59,3 +59,13 @@ def test_a_format_that_cannot_hold_a_tokenizer_says_so(tmp_path):
     ]:
         with pytest.raises(TokenmillError, match="save it as"):
             case(name)[0].save(tmp_path / "x", kind)
+
+
+@pytest.mark.parametrize("kind", ["tiktoken", "vocab-merges", "minbpe"])
+def test_steps_that_no_pattern_says_are_refused(kind, tmp_path):
+    """Falcon's splits after ByteLevel: no plain format can hold them, so none may write another tokenizer."""
+    from configurations import built
+
+    with pytest.raises(TokenmillError, match="save it as 'hf'"):
+        Tokenizer.load(built("falcon")).save(tmp_path / "x", kind)
+    assert list(tmp_path.iterdir()) == []

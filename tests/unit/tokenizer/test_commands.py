@@ -92,7 +92,7 @@ def test_inspect_tells_and_measures(capsys, monkeypatch, folder):
     assert report["tokenizers"][0]["special_tokens"] == tok.special_tokens
     code, _, err = run(capsys, monkeypatch, *argv, "--extrapolate", "much")
     assert code == 2
-    assert "no size" in err
+    assert "not a size" in err
 
 
 @pytest.mark.parametrize("kind", ["hf", "tiktoken", "vocab-merges", "minbpe"])

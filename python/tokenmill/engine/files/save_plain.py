@@ -10,7 +10,8 @@ from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.minbpe import HEADER
 from tokenmill.engine.files.splits import merges_of
-from tokenmill.engine.pre_tokenizer import regex_of
+from tokenmill.engine.files.vocab_merges import DEFAULT_PATTERN, PATTERN_FILE
+from tokenmill.engine.pre_tokenizer import pattern_of, regex_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 def save_tiktoken(recipe: Recipe, path: Path) -> None:
     """One `base64 rank` a line; the pattern and special tokens must be given again when it is loaded."""
     model = _byte_level(recipe, "tiktoken")
+    _pattern(recipe, "tiktoken")
     order = model.rank_order or _ranks_from_merges(recipe, model)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
@@ -46,14 +48,18 @@ def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
 
 
 def save_vocab_merges(recipe: Recipe, path: Path) -> None:
-    """A directory with `vocab.json` and `merges.txt`."""
+    """A directory with `vocab.json` and `merges.txt`, and the pattern where it is not GPT-2's."""
     model = _byte_level(recipe, "vocab-merges")
     if model.merges is None or model.ignore_merges:
         raise TokenizerError(
             f"{recipe.source}: needs ignore_merges to be exact, which vocab.json + merges.txt cannot say; "
             "save it as 'hf' or 'tiktoken'"
         )
+    pattern = _pattern(recipe, "vocab-merges")
     path.mkdir(parents=True, exist_ok=True)
+    (path / PATTERN_FILE).unlink(missing_ok=True)
+    if pattern != DEFAULT_PATTERN:
+        (path / PATTERN_FILE).write_text(pattern, encoding="utf-8")
     vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
     for token in recipe.added:
         vocabulary.setdefault(token.content, token.id)
@@ -95,6 +101,17 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
     lines += [f"{left} {right}" for left, right in merges]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
+    """What the caller passes as `pattern=` to load it again."""
+    pattern = pattern_of(recipe.pre_tokenizer)
+    if pattern is None:
+        raise TokenizerError(
+            f"{recipe.source}: its pre-tokenizer is no family's and not one regex, so that {format} cannot "
+            "hold it; save it as 'hf'"
+        )
+    return pattern
 
 
 def _whole_text(step: Json) -> bool:

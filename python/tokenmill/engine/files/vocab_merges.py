@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _MERGE_FILES = ("merges.txt", "vocab.bpe", "{stem}-merges.txt")
 _END = "<|endoftext|>"
+DEFAULT_PATTERN = "gpt2"
+# The two files have no place for a pattern, so that saving puts any other one than GPT-2's beside them.
+PATTERN_FILE = "pattern.txt"
 _FIRST_IS_NUMBER = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 
 
@@ -39,7 +42,7 @@ def is_vocabulary(text: bytes) -> bool:
 def load_file(
     vocab: Path, merges: Path, pattern: str | None, special_tokens: Mapping[str, int] | None
 ) -> Recipe:
-    """The two files as a byte-level tokenizer; the pattern is GPT-2's unless the caller gives another."""
+    """The two files as a byte-level tokenizer, cut by the caller's pattern, that beside them, or GPT-2's."""
     if vocab.suffix != ".json":
         vocab = vocab.with_name("encoder.json")
     vocabulary = Spellings(_read(vocab), str(vocab))
@@ -52,9 +55,14 @@ def load_file(
         format="vocab-merges",
         model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
         added=check_specials(tokens, specials, str(vocab)),
-        pre_tokenizer=pre_tokenizer_of(pattern or "gpt2"),
+        pre_tokenizer=pre_tokenizer_of(pattern or _pattern_beside(vocab)),
         decoder=byte_level(use_regex=True),
     )
+
+
+def _pattern_beside(vocab: Path) -> str:
+    side = vocab.with_name(PATTERN_FILE)
+    return _read(side).decode() if side.is_file() else DEFAULT_PATTERN
 
 
 def _read(path: Path) -> bytes:
