@@ -237,11 +237,13 @@ class PairMerger:
         tie_break: str,
         apart: NDArray[np.uint32],
         scripts: list[str],
+        whole_characters: bool,
     ) -> PairMerger:
         """Goes on from the vocabulary `data[ends[id]:ends[id + 1]]`, where an id that nothing has is empty.
 
         `ids[offsets[i]:offsets[i + 1]]` is a word of its tokens that occurs `counts[i]` times; `apart` are
-        pairs of ids that must not merge; a new token has letters of `scripts` alone, if any are named.
+        pairs of ids that must not merge; a new token has letters of `scripts` alone, if any are named, and no
+        part of a character if it must have `whole_characters`.
         """
 
     def require(self, pairs: NDArray[np.uint32]) -> None:

@@ -237,7 +237,7 @@ impl PairMerger {
     /// has letters of `scripts` alone, if any are named.
     #[staticmethod]
     #[allow(clippy::too_many_arguments)] // keyword arguments on the Python side
-    #[pyo3(signature = (data, ends, ids, offsets, counts, *, tokens, min_frequency, max_token_length, tie_break, apart, scripts))]
+    #[pyo3(signature = (data, ends, ids, offsets, counts, *, tokens, min_frequency, max_token_length, tie_break, apart, scripts, whole_characters))]
     fn continued(
         py: Python<'_>,
         data: Borrowed<u8>,
@@ -251,6 +251,7 @@ impl PairMerger {
         tie_break: &str,
         apart: Borrowed<u32>,
         scripts: Vec<String>,
+        whole_characters: bool,
     ) -> PyResult<Self> {
         let (ids, offsets, counts) = (ids.as_slice()?, offsets.as_slice()?, counts.as_slice()?);
         let apart = pairs_of(apart.as_slice()?);
@@ -263,7 +264,7 @@ impl PairMerger {
                 tie: TieBreak::named(tie_break)?,
                 unify: true,
             };
-            let veto = Veto::new(&apart, &scripts)?;
+            let veto = Veto::new(&apart, &scripts, whole_characters)?;
             let base = ends.windows(2).map(|range| {
                 data.get(range[0] as usize..range[1] as usize)
                     .unwrap_or(&[])

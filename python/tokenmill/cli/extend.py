@@ -37,6 +37,8 @@ Examples:
 @click.option("--text-field", help="The column that holds the text; detected when left out.")
 @click.option("--threads", type=int, help="Threads that count.")
 @click.option("--memory-budget", type=Size(), help="Bytes that counting may hold.")
+@click.option("--executor", default="local", show_default=True, help="Who counts: local or ray.")
+@click.option("--ray-address", help="An existing Ray cluster, or auto.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     base: str, inputs: tuple[str, ...], *, output: str, require: str | None, as_json: bool, **options: Any

@@ -21,7 +21,8 @@ from tokenmill.engine.training.counts_file import add_saved, describe_counts, pa
 from tokenmill.engine.training.merging import merge
 from tokenmill.engine.training.vocabulary import first_tokens, recipe_of
 from tokenmill.engine.vocabulary.counting import batches
-from tokenmill.engine.vocabulary.words import piece_tokenizer
+from tokenmill.engine.vocabulary.extension import Wishes, extend_recipe
+from tokenmill.engine.vocabulary.words import Words, check_base, piece_tokenizer
 from tokenmill.insight.account.account import account
 from tokenmill.settings.schema import TrainingConfig
 
@@ -54,25 +55,55 @@ class Corpus:
 
 
 def measure_sizes(
-    counts: Sequence[Any], sizes: Sequence[int], *, shape: ModelShape | None = None
+    counts: Sequence[Any],
+    sizes: Sequence[int],
+    *,
+    shape: ModelShape | None = None,
+    base: Tokenizer | None = None,
 ) -> dict[str, Any]:
-    """Every size over every counts file, and the size after which another thousand tokens stops paying."""
+    """Every size over every counts file, and the size after which another thousand tokens stops paying.
+
+    With a `base`, the sizes are those of its extension by these counts.
+    """
     wanted = sorted(set(sizes))
     if not wanted or wanted[0] < 257:
         raise ConfigError(f"sizes are {list(sizes)}; expected numbers above 256, such as 16k,32k,64k")
     about = describe_counts(parse_spec(counts[0])[0])
     special = tuple(about["special_tokens"])
     options = TrainingConfig(vocab_size=wanted[-1], pattern=about["pattern"], special_tokens=special)
-    merged = _merge(counts, options)
     corpora = [_corpus(spec, options) for spec in counts]
-    whole = recipe_of(merged, options)
+    if base is None:
+        merged = _merge(counts, options)
+        whole, gains, first = recipe_of(merged, options), merged.counts, 256 + len(special)
+        start = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
+    else:
+        whole, gains, first, start = _extend(base, wanted, corpora, about["pattern"])
     rows = [_row(whole, size, corpora, shape) for size in wanted]
+    steps = np.add.reduceat(np.asarray(gains, np.float64), np.arange(0, len(gains), STEP))
+    text = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
+    left = start - np.cumsum(steps)
     return {
         "sizes": rows,
-        "enough": _enough(merged, options, corpora),
-        "curve": _curve(merged, options, corpora),
+        "enough": _enough(start, steps, first),
+        "curve": [(first + STEP * (place + 1), text / tokens) for place, tokens in enumerate(left.tolist())],
         "pattern": about["pattern"],
     }
+
+
+def _extend(
+    base: Tokenizer, wanted: list[int], corpora: list[Corpus], pattern: str
+) -> tuple[Recipe, Any, int, float]:
+    """The longest extension, what each of its merges saves, its first id, and the tokens before."""
+    check_base(base)
+    if base.family != pattern or wanted[0] <= base.vocab_size:
+        raise ConfigError(
+            f"{base.source} has {base.vocab_size:,} tokens and cuts texts as {base.family}; expected larger "
+            f"sizes, and counts made with --pattern {base.family} (these are of {pattern})"
+        )
+    words = Words.of(base, [(corpus.pieces, corpus.counts) for corpus in corpora])
+    wishes = Wishes(wanted[-1] - base.vocab_size, min_frequency=1)
+    made = extend_recipe(base, words, wishes, np.empty(0, np.uint64))
+    return made.recipe, [token.count for token in made.tokens], base.vocab_size, float(words.tokens())
 
 
 def _merge(counts: Sequence[Any], options: TrainingConfig) -> Merged:
@@ -143,26 +174,11 @@ def _cost(shape: ModelShape, size: int, bytes_per_token: float) -> dict[str, Any
     return {"embedding_parameters": embedding, "flops_per_byte": per_token / bytes_per_token}
 
 
-def _gains(merged: Merged, corpora: list[Corpus]) -> tuple[float, NDArray[np.float64]]:
-    """Tokens before the first merge, and how many each thousand merges saves."""
-    start = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
-    counts = np.asarray(merged.counts, np.float64)
-    return start, np.add.reduceat(counts, np.arange(0, len(counts), STEP))
-
-
-def _curve(merged: Merged, options: TrainingConfig, corpora: list[Corpus]) -> list[tuple[int, float]]:
-    start, gains = _gains(merged, corpora)
-    left = start - np.cumsum(gains)
-    first = 256 + len(options.special_tokens)
-    return [(first + STEP * (place + 1), start / tokens) for place, tokens in enumerate(left.tolist())]
-
-
-def _enough(merged: Merged, options: TrainingConfig, corpora: list[Corpus]) -> int | None:
+def _enough(start: float, steps: NDArray[np.float64], first: int) -> int | None:
     """The first size after which a thousand more tokens saves less than a thousandth; None if all pay."""
-    start, gains = _gains(merged, corpora)
-    left = start - np.concatenate([[0.0], np.cumsum(gains)[:-1]])
-    poor = np.flatnonzero(gains / left < LEAST_GAIN)
-    return int(256 + len(options.special_tokens) + STEP * poor[0]) if len(poor) else None
+    left = start - np.concatenate([[0.0], np.cumsum(steps)[:-1]])
+    poor = np.flatnonzero(steps / left < LEAST_GAIN)
+    return int(first + STEP * poor[0]) if len(poor) else None
 
 
 def render(result: dict[str, Any]) -> str:

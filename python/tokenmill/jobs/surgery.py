@@ -29,7 +29,9 @@ from tokenmill.engine.vocabulary.kept import (
 from tokenmill.engine.vocabulary.maps import EXTENSION, TRIM, write_map
 from tokenmill.engine.vocabulary.trim import trim_recipe
 from tokenmill.engine.vocabulary.words import Words, check_base
-from tokenmill.settings.schema import SourceConfig
+from tokenmill.jobs.count_parts import count_by_parts
+from tokenmill.jobs.executors.choose import choose_executor
+from tokenmill.settings.schema import ExecutionConfig, SourceConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.training.inputs import Corpus
     from tokenmill.engine.vocabulary.extension import Extension
     from tokenmill.engine.vocabulary.trim import Trim
-    from tokenmill.settings.fields import TieBreak
+    from tokenmill.settings.fields import ExecutorName, TieBreak
 
 logger = logging.getLogger("tokenmill.surgery")
 # What a tokenizer's directory holds beside `tokenizer.json`; copied as it is.
@@ -69,6 +71,8 @@ def extend(
     pad_to_multiple: int = 1,
     threads: int | None = None,
     memory_budget: int | None = None,
+    executor: ExecutorName = "local",
+    ray_address: str | None = None,
     **source: Any,
 ) -> Tokenizer:
     """Continue the training of `base` on `inputs`: `add` new tokens after all the old ones.
@@ -100,6 +104,8 @@ def extend(
         pad_to_multiple: Round the rows of the embedding up to a multiple of this.
         threads: Threads that count; the result does not depend on it.
         memory_budget: Bytes that counting may hold.
+        executor: Who counts: `local`, or `ray` for a cluster.
+        ray_address: An existing Ray cluster, or auto.
         **source: Settings of the source, such as `text_field`.
 
     Returns:
@@ -128,7 +134,14 @@ def extend(
     with ExitStack() as stack:
         corpus = stack.enter_context(open_corpus(inputs, config))
         kept = stack.enter_context(open_corpus(list(keep_ids), config)) if keep_ids else None
-        counted = count_pieces(tokenizer, corpus, counts, threads=threads, memory_budget=memory_budget)
+        counted = count_pieces(
+            tokenizer,
+            corpus,
+            counts,
+            threads=threads,
+            memory_budget=memory_budget,
+            elsewhere=_on_cluster(ExecutionConfig(executor=executor, ray_address=ray_address), output),
+        )
         if not counted.pieces:
             raise InputError("the inputs hold no text to learn from; name files with documents, or counts")
         words = Words.of(tokenizer, batches(counted))
@@ -138,6 +151,27 @@ def extend(
         body = _describe_extension(tokenizer, result, made, words, pad_to_multiple, proof)
         _write(tokenizer, result, Path(output), EXTENSION, body)
     return result
+
+
+def _on_cluster(execution: ExecutionConfig, output: str | Path | None) -> Any:
+    """How an executor that is not this process counts; None for this one."""
+    executor = choose_executor(execution)
+    if executor.in_process:
+        return None
+    if output is None:
+        raise ConfigError(
+            f"--executor {execution.executor} needs --output, in a directory that all nodes see"
+        )
+
+    def count(counting: Any, options: Any, corpus: Corpus) -> None:
+        # Beside the output, which all nodes see and which must be new at the end.
+        folder = temporary_name(Path(output))
+        try:
+            count_by_parts(counting, options, corpus, executor, folder, lambda _amount, **_counts: None)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return count
 
 
 def _extend_and_prove(

@@ -10,11 +10,14 @@ use crate::{Error, Result};
 pub struct Veto {
     pairs: HashSet<u64>,
     scripts: Option<Script>,
+    /// Tokens are strings, so none may hold a part of a character.
+    whole: bool,
 }
 
 impl Veto {
-    /// Pairs of ids that stay apart, and the scripts that a new token must be written in; none means any.
-    pub fn new(pairs: &[(u32, u32)], scripts: &[String]) -> Result<Self> {
+    /// Pairs of ids that stay apart, the scripts that a new token must be written in (none means any), and
+    /// whether it must consist of whole characters.
+    pub fn new(pairs: &[(u32, u32)], scripts: &[String], whole: bool) -> Result<Self> {
         Ok(Self {
             pairs: pairs
                 .iter()
@@ -23,12 +26,14 @@ impl Veto {
             scripts: (!scripts.is_empty())
                 .then(|| Script::of(scripts))
                 .transpose()?,
+            whole,
         })
     }
 
     /// Whether the pair may become the token `spelled`.
     pub fn allows(&self, pair: u64, spelled: &[u8]) -> bool {
         !self.pairs.contains(&pair)
+            && (!self.whole || std::str::from_utf8(spelled).is_ok())
             && self
                 .scripts
                 .as_ref()
@@ -184,8 +189,11 @@ mod tests {
 
     #[test]
     fn pairs_stay_apart() {
-        let veto = Veto::new(&[(1, 2)], &[]).expect("no script");
+        let veto = Veto::new(&[(1, 2)], &[], false).expect("no script");
         assert!(!veto.allows(key(1, 2), b"ab"));
         assert!(veto.allows(key(2, 1), b"ba"));
+        assert!(veto.allows(key(3, 4), b"\xED\x95"));
+        let whole = Veto::new(&[], &[], true).expect("no script");
+        assert!(!whole.allows(key(3, 4), b"\xED\x95"));
     }
 }

@@ -16,7 +16,7 @@ from tokenmill.engine.training.counts_file import add_saved
 from tokenmill.settings.schema import TrainingConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -44,8 +44,9 @@ def count_pieces(
     *,
     threads: int | None = None,
     memory_budget: int | None = None,
+    elsewhere: Callable[[Counting, TrainingConfig, Corpus], None] | None = None,
 ) -> Counted:
-    """Count what the inputs and saved counts hold, cut as `base` cuts them."""
+    """Count what the inputs and saved counts hold, cut as `base` cuts them; `elsewhere` may do the work."""
     machine = measure()
     threads = threads or machine.cores.usable
     pattern = pattern_of(base)
@@ -64,6 +65,8 @@ def count_pieces(
         add_saved(counting, options, counts)
         if pattern is None:
             _count_one_by_one(base, corpus, counting)
+        elif elsewhere is not None:
+            elsewhere(counting, options, corpus)
         else:
             count_all(counting, corpus.blocks(), readers=corpus.readers(threads))
         return counting.finish()

@@ -62,7 +62,7 @@ class Wishes:
 
 def extend_recipe(base: Tokenizer, words: Words, wishes: Wishes, apart: NDArray[np.uint64]) -> Extension:
     """`wishes.add` new tokens from `words`; a pair in `apart` (`left << 32 | right`) never merges."""
-    old = surface(base)
+    old, model = surface(base), base.recipe.model
     merger = _core.PairMerger.continued(
         np.frombuffer(b"".join(old), np.uint8),
         np.concatenate([[0], np.cumsum([len(token) for token in old])]).astype(np.int64),
@@ -75,6 +75,8 @@ def extend_recipe(base: Tokenizer, words: Words, wishes: Wishes, apart: NDArray[
         tie_break=wishes.tie_break,
         apart=_flat(apart),
         scripts=list(wishes.scripts),
+        # Tokens of such a model are strings: what a byte token stands for stays a byte.
+        whole_characters=model is not None and model.kind == "chars",
     )
     required = required_merges(base, wishes.required)
     if len(required) > wishes.add:

@@ -37,7 +37,7 @@ EMBEDDINGS = (
     "embed_out.weight",
     "output.weight",
 )
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 2048
 # OMP takes this many old tokens for a new one, as published uses of it do.
 SPARSE = 8
 
@@ -146,17 +146,26 @@ def _rows(
     make: Callable[[int], NDArray[np.float32]],
 ) -> Iterator[bytes]:
     """The bytes of the new table, a block at a time; stretches of kept rows are copied as they are."""
-    for first in range(0, rows, BLOCK_ROWS):
-        out: list[bytes] = []
-        for new in range(first, min(first + BLOCK_ROWS, rows)):
-            old = change.old_of(new)
-            if len(old) == 1 and new not in change.parts:
-                out.append(file.raw(tensor, old[0], 1))
-            elif not old and new < tensor.shape[0] and change.kind == "extension":
-                out.append(file.raw(tensor, new, 1))  # padding that the model had already
-            else:
-                out.append(from_float(make(new).reshape(1, -1), tensor.dtype))
-        yield b"".join(out)
+    sources = [_source(change, new, tensor.shape[0]) for new in range(rows)]
+    at = 0
+    while at < rows:
+        first, end = sources[at], at + 1
+        if first is None:
+            yield from_float(make(at).reshape(1, -1), tensor.dtype)
+        else:
+            while end < rows and end - at < BLOCK_ROWS and sources[end] == first + end - at:
+                end += 1
+            yield file.raw(tensor, first, end - at)
+        at = end
+
+
+def _source(change: VocabularyMap, new: int, had: int) -> int | None:
+    """The old row that a new one is; None where it must be made."""
+    old = change.old_of(new)
+    if len(old) == 1 and new not in change.parts:
+        return old[0]
+    # Padding that the model had already stays.
+    return new if not old and new < had and change.kind == "extension" else None
 
 
 def _maker(

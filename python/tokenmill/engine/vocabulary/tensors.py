@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -42,18 +41,16 @@ class Tensor:
 
 
 class TensorFile:
-    """A safetensors file, mapped; only the pages that are looked at are read."""
+    """A safetensors file, read where it is asked for; mapped pages would count as memory."""
 
     def __init__(self, path: Path) -> None:
         """Read the header of `path`; raises `InputError` where it is not a whole safetensors file."""
         self.path = path
         try:
             with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+                self.tensors, self.metadata, self.base = _read_header(path, file)
         except FileNotFoundError as error:
             raise InputNotFoundError(f"{path}: no such file") from error
-        self.tensors, self.metadata, self.base = _read_header(path, self._map)
 
     def rows(self, tensor: Tensor, first: int, count: int) -> NDArray[np.float32]:
         """Some rows as float32."""
@@ -62,21 +59,25 @@ class TensorFile:
 
     def raw(self, tensor: Tensor, first: int, count: int) -> bytes:
         """The bytes of some rows."""
-        start = self.base + tensor.start + first * tensor.row_bytes
-        return self._map[start : start + count * tensor.row_bytes]
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self.base + tensor.start + first * tensor.row_bytes)
+            return file.read(count * tensor.row_bytes)
 
     def chunks(self, tensor: Tensor) -> Iterator[bytes]:
         """All bytes of a tensor, a few megabytes at a time."""
-        for at in range(tensor.start, tensor.end, COPY_BYTES):
-            yield self._map[self.base + at : self.base + min(at + COPY_BYTES, tensor.end)]
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self.base + tensor.start)
+            for at in range(tensor.start, tensor.end, COPY_BYTES):
+                yield file.read(min(COPY_BYTES, tensor.end - at))
 
 
-def _read_header(path: Path, data: Any) -> tuple[dict[str, Tensor], dict[str, str], int]:
-    size = int.from_bytes(data[:8], "little") if len(data) >= 8 else -1
-    if not 0 < size <= min(_LONGEST_HEADER, len(data) - 8):
+def _read_header(path: Path, file: Any) -> tuple[dict[str, Tensor], dict[str, str], int]:
+    whole = os.fstat(file.fileno()).st_size
+    size = int.from_bytes(file.read(8), "little") if whole >= 8 else -1
+    if not 0 < size <= min(_LONGEST_HEADER, whole - 8):
         raise InputError(f"{path} is not a safetensors file, or it is cut short; copy it again")
     try:
-        header: dict[str, Any] = json.loads(data[8 : 8 + size])
+        header: dict[str, Any] = json.loads(file.read(size))
         metadata = header.pop("__metadata__", {})
         tensors = {
             name: Tensor(name, entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"])
@@ -85,9 +86,9 @@ def _read_header(path: Path, data: Any) -> tuple[dict[str, Tensor], dict[str, st
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path}: its header cannot be read ({error}); copy it again") from error
     last = max((tensor.end for tensor in tensors.values()), default=0)
-    if 8 + size + last != len(data):
+    if 8 + size + last != whole:
         raise InputError(
-            f"{path} has {len(data):,} bytes where its header says {8 + size + last:,}; copy it again"
+            f"{path} has {whole:,} bytes where its header says {8 + size + last:,}; copy it again"
         )
     return tensors, metadata, 8 + size
 

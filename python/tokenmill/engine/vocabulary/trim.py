@@ -83,7 +83,9 @@ def _untouchable(base: Tokenizer, model: Model, old: list[bytes]) -> set[int]:
     keep |= {token_id for token_id, token in enumerate(old) if len(token) == 1}
     if model.unk_id is not None:
         keep.add(model.unk_id)
-    if model.kind == "chars" and not model.byte_fallback:
+    if model.byte_fallback:
+        keep |= {token_id for token_id, token in enumerate(old) if token[:1] == b"\xff"}
+    elif model.kind == "chars":
         keep |= {token_id for token_id, token in enumerate(old) if len(token.decode(errors="replace")) == 1}
     return keep
 

@@ -97,7 +97,7 @@ class Words:
 def surface(base: Tokenizer) -> list[bytes]:
     """What each id of the model spells, empty for an id that is not the model's own.
 
-    A byte token is its byte, and the marker stays: that is how merges see them.
+    The marker stays, and the token of a byte, which no merge of strings may join, is no text.
     """
     model = base.recipe.model
     assert model is not None, "check_base comes first"
@@ -106,6 +106,6 @@ def surface(base: Tokenizer) -> list[bytes]:
         if token is not None:
             table[token_id] = token
     if model.byte_fallback:
-        spelled = {f"<0x{byte:02X}>".encode(): bytes([byte]) for byte in range(256)}
+        spelled = {f"<0x{byte:02X}>".encode(): bytes([0xFF, byte]) for byte in range(256)}
         table = [spelled.get(token, token) for token in table]
     return table

@@ -91,3 +91,16 @@ def test_a_ladder_writes_the_smaller_vocabularies_too(counted, tmp_path):
     with pytest.raises(ConfigError, match="ladder"):
         tokenmill.train(counts=files, vocab_size=300, output=tmp_path / "b", ladder="400")
     assert not (tmp_path / "b").exists()
+
+
+def test_sizes_of_an_extension(counted, tmp_path):
+    root, texts = counted
+    base = tokenmill.train(iter(texts["en"]), 290, special_tokens=["<|eos|>"], output=tmp_path / "base")
+    result = measure_sizes([str(root / "ko.parquet")], [300, 320], base=base)
+    for row in result["sizes"]:
+        longer = tokenmill.extend(base, iter(texts["ko"]), add=row["size"] - 290, min_frequency=1)
+        tokens = sum(len(longer.encode(text)) for text in texts["ko"])
+        size = sum(len(text.encode()) for text in texts["ko"])
+        assert row["corpora"]["ko"] == pytest.approx(size / tokens)
+    with pytest.raises(ConfigError, match="larger sizes"):
+        measure_sizes([str(root / "ko.parquet")], [270], base=base)

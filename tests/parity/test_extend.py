@@ -1,0 +1,63 @@
+"""Extended vocabularies of real families: Hugging Face gives our ids, and no old id changes."""
+
+import json
+from importlib.resources import files
+
+import pytest
+from tokenizers import Tokenizer as HF
+from vocabularies import DEEPSEEK, QWEN, TEKKEN, openai, place, spm
+
+import tokenmill
+from tokenmill import Tokenizer
+
+SAMPLE = [
+    json.loads(line)["text"]
+    for line in (files("tokenmill") / "data" / "sample.jsonl").read_text(encoding="utf-8").splitlines()
+]
+KOREAN = [text for text in SAMPLE if any("가" <= character <= "힣" for character in text)]
+RESERVED = {f"<|reserved_special_token_{number}|>": 100_300 + number for number in range(40)}
+
+
+def llama3_like(folder):
+    """cl100k's vocabulary as Llama-3 has its own: whole pieces first, reserved tokens after a gap."""
+    base = Tokenizer.load(place(*openai("cl100k_base")), special_tokens=RESERVED)
+    base.save(folder)
+    data = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    data["model"]["ignore_merges"] = True
+    (folder / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
+    return folder
+
+
+def cl100k_json(folder):
+    Tokenizer.load(place(*openai("cl100k_base"))).save(folder)
+    return folder
+
+
+BASES = {
+    "qwen": lambda _folder: place(*QWEN),
+    "cl100k": cl100k_json,
+    "llama3": llama3_like,
+    "deepseek": lambda _folder: place(*DEEPSEEK),
+    "tekken": lambda _folder: place(*TEKKEN),
+    "mistral": lambda _folder: place(*spm("v3")),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BASES))
+def test_hugging_face_gives_our_ids(name, tmp_path):
+    base = Tokenizer.load(BASES[name](tmp_path / "base"))
+    options = {"only_script": ["Hangul"], "min_frequency": 1, "output": tmp_path / "out"}
+    extended = tokenmill.extend(base, iter(KOREAN), add=60, **options)
+    assert extended.special_tokens == base.special_tokens
+    assert extended.vocab_size == base.vocab_size + 60
+    peer = HF.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    loaded = Tokenizer.load(tmp_path / "out")
+    fewer = 0
+    for text in [*SAMPLE, *base.special_tokens, "  leading", "한국어 English 123 漢字\n\n\t끝"]:
+        ids = loaded.encode(text)
+        assert ids == peer.encode(text, add_special_tokens=False).ids
+        before = base.encode(text)
+        fewer += len(before) - len(ids)
+        if text not in KOREAN and "한" not in text:
+            assert ids == before
+    assert fewer > 0
