@@ -182,7 +182,10 @@ class PieceCounter:
         """Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""
 
     def last_cut(self, data: _Bytes) -> int:
-        """The last byte at which a text that begins with `data` can be cut and keep its pieces, or 0."""
+        """The last byte at which a text that begins with `data` can be cut and keep its pieces, or 0.
+
+        No special token is cut either. `data` may end anywhere, also within a character.
+        """
 
     def add(self, data: _Bytes, offsets: _Int64s, counts: NDArray[np.uint64]) -> None:
         """Adds pieces with their counts."""

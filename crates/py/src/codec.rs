@@ -130,7 +130,7 @@ impl Codec {
     /// The last character index where a text, of which more may follow, can be cut; 0 if nowhere.
     fn last_cut(&self, py: Python<'_>, text: &str) -> usize {
         py.detach(|| {
-            let cut = self.inner.last_cut(text).unwrap_or(0);
+            let cut = self.inner.last_cut(text.as_bytes()).unwrap_or(0);
             text[..cut].chars().count()
         })
     }

@@ -72,7 +72,6 @@ pub fn spec_from(parts: Parts<'_>) -> Result<(CodecSpec, &'static str)> {
         (None, None) => Merges::Ranked(tokens.ids().to_vec()),
     };
     let spec = CodecSpec {
-        known_family: family != "chain" && matches!(splitter, Splitter::Scan(_)),
         splitter,
         vocabulary: VocabSpec {
             tokens,

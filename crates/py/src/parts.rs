@@ -20,13 +20,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn last_cut(py: Python<'_>, codec: PyRef<'_, Codec>, data: Borrowed<u8>) -> PyResult<usize> {
     let (codec, data): (&CoreCodec, _) = (codec.core(), data.as_slice()?);
-    brief(py, || {
-        // The end may lie within a character.
-        let whole = (data.len().saturating_sub(3)..=data.len())
-            .rev()
-            .find_map(|end| simdutf8::basic::from_utf8(&data[..end]).ok());
-        Ok(whole.and_then(|text| codec.last_cut(text)).unwrap_or(0))
-    })
+    brief(py, || Ok(codec.last_cut(data).unwrap_or(0)))
 }
 
 /// The ids of the UTF-8 text `data`, as narrow as the vocabulary allows; `continued` says that it goes on

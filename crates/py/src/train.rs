@@ -44,8 +44,11 @@ fn spent(what: &str) -> Error {
 struct PieceCounter(RwLock<Option<Counter>>);
 
 impl PieceCounter {
-    fn read(&self) -> RwLockReadGuard<'_, Option<Counter>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    fn with<T>(&self, work: impl FnOnce(&Counter) -> Result<T>) -> Result<T> {
+        let counter: RwLockReadGuard<'_, _> = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        counter
+            .as_ref()
+            .map_or_else(|| Err(spent("the counter")), work)
     }
 }
 
@@ -77,18 +80,14 @@ impl PieceCounter {
             data: data.as_slice()?,
             offsets: offsets.as_slice()?,
         };
-        detached(py, |stop| match self.read().as_ref() {
-            Some(counter) => counter.count(texts, stop),
-            None => Err(spent("the counter")),
-        })
+        detached(py, |stop| self.with(|counter| counter.count(texts, stop)))
     }
 
-    /// The last byte at which a text that begins with `data` can be cut without changing its pieces; 0 if nowhere.
+    /// The last byte at which a text that begins with `data` can be cut; 0 if nowhere.
     fn last_cut(&self, py: Python<'_>, data: Borrowed<u8>) -> PyResult<usize> {
         let data = data.as_slice()?;
-        brief(py, || match self.read().as_ref() {
-            Some(counter) => Ok(counter.last_cut(data).unwrap_or(0)),
-            None => Err(spent("the counter")),
+        brief(py, || {
+            self.with(|counter| Ok(counter.cuts().last(data).unwrap_or(0)))
         })
     }
 
@@ -105,25 +104,19 @@ impl PieceCounter {
             offsets: offsets.as_slice()?,
         };
         let counts = counts.as_slice()?;
-        detached(py, |stop| match self.read().as_ref() {
-            Some(counter) => counter.add(pieces, counts, stop),
-            None => Err(spent("the counter")),
+        detached(py, |stop| {
+            self.with(|counter| counter.add(pieces, counts, stop))
         })
     }
 
     /// (documents, bytes, pieces, bytes of memory held) so far.
     fn totals(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, usize)> {
-        brief(py, || match self.read().as_ref() {
-            Some(counter) => {
+        brief(py, || {
+            self.with(|counter| {
                 let totals = counter.totals();
-                Ok((
-                    totals.documents,
-                    totals.bytes,
-                    totals.pieces,
-                    counter.memory(),
-                ))
-            }
-            None => Err(spent("the counter")),
+                let memory = counter.memory();
+                Ok((totals.documents, totals.bytes, totals.pieces, memory))
+            })
         })
     }
 

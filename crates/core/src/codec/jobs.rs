@@ -81,7 +81,7 @@ impl Codec {
     /// The first cut of a window.
     fn cut_from(&self, doc: Document, from: usize, buffer: &mut String) -> Option<usize> {
         if let Document::Utf8(text) = doc {
-            return self.cuts.next(text, from, from + CUT_WINDOW);
+            return self.cuts.next(text.as_bytes(), from, from + CUT_WINDOW);
         }
         // Only what decides is made UTF-8; where a character is none, the worker that meets it tells.
         let context = self.cuts.context();
@@ -89,9 +89,8 @@ impl Codec {
         let high = doc.units().min(from + CUT_WINDOW + context);
         let text = doc.part(low..high, buffer).ok()?;
         let place = |unit: usize| text.char_indices().nth(unit - low).map(|(at, _)| at);
-        let cut = self
-            .cuts
-            .next(text, place(from)?, place(from + CUT_WINDOW)?)?;
+        let (from, to) = (place(from)?, place(from + CUT_WINDOW)?);
+        let cut = self.cuts.next(text.as_bytes(), from, to)?;
         Some(low + text[..cut].chars().count())
     }
 }

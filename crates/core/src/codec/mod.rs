@@ -4,7 +4,6 @@
 
 mod added;
 mod batch;
-mod cuts;
 mod document;
 mod jobs;
 mod normalize;
@@ -19,7 +18,7 @@ mod width;
 use std::borrow::Cow;
 
 use crate::bpe::{Bpe, VocabSpec, WordCut};
-use crate::scan::Scanner;
+use crate::scan::{SafeCuts, Scanner};
 use crate::{Error, Result};
 
 pub use added::{Added, Part, Special};
@@ -30,7 +29,6 @@ pub use offsets::Placed;
 pub use spelled::Spelled;
 
 use added::Matcher;
-use cuts::Cuts;
 use pool::{Pool, Scratch};
 
 /// How text becomes pieces.
@@ -74,8 +72,6 @@ pub struct CodecSpec {
     pub prefix: Prefix,
     /// The pre-tokenizer.
     pub splitter: Splitter,
-    /// Whether the scanner is one of the hand-written families, whose cuts are proven.
-    pub known_family: bool,
     /// Ids before and after every document when the caller asks for special tokens.
     pub template: (Vec<u32>, Vec<u32>),
 }
@@ -89,7 +85,7 @@ pub struct Codec {
     normalizer: Vec<Step>,
     prefix: Prefix,
     template: (Vec<u32>, Vec<u32>),
-    cuts: Cuts,
+    cuts: SafeCuts,
     pool: Pool,
     /// The `▁` of a SentencePiece-style model is kept as a space in its vocabulary.
     spaced: bool,
@@ -139,7 +135,7 @@ impl Codec {
     }
 
     /// The last place where a text, of which more may follow, can be cut.
-    pub fn last_cut(&self, text: &str) -> Option<usize> {
+    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
         self.cuts.last(text)
     }
 
@@ -289,25 +285,26 @@ fn too_long(bytes: usize) -> Error {
     ))
 }
 
-fn proven_cuts(spec: &CodecSpec) -> Cuts {
+/// Where texts can be cut: what becomes of the places that are proven for pieces under this normalizer.
+fn proven_cuts(spec: &CodecSpec) -> SafeCuts {
     let local = spec.normalizer.iter().all(Step::is_local);
     let plain = spec.normalizer.is_empty() || spec.added.iter().all(|token| !token.normalized);
-    if !local || !plain {
-        return Cuts::default();
-    }
-    let (before_space, after_newline) = match spec.splitter {
-        Splitter::Scan(_) => (spec.known_family, spec.known_family),
-        Splitter::Spelled(_) => (false, false),
-        Splitter::Whole | Splitter::Words => (spaces_start_words(&spec.vocabulary), false),
+    // A token that takes the white space after it may look over a cut after a newline.
+    let lines = spec.added.iter().all(|token| !token.rstrip);
+    let added = || {
+        let content = spec.added.iter().map(|token| token.content.clone());
+        content.collect()
     };
-    Cuts {
-        before_space,
-        after_newline: after_newline && spec.added.iter().all(|token| !token.rstrip),
-        added: spec
-            .added
-            .iter()
-            .map(|token| token.content.clone())
-            .collect(),
+    match &spec.splitter {
+        _ if !local || !plain => SafeCuts::default(),
+        Splitter::Scan(scanner) if lines => SafeCuts::of_scanner(scanner, added()),
+        Splitter::Scan(scanner) if SafeCuts::of_scanner(scanner, Vec::new()).any() => {
+            SafeCuts::before_spaces(added())
+        }
+        Splitter::Whole | Splitter::Words if spaces_start_words(&spec.vocabulary) => {
+            SafeCuts::before_spaces(added())
+        }
+        _ => SafeCuts::default(),
     }
 }
 

@@ -180,12 +180,20 @@ impl Step {
         }
     }
 
-    /// Whether the step changes characters one by one and never joins what a cut between a letter
-    /// and a space would part.
+    /// Whether the step changes characters one by one and leaves a safe cut what it is: letters stay letters, white
+    /// space stays what it is (or becomes the word marker), and none comes from elsewhere.
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Replace(old, _) => old.chars().count() == 1,
-            Self::Strip { .. } | Self::Prepend(_) | Self::ReplaceRegex(..) => false,
+            Self::Replace(old, new) if old == " " => new == "▁",
+            Self::Replace(old, new) => {
+                let is_sign = |c: char| !c.is_alphanumeric() && !c.is_whitespace();
+                old.chars().count() == 1
+                    && old.chars().all(is_sign)
+                    && !new.contains(char::is_whitespace)
+            }
+            Self::StripAccents | Self::Strip { .. } | Self::Prepend(_) | Self::ReplaceRegex(..) => {
+                false
+            }
             _ => true,
         }
     }

@@ -12,6 +12,7 @@ mod block;
 mod chain;
 mod cl100k;
 pub mod classes;
+mod cuts;
 mod deepseek;
 mod gpt2;
 mod known;
@@ -26,6 +27,7 @@ mod spans;
 mod spec;
 mod window;
 
+pub use cuts::SafeCuts;
 pub use known::{names, Family, Known, FAMILIES};
 pub use path::Path;
 pub use spans::Spans;

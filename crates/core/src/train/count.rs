@@ -11,10 +11,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::counts::Counts;
-use super::cut::{last_safe_cut, stretches};
 use super::spill::Spill;
 use super::table::{PieceKey, PieceTable};
-use crate::scan::{ScanSpec, Scanner};
+use crate::scan::{SafeCuts, ScanSpec, Scanner};
 use crate::{Error, Result, Stop};
 
 /// A thread takes about this much text at a time, and looks at its budget in between.
@@ -58,7 +57,7 @@ pub struct Texts<'a> {
 /// Counts pieces over any number of blocks.
 pub struct Counter {
     scanner: Scanner,
-    cuttable: bool,
+    cuts: SafeCuts,
     special: Option<AhoCorasick>,
     /// Those that are not at work.
     idle: Mutex<Vec<Worker>>,
@@ -78,10 +77,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one thread takes at a time: some whole documents, or a stretch of a long one.
+/// What one thread takes at a time.
 enum Task<'a> {
+    /// Some whole documents, by their offsets.
     Documents(&'a [i64]),
-    Stretch(&'a [u8]),
+    /// A part of a long one, and where in it the part starts.
+    Part(&'a [u8], usize),
 }
 
 impl Counter {
@@ -91,9 +92,10 @@ impl Counter {
             [] => None,
             some => Some(special_finder(some)?),
         };
+        let scanner = Scanner::new(spec)?;
         Ok(Self {
-            scanner: Scanner::new(spec)?,
-            cuttable: spec.is_known(),
+            cuts: SafeCuts::of_scanner(&scanner, options.special_tokens.clone()),
+            scanner,
             special,
             idle: Mutex::new(
                 (0..options.threads.max(1))
@@ -110,34 +112,42 @@ impl Counter {
     /// Counts the pieces of a block.
     pub fn count(&self, texts: Texts<'_>, stop: &Stop) -> Result<()> {
         check_offsets(texts)?;
-        let tasks = self.tasks(texts)?;
+        self.run(&self.tasks(texts), texts.data, stop)?;
+        let mut totals = lock(&self.totals);
+        totals.documents += texts.offsets.len().saturating_sub(1) as u64;
+        totals.bytes += covered(texts);
+        Ok(())
+    }
+
+    /// Where a text may be cut and keep its pieces.
+    pub fn cuts(&self) -> &SafeCuts {
+        &self.cuts
+    }
+
+    /// Shares tasks out among the workers that are idle.
+    fn run(&self, tasks: &[Task<'_>], data: &[u8], stop: &Stop) -> Result<()> {
         let next = AtomicUsize::new(0);
-        let run = |worker: &mut Worker| -> Result<()> {
+        let work = |worker: &mut Worker| -> Result<()> {
             while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
                 stop.check()?;
-                self.count_task(worker, task, texts.data)?;
+                self.count_task(worker, task, data)?;
                 self.relieve(worker)?;
             }
             Ok(())
         };
-        let outcome = self.with_workers(tasks.len(), |workers| {
+        self.with_workers(tasks.len(), |workers| {
             std::thread::scope(|scope| {
                 let (first, others) = workers.split_at_mut(1);
                 let others = others.iter_mut();
-                let handles: Vec<_> = others.map(|worker| scope.spawn(|| run(worker))).collect();
-                let mine = first.iter_mut().try_for_each(run);
+                let handles: Vec<_> = others.map(|worker| scope.spawn(|| work(worker))).collect();
+                let mine = first.iter_mut().try_for_each(work);
                 let theirs = handles.into_iter().map(|handle| {
                     let lost = || Error::Internal("a counting thread panicked".into());
                     handle.join().unwrap_or_else(|_| Err(lost()))
                 });
                 theirs.fold(mine, Result::and)
             })
-        });
-        outcome?;
-        let mut totals = lock(&self.totals);
-        totals.documents += texts.offsets.len().saturating_sub(1) as u64;
-        totals.bytes += covered(texts);
-        Ok(())
+        })
     }
 
     /// Lends one worker that is idle, waiting for it if need be, and up to `most` if there are more.
@@ -156,24 +166,6 @@ impl Counter {
         lock(&self.idle).append(&mut taken);
         self.returned.notify_all();
         outcome
-    }
-
-    /// The last place where a text that begins with `text` can be cut without changing its pieces.
-    pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
-        if !self.cuttable {
-            return None;
-        }
-        // What stands behind a place decides whether a special token reaches over it.
-        let special = &self.options.special_tokens;
-        let longest = special.iter().map(String::len).max().unwrap_or(0);
-        let mut to = text.len().saturating_sub(longest);
-        while let Some(cut) = last_safe_cut(text, to) {
-            if special.iter().all(|token| !reaches_over(text, token, cut)) {
-                return Some(cut);
-            }
-            to = cut;
-        }
-        None
     }
 
     /// Adds counts made earlier.
@@ -235,38 +227,37 @@ impl Counter {
         Ok(Counts::in_memory(sum))
     }
 
-    fn tasks<'a>(&self, texts: Texts<'a>) -> Result<Vec<Task<'a>>> {
+    fn tasks<'a>(&self, texts: Texts<'a>) -> Vec<Task<'a>> {
         let Texts { data, offsets } = texts;
         let mut tasks = Vec::new();
         let mut first = 0;
         for i in 1..offsets.len() {
             let (start, end) = (offsets[i - 1] as usize, offsets[i] as usize);
-            if self.cuttable && end - start > 2 * TASK_BYTES {
+            if self.cuts.any() && end - start > 2 * TASK_BYTES {
                 push_documents(&mut tasks, &offsets[first..i]);
                 first = i;
-                self.cut(&data[start..end], &mut tasks)?;
+                self.cut(&data[start..end], &mut tasks);
             } else if end - offsets[first] as usize >= TASK_BYTES {
                 push_documents(&mut tasks, &offsets[first..=i]);
                 first = i;
             }
         }
         push_documents(&mut tasks, offsets.get(first..).unwrap_or_default());
-        Ok(tasks)
+        tasks
     }
 
-    /// Cuts a long document around its special tokens, then at safe places.
-    fn cut<'a>(&self, document: &'a [u8], tasks: &mut Vec<Task<'a>>) -> Result<()> {
-        let text = as_text(document)?;
-        self.for_each_part(text, &mut |part: &'a str| {
-            let mut start = 0;
-            for end in stretches(part.as_bytes(), TASK_BYTES) {
-                tasks.push(Task::Stretch(&part.as_bytes()[start..end]));
-                start = end;
-            }
-            Ok(())
-        })
+    /// Cuts a long text into tasks, at safe places.
+    fn cut<'a>(&self, text: &'a [u8], tasks: &mut Vec<Task<'a>>) {
+        let mut start = 0;
+        while start < text.len() {
+            let cut = self.cuts.next(text, start + TASK_BYTES, text.len());
+            let end = cut.unwrap_or(text.len());
+            tasks.push(Task::Part(&text[start..end], start));
+            start = end;
+        }
     }
 
+    /// The text between special tokens.
     fn for_each_part<'a>(
         &self,
         text: &'a str,
@@ -283,12 +274,15 @@ impl Counter {
     }
 
     fn count_task(&self, worker: &mut Worker, task: &Task<'_>, data: &[u8]) -> Result<()> {
+        let mut count = |bytes, start| {
+            let text = as_text(bytes, start)?;
+            self.for_each_part(text, &mut |part| self.count_text(worker, part))
+        };
         match task {
-            Task::Documents(offsets) => offsets.windows(2).try_for_each(|span| {
-                let text = as_text(&data[span[0] as usize..span[1] as usize])?;
-                self.for_each_part(text, &mut |part| self.count_text(worker, part))
-            }),
-            Task::Stretch(bytes) => self.count_text(worker, as_text(bytes)?),
+            Task::Part(part, start) => count(part, *start),
+            Task::Documents(offsets) => offsets
+                .windows(2)
+                .try_for_each(|span| count(&data[span[0] as usize..span[1] as usize], 0)),
         }
     }
 
@@ -356,16 +350,9 @@ fn special_finder(special: &[String]) -> Result<AhoCorasick> {
         })
 }
 
-/// Whether `token` stands in `text` on both sides of `cut`.
-fn reaches_over(text: &[u8], token: &str, cut: usize) -> bool {
-    let reach = token.len().saturating_sub(1);
-    let around = &text[cut.saturating_sub(reach)..(cut + reach).min(text.len())];
-    memchr::memmem::find(around, token.as_bytes()).is_some()
-}
-
-fn as_text(bytes: &[u8]) -> Result<&str> {
+fn as_text(bytes: &[u8], start: usize) -> Result<&str> {
     simdutf8::compat::from_utf8(bytes).map_err(|error| Error::InvalidUtf8 {
-        offset: error.valid_up_to(),
+        offset: start + error.valid_up_to(),
     })
 }
 

@@ -5,7 +5,6 @@
 
 mod count;
 mod counts;
-mod cut;
 mod hash;
 mod heap;
 mod history;
