@@ -58,6 +58,15 @@ def from_bytes(data: bytes, source: str) -> Recipe:
             "models without a "
             "normalizer are read from .model files: convert it with transformers and load its tokenizer.json"
         )
+    own = [piece for piece, _, kind in proto.pieces if kind == _USER]
+    # The library looks for them after it has written spaces as markers, and we do before.
+    wrong = next((piece for piece in own if "▁" in piece or " " in piece), None)
+    if wrong is not None:
+        raise TokenizerError(
+            f"{source}: has the user-defined piece {wrong!r}, which would get other ids here than from the "
+            "library; load the library's own object: "
+            f"Tokenizer.load(sentencepiece.SentencePieceProcessor(model_file={source!r}))"
+        )
     return _recipe(proto, source)
 
 
