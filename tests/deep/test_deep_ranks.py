@@ -12,7 +12,6 @@ import pytest
 from harness import DEVELOPER_WORDS, STOP, Fault, clean_environment, leftovers, tree
 from jobs import JOBS
 
-THREADS = 2  # of every job: so many units are in flight
 COMMAND = [sys.executable, "-m", "tokenmill"]
 
 
@@ -103,23 +102,20 @@ def stop_leader(campaign, tally, nth, *, locks):
     """The leader stops at its Nth write for longer than anybody waits, is replaced, and goes on."""
     ranks = Ranks(campaign)
     environment = {} if locks else {"FAULT_NO_LOCKS": 1}
-    leader = ranks.start(0, 3, "--stall-timeout", 40, FAULT=Fault("write", nth, STOP), **environment)
+    leader = ranks.start(0, 3, "--stall-timeout", 8, FAULT=Fault("write", nth, STOP), **environment)
     for rank in (1, 2):
-        ranks.start(rank, 3, "--stall-timeout", 40, **environment)
+        ranks.start(rank, 3, "--stall-timeout", 8, **environment)
     others = ranks.processes[1:]
     deadline = time.monotonic() + 120
-    # With locks nobody can take over: all wait until it comes back.
-    while any(process.poll() is None for process in others) and time.monotonic() < deadline - 110 * locks:
+    while any(process.poll() is None for process in others) and time.monotonic() < deadline:
         time.sleep(0.05)
     published = (ranks.out / "manifest.json").exists()
-    before = stamps(ranks.out) if published else {}
+    before = stamps(ranks.out) if published else None
     leader.send_signal(signal.SIGCONT)
     codes = ranks.wait(120)
     problems = ranks.judge(codes, allowed=(1,))
-    written = {name for name, stamp in stamps(ranks.out).items() if published and stamp != before.get(name)}
-    # A file that it was in the middle of is finished with the same bytes; nothing that comes after may follow.
-    if len({name.split("/")[-1].split(".")[0] for name in written}) > THREADS:
-        problems.append(("wrong", f"the leader that was replaced went on: {', '.join(sorted(written))}"))
+    if published and stamps(ranks.out) != before:
+        problems.append(("wrong", "the leader that was replaced wrote after it came back"))
     if not locks and not published:
         problems.append(("wrong", "nobody took over from a leader that had stopped"))
     return tally.add(f"leader stopped at write {nth}, {'with' if locks else 'without'} locks", problems)
@@ -145,7 +141,7 @@ def test_sixty_four_ranks_whose_leader_is_killed(campaign, tally, seed):
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no-locks"])
-@pytest.mark.parametrize("nth", [12, 20, 30, 40, 50])  # earlier, nobody has seen it lead yet
+@pytest.mark.parametrize("nth", [6, 12, 20, 30, 40, 50])
 def test_a_leader_that_stops_and_comes_back(campaign, tally, nth, locks):
     assert not stop_leader(campaign, tally("leader stopped and continued"), nth, locks=locks)
 

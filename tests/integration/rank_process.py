@@ -64,7 +64,7 @@ def main():
             {"packing.context_length": options.get("context_length", 8)},
             execution,
             find=lambda: find(root),
-            lead=lambda _: work(root, log, options),
+            lead=lambda: work(root, log, options),
         )
     except Exception as error:  # noqa: BLE001
         print(json.dumps({"error": type(error).__name__, "message": str(error)}))

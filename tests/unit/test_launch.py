@@ -74,8 +74,8 @@ def test_the_lock_is_for_one(tmp_path):
     first, second = (Lease(tmp_path, this_launch({"RANK": "0"}), {}) for _ in range(2))
     assert first.take()
     assert not second.take()
-    first.begin()
-    assert json.loads((tmp_path / MARKER).read_text())["rank"] == 0
+    with first.lead():
+        assert json.loads((tmp_path / MARKER).read_text())["rank"] == 0
     first.release()
     assert list(tmp_path.iterdir()) == []
     assert second.take()
@@ -121,6 +121,7 @@ def test_a_leader_that_lives_but_gets_nowhere(tmp_path, monkeypatch):
             (tmp_path / MARKER).write_text(json.dumps(marker))
             clock[0] += 10
             view.leader_is_gone()
+            view.check_stalled()
 
     with pytest.raises(LeaderError, match=r"rank 0 .* no progress for 600 s .*tokenizing: 5 documents, 25 %"):
         look_for_long()
@@ -163,7 +164,7 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
         monkeypatch.setenv("RANK", rank)
     began = time.monotonic()
     with caplog.at_level(logging.INFO, "tokenmill.ranks"):
-        made = lead_or_wait(tmp_path, {}, ExecutionConfig(), find=lambda: None, lead=lambda _: [1, 2, 3])
+        made = lead_or_wait(tmp_path, {}, ExecutionConfig(), find=lambda: None, lead=lambda: [1, 2, 3])
     assert made == [1, 2, 3]
     assert time.monotonic() - began < 2
     said = [record.getMessage() for record in caplog.records]

@@ -16,7 +16,7 @@ from tokenmill import _core
 from tokenmill.base.platform import is_alive, sync, write_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -100,6 +100,26 @@ def publish_json(path: Path, value: Any) -> None:
     publish_bytes(path, readable_json(value))
 
 
+class ReplacedError(Exception):
+    """Another process writes here now, since this one was stopped for so long that it counted as dead."""
+
+
+_guards: dict[Path, Callable[[], None]] = {}
+
+
+@contextmanager
+def guard(root: Path, check: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, no file below `root` appears before `check` has returned; it may raise instead.
+
+    That is for file systems without locks: a process that was stopped and goes on must not write there again.
+    """
+    _guards[root] = check
+    try:
+        yield
+    finally:
+        del _guards[root]
+
+
 class DurableFile:
     """A file under a temporary name that is hashed as it is written and renamed when it is whole."""
 
@@ -165,6 +185,9 @@ class DurableFile:
             os.fsync(self._handle)
             os.close(self._handle)
             self._handle = -1
+            for root, check in list(_guards.items()):
+                if self.path.is_relative_to(root):
+                    check()
             self._temporary.replace(self.path)
             self._temporary = None
             sync(self.path.parent)

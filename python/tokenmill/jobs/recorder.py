@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import tokenmill
-from tokenmill.base.durable import readable_json
+from tokenmill.base.durable import ReplacedError, readable_json
 from tokenmill.base.hardware import world
 from tokenmill.base.hardware.memory import host_memory
 from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
@@ -106,6 +106,8 @@ class Recorder:
             return
         self._over.set()
         self._thread.join()
+        if isinstance(error, ReplacedError):
+            return  # whoever leads now tells how far it is
         state = "done" if kind is None else "failed"
         exit_code = getattr(error, "exit_code", None)
         ended = "interrupted" if kind is KeyboardInterrupt or exit_code == 75 else state

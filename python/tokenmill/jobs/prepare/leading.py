@@ -34,20 +34,17 @@ if TYPE_CHECKING:
     from tokenmill.jobs.units.job import Job
 
 
-def lead(run: Run, part: UnitRange | None = None, *, still_leads: Callable[[], None] = do_nothing) -> Leader:
-    """Do what is left of a job, or of a part of it, with the engine that the comparison lets pass.
-
-    `still_leads` is called before anything counts, and raises if another leads by now.
-    """
+def lead(run: Run, part: UnitRange | None = None) -> Leader:
+    """Do what is left of a job, or of a part of it, with the engine that the comparison lets pass."""
     first = read_first_documents(run.inputs, run.job.config.source)
     batching = get_ready(run, first)
     # Last, so that the comparison runs beside the first units and not beside all of the above.
     gate = compare_engines(run, first.texts)
-    leader = Leader(run, gate.job, batching, still_leads, gate.wait)
+    leader = Leader(run, gate.job, batching, gate.wait)
     try:
         leader.finish(part)
     except DifferentIdsError as found:
-        leader = Leader(run, replace(run.job, encoder=found.tokenizer), batching, still_leads)
+        leader = Leader(run, replace(run.job, encoder=found.tokenizer), batching)
         leader.finish(part)
     return leader
 
@@ -56,12 +53,7 @@ class Leader:
     """The units of one run, with everybody who listens."""
 
     def __init__(
-        self,
-        run: Run,
-        job: Job,
-        batching: Batching,
-        still_leads: Callable[[], None],
-        confirm: Callable[[], None] = do_nothing,
+        self, run: Run, job: Job, batching: Batching, confirm: Callable[[], None] = do_nothing
     ) -> None:
         """Publish the plan and see what of it is done; `confirm` returns when a unit may count, or raises."""
         self.manifest: Manifest | None = None
@@ -69,8 +61,7 @@ class Leader:
         self._run = run
         self._job = job
         self._batching = batching
-        self._still_leads = still_leads
-        self._trust_engine = confirm
+        self._confirm = confirm
         self._stop = threading.Event()
         self._plan = run.publish_plan()
         self._receipts = self._find_receipts()
@@ -125,13 +116,7 @@ class Leader:
     def _find_receipts(self) -> dict[int, Receipt]:
         return find_receipts(self._job.root, self._plan, self._job.remote)
 
-    def _confirm(self) -> None:
-        """Return when a unit may count."""
-        self._trust_engine()
-        self._still_leads()
-
     def _commit(self) -> None:
-        self._still_leads()
         self._recorder.phase("commit")
         self.manifest = commit(self._job.root, self._plan, self._receipts, self._job.remote)
 

@@ -11,15 +11,17 @@ import os
 import threading
 import time
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from tokenmill.base.errors import EXIT_FAILED, LeaderError
+from tokenmill.base.durable import ReplacedError, guard
+from tokenmill.base.errors import EXIT_FAILED
 from tokenmill.base.platform import try_lock
-from tokenmill.base.run_files import PROGRESS, parse_object, read_object, replace_file
+from tokenmill.base.run_files import PROGRESS, read_object, replace_file
 from tokenmill.jobs.prepare.launch import host_clock, this_host
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tokenmill.jobs.prepare.launch import Launch
@@ -30,7 +32,7 @@ BEAT_SECONDS = 1.0
 
 
 class Lease:
-    """The right to lead in one output directory: `take`, then `begin`, then `release`."""
+    """The right to lead in one output directory: `take`, then `lead`, then `release`."""
 
     def __init__(
         self, root: Path, launch: Launch, fields: dict[str, Any], mirror: Mirror | None = None
@@ -40,9 +42,10 @@ class Lease:
         self.launch = launch
         self.fields = fields
         self.token = uuid.uuid4().hex
+        self.exclusive = True
+        """Whether the file system has locks, so that nobody else can lead while we hold ours."""
         self._lock: IO[bytes] | None = None
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def take(self, *, patience: float = 0.0) -> bool:
         """Take the lock if nobody holds it; `patience` is for how long to try."""
@@ -57,9 +60,11 @@ class Lease:
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / LOCK
         file = path.open("ab")
-        if try_lock(file) is False:  # without locks, signs of life alone decide
+        locked = try_lock(file)
+        if locked is False:
             file.close()
             return False
+        self.exclusive = bool(locked)
         # The one before us may have removed the file between our open and our lock, or do so now.
         try:
             same = path.stat().st_ino == os.fstat(file.fileno()).st_ino
@@ -71,14 +76,33 @@ class Lease:
         self._lock = file
         return True
 
-    def begin(self) -> None:
-        """Show the first sign of life, forget the failure of the one before, and go on showing."""
+    @contextmanager
+    def lead(self) -> Iterator[None]:
+        """While this lasts, signs of life are shown; an error that ends it is left for those who wait."""
         self._show(0)
         (self.root / FAILURE).unlink(missing_ok=True)
         if self._mirror is not None:
             self._mirror.hide(FAILURE)
-        self._thread = threading.Thread(target=self._beat, name="tokenmill-leader", daemon=True)
-        self._thread.start()
+        self._stop.clear()
+        thread = threading.Thread(target=self._beat, name="tokenmill-leader", daemon=True)
+        thread.start()
+        try:
+            with nullcontext() if self.exclusive else guard(self.root, self.check):
+                yield
+        except ReplacedError:
+            raise
+        except BaseException as error:
+            self._leave_failure(error)
+            raise
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def check(self) -> None:
+        """Raise `ReplacedError` if the sign of life is not ours: nothing of ours may be published then."""
+        marker = read_marker(self.root)
+        if marker is None or marker.get("token") != self.token:
+            raise ReplacedError
 
     def _beat(self) -> None:
         beat = 0
@@ -86,25 +110,12 @@ class Lease:
             beat += 1
             # A full disk stops the signs of life for a while, not the work.
             with suppress(OSError):
-                if not self._is_ours():
-                    return
-                self._show(beat)
-
-    def _is_ours(self) -> bool:
-        """Whether the last sign of life is ours: who takes a leader's place shows another."""
-        try:
-            return parse_object((self.root / MARKER).read_bytes()).get("token") == self.token
-        except FileNotFoundError:
-            return False
-
-    def check(self) -> None:
-        """Raise `LeaderError` if another process has taken our place, and is perhaps done already."""
-        if not self._is_ours():
-            raise LeaderError(
-                f"another process took over in {self.root} while this one (pid {os.getpid()}) showed no sign "
-                "of life: it was stopped, or its host or file system was. Nothing is lost; run the same "
-                "command again to open the dataset"
-            )
+                if not self.exclusive:
+                    with suppress(ReplacedError):
+                        self.check()
+                        self._show(beat)
+                else:
+                    self._show(beat)
 
     def _show(self, beat: int) -> None:
         self._publish(MARKER, {**self._signature(), "beat": beat})
@@ -119,14 +130,11 @@ class Lease:
             "fields": self.fields,
         }
 
-    def fail(self, error: BaseException) -> None:
-        """Leave the cause for those who wait."""
+    def _leave_failure(self, error: BaseException) -> None:
         kind = type(error).__name__
         cause = f"{kind}: {error}" if str(error) else kind
         code = getattr(error, "exit_code", EXIT_FAILED)
         with suppress(OSError):
-            if not self._is_ours():  # those who wait, wait for another
-                return
             self._publish(
                 FAILURE, {**self._signature(), "cause": cause, "exit_code": code, "at": host_clock()}
             )
@@ -140,29 +148,18 @@ class Lease:
             self._mirror.show(name, data)
 
     def release(self) -> None:
-        """Stop, remove the marker and the lock, in this order."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-        if self._lock is not None:
-            if self._may_clear():
-                self._clear()
-            self._lock.close()
-            self._lock = None
-
-    def _may_clear(self) -> bool:
-        """Whether what is there is ours to remove, and not that of the one who took our place."""
-        try:
-            return self._thread is None or self._is_ours()
-        except OSError:
-            return True
-
-    def _clear(self) -> None:
-        if self._mirror is not None:
-            self._mirror.hide(MARKER, PROGRESS)
-        for name in (MARKER, LOCK):
+        """Remove the marker, if it is ours, and the lock, in this order."""
+        if self._lock is None:
+            return
+        if (read_marker(self.root) or {}).get("token") == self.token:
+            if self._mirror is not None:
+                self._mirror.hide(MARKER, PROGRESS)
             with suppress(OSError):
-                (self.root / name).unlink(missing_ok=True)
+                (self.root / MARKER).unlink(missing_ok=True)
+        with suppress(OSError):
+            (self.root / LOCK).unlink(missing_ok=True)
+        self._lock.close()
+        self._lock = None
 
 
 def read_marker(root: Path) -> dict[str, Any] | None:

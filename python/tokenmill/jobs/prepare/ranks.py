@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tokenmill.base.durable import version_of
+from tokenmill.base.durable import ReplacedError, version_of
 from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.jobs.prepare.launch import this_launch
 from tokenmill.jobs.prepare.lease import Lease
@@ -38,15 +39,14 @@ def lead_or_wait(
     execution: ExecutionConfig,
     *,
     find: Callable[[], T | None],
-    lead: Callable[[Callable[[], None]], T],
+    lead: Callable[[], T],
     mirror: Mirror | None = None,
 ) -> T:
     """Prepare as the leader or wait as another rank; both return the same dataset.
 
     `fields` must be equal on every rank. `find` opens the dataset if it is complete for these settings, and
-    writes nothing. `lead` does the work, and may be called where a dead leader stopped; it is given a check
-    to call before anything counts, which raises if another leads by now. `mirror` is for an output that lies
-    elsewhere than `root`, so that other hosts see who leads.
+    writes nothing. `lead` does the work, and may be called where a dead leader stopped. `mirror` is for an
+    output that lies elsewhere than `root`, so that other hosts see who leads.
     """
     launch = this_launch(shared_filesystem=execution.shared_filesystem)
     if launch.rank is not None:
@@ -54,13 +54,15 @@ def lead_or_wait(
         logger.setLevel(logging.INFO)
     lease = Lease(root, launch, fields, mirror)
     if launch.leads and lease.take(patience=_PATIENCE):
-        return _lead(lease, find, lead)
-    return _wait(LeaderView(root, launch, fields, execution, mirror), lease, find, lead)
+        with suppress(ReplacedError):
+            return _lead(lease, find, lead)
+    view = LeaderView(root, launch, fields, execution, mirror)
+    while True:
+        with suppress(ReplacedError):
+            return _wait(view, lease, find, lead)
 
 
-def _wait(
-    view: LeaderView, lease: Lease, find: Callable[[], T | None], lead: Callable[[Callable[[], None]], T]
-) -> T:
+def _wait(view: LeaderView, lease: Lease, find: Callable[[], T | None], lead: Callable[[], T]) -> T:
     """Look for the manifest until it is there; a process alone takes the lock at once, and leads."""
     pause, manifest = _SHORTEST_PAUSE, cast("tuple[int, ...] | None", ())
     while True:
@@ -71,7 +73,10 @@ def _wait(
             if dataset is not None:
                 return dataset
         if view.leader_is_gone() and lease.take():
-            return _lead(lease, find, lead, view)
+            if lease.exclusive or not view.shows_life:
+                return _lead(lease, find, lead, view)
+            lease.release()
+        view.check_stalled()
         if pause == _SHORTEST_PAUSE:
             _announce_wait(view.launch)
         time.sleep(pause)
@@ -79,10 +84,7 @@ def _wait(
 
 
 def _lead(
-    lease: Lease,
-    find: Callable[[], T | None],
-    lead: Callable[[Callable[[], None]], T],
-    view: LeaderView | None = None,
+    lease: Lease, find: Callable[[], T | None], lead: Callable[[], T], view: LeaderView | None = None
 ) -> T:
     """Lead with the lock in hand; `view` is of the leader whose place is taken, if there was one."""
     try:
@@ -92,8 +94,11 @@ def _lead(
             return dataset
         if view is not None:
             _check_takeover(view)
-        lease.begin()
-        return _lead_aloud(lease, lead)
+        with lease.lead():
+            return _lead_aloud(lease, lead)
+    except ReplacedError:
+        logger.warning("%sAnother process took over while this one was stopped", lease.launch.label)
+        raise
     finally:
         lease.release()
 
@@ -106,15 +111,11 @@ def _check_takeover(view: LeaderView) -> None:
         logger.warning("%sThe leader died; taking over where it stopped", view.launch.label)
 
 
-def _lead_aloud(lease: Lease, lead: Callable[[Callable[[], None]], T]) -> T:
+def _lead_aloud(lease: Lease, lead: Callable[[], T]) -> T:
     label, started = lease.launch.label, time.monotonic()
     if label:
         logger.info("%sPreparing the dataset in: %s", label, lease.root)
-    try:
-        dataset = lead(lease.check)
-    except BaseException as error:
-        lease.fail(error)
-        raise
+    dataset = lead()
     if label:
         logger.info("%sPreparation completed: %s samples", label, f"{len(dataset):,}")
         logger.info("%sDataset saved in %.1fs", label, time.monotonic() - started)

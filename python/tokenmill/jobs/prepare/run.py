@@ -24,7 +24,7 @@ from tokenmill.jobs.prepare.ranks import lead_or_wait
 from tokenmill.sources import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan
@@ -169,9 +169,9 @@ class Run:
         self.state = "published"
         return open_dataset(self.job.location)
 
-    def _lead(self, still_leads: Callable[[], None]) -> Dataset:
+    def _lead(self) -> Dataset:
         self.state = "leading"
-        self.seconds = lead(self, still_leads=still_leads).seconds
+        self.seconds = lead(self).seconds
         self.state = "published"
         if self.job.config.output.report:
             from tokenmill.insight.report.report import report_if_possible

@@ -73,6 +73,7 @@ class LeaderView:
         self._beat = _Change()
         self._progress = _Change()
         self._marker: dict[str, Any] | None = None
+        self._shows_life = False
         self._fetch()
         self._old_failure = read_failure(root)
         self._seen: set[str] = set()
@@ -90,9 +91,14 @@ class LeaderView:
                 self._seen.add(marker["token"])
                 self._compare_fields(marker)
         self._progress.note(self._read_progress(), now)
-        self._raise_stalled(now)
         self._speak(now)
-        return now - self._beat.at >= self._patience()
+        self._shows_life = marker is not None and now - self._beat.at < QUIET_HERE
+        return now - self._beat.at >= min(self._patience(), self.execution.stall_timeout)
+
+    @property
+    def shows_life(self) -> bool:
+        """Whether another process leads, as far as its marker tells: what counts where there are no locks."""
+        return self._shows_life
 
     def _fetch(self) -> None:
         if self._mirror is not None:
@@ -153,8 +159,9 @@ class LeaderView:
                 "Every rank must call prepare with the same settings"
             )
 
-    def _raise_stalled(self, now: float) -> None:
-        limit = self.execution.stall_timeout
+    def check_stalled(self) -> None:
+        """Raise `LeaderError` if the leader has had nothing to show for longer than anybody should wait."""
+        limit, now = self.execution.stall_timeout, time.monotonic()
         if now - self._beat.at > limit:
             raise LeaderError(
                 f"{_name(self._marker)} has shown no sign of life for {limit:.0f} s in {self.root} "
