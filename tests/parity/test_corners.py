@@ -83,3 +83,21 @@ def test_a_vocabulary_that_lacks_a_byte():
     }
     hf = HF.from_str(json.dumps(data))
     assert_same(hf, [*TEXTS, "a\U00040000b", "\U000c0000", "x\U0010ffff"])
+
+
+def gemma_like():
+    """Characters with byte fallback; the tab is a token and has no byte token, as in Gemma 1 and 2."""
+    atoms = [*"▁abcdehlot\t\n", "▁a", "he", "▁he"]
+    vocab = {token: place for place, token in enumerate(["<unk>", *atoms])}
+    vocab |= {f"<0x{byte:02X}>": len(vocab) + byte for byte in range(256) if byte != 9}
+    vocab = {token: place for place, token in enumerate(vocab)}
+    merges = [("▁", "a"), ("h", "e"), ("▁", "he")]
+    hf = HF(models.BPE(vocab, merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    hf.normalizer = normalizers.Replace(" ", "▁")
+    return hf
+
+
+def test_a_byte_that_is_a_token_itself_needs_no_byte_token():
+    assert_same(gemma_like(), [*TEXTS, "\t", "a\tb", "\t\t a", "he\the", "한\t글"], "native")
+    tokenizer = Tokenizer.load(gemma_like())
+    assert tokenizer.decode(tokenizer.encode("a\tb 한")) == "a\tb 한"

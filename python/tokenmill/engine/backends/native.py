@@ -265,7 +265,7 @@ def _chars_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
         raise UnsupportedError("ignore_merges on a character-level model")
     normalizers, splits, prefix = _marker_steps(recipe)
     byte_ids = _byte_tokens(model) if model.byte_fallback else None
-    skip = set(byte_ids or ())
+    skip = {i for i in byte_ids or () if len(model.tokens[i] or b"") > 1}
     tokens = [
         (token.replace(MARKER.encode(), b" "), i)
         for i, token in enumerate(model.tokens)
@@ -329,8 +329,10 @@ def _metaspace(step: dict[str, Any]) -> tuple[bool, str]:
 
 
 def _byte_tokens(model: Model) -> list[int]:
+    """The token of each byte; Gemma has none for the tab, which is a token itself and never falls back."""
     places = {token: i for i, token in enumerate(model.tokens) if token is not None}
-    ids = [places.get(f"<0x{byte:02X}>".encode()) for byte in range(256)]
+    plain = {byte: places.get(bytes([byte])) for byte in range(128)}
+    ids = [places.get(f"<0x{byte:02X}>".encode(), plain.get(byte)) for byte in range(256)]
     if any(token_id is None for token_id in ids):
         missing = ids.index(None)
         raise UnsupportedError(f"byte_fallback without the token <0x{missing:02X}>")
