@@ -46,7 +46,6 @@ fn codec() -> Codec {
         normalizer: vec![],
         prefix: Prefix::Never,
         splitter: Splitter::Scan(Box::new(scanner())),
-        known_family: true,
         template: (vec![], vec![]),
     })
     .unwrap()
