@@ -16,7 +16,7 @@ HOME = Path(sys.argv[1])
 sys.path.insert(0, sys.argv[2])
 from decoder import Decoder, DecoderConfig  # noqa: E402
 
-LENGTH, STEPS = 64, 150
+LENGTH, STEPS = 64, 300
 
 
 def rows_of(tokenizer, texts):
