@@ -10,10 +10,11 @@
 //! and whose r can stand at the start of c2:
 //!
 //! - l ends with all of c1 and r starts with all of c2. Such pairs of characters are kept in a bit set.
-//! - l or r is only a part of its character. If products always rank after their parts, merges happen in
-//!   rank order, so when rank(product) has come, a character that nothing else has touched stands as its
-//!   own merges left it. The part must then be the edge of that state: made, and not yet absorbed. If the
-//!   character's *other* edge may have been touched before, any of its parts is assumed to be possible.
+//! - l or r is only a part of its character. While nothing else has touched a character, its own next merge
+//!   is always there to be taken, so a product that ranks after all of its merges up to some point comes
+//!   after them. The part must then be the edge of a state that is left later: made, and not yet absorbed by
+//!   merges that all rank before the product. If the character's *other* edge may have been touched before,
+//!   any of its parts is assumed to be possible.
 //!
 //! Splits with a part are few; each has one of eight group bits, and a character holds the bits of those
 //! it can take part in on either side. A shared bit, like a collision in the bit set, only forgoes a cut.
@@ -56,10 +57,8 @@ impl Cuts {
             0
         };
         let crossing = Crossing::of(tables, from);
-        match &tables.symbols {
-            Symbols::Bytes(_) if !tables.ranks_rise => return None,
-            Symbols::Chars(_) if !tables.symbols.is_local() => return None,
-            _ => {}
+        if matches!(tables.symbols, Symbols::Chars(_)) && !tables.symbols.is_local() {
+            return None;
         }
         let bits = (crossing.whole.len() * 32)
             .next_power_of_two()
@@ -286,7 +285,8 @@ fn all_groups(parts: &Parts, part: u32) -> u8 {
     splits.fold(0, |groups, (_, group)| groups | group)
 }
 
-/// A part at the edge of a character, and the product that takes it in.
+/// A part at the edge of a character, and the rank after which it is certain to have been taken in: that of the
+/// worst merge up to then, which need not be the last (Llama 3 has tokens that rank before a part of theirs).
 #[derive(Clone, Copy, Default)]
 struct State {
     part: u32,
@@ -315,6 +315,7 @@ impl EdgeStates {
         let mut symbols = Vec::with_capacity(4);
         tables.symbols.of_piece(bytes, &mut symbols);
         let mut found = Self::default();
+        let mut worst = 0;
         loop {
             let pairs = symbols.windows(2).enumerate();
             let best = pairs
@@ -322,9 +323,10 @@ impl EdgeStates {
                 .min();
             let (product, at) = best.unwrap_or((NONE, 0));
             let done = product == NONE;
+            worst = worst.max(product);
             let state = |symbol: u32| State {
                 part: spelled(tables.bytes_of(symbol)),
-                absorbed: product,
+                absorbed: worst,
             };
             if done || at == 0 {
                 found.starts[found.counts[0]] = state(symbols[0]);

@@ -271,16 +271,16 @@ const TANGLED: [&str; 7] = ["中", "丬", "主", "一", "\u{4e80}", "é", "a"];
 #[test]
 fn cuts_and_guesses_change_nothing_on_tangled_characters() {
     let mut random = Random(0xC0FFEE);
-    let (mut rising, mut cuttable) = (0, 0);
-    for round in 0..120 {
+    let mut cuttable = [0, 0];
+    for round in 0..240 {
         let joins = 5 + random.below(50);
-        let spec = byte_spec(&mut random, &TANGLED, joins, round % 2 == 0, round % 5 == 0);
+        let spec = byte_spec(&mut random, &TANGLED, joins, round % 2 == 0, round % 3 == 0);
         let bpe = Bpe::new(&spec).unwrap();
-        rising += usize::from(bpe.tables().ranks_rise);
-        cuttable += usize::from(Cuts::new(bpe.tables()).is_some_and(|cuts| {
+        let is_cut = Cuts::new(bpe.tables()).is_some_and(|cuts| {
             let at = |code| (code, cuts.edges_of(code));
             cuts.is_safe(at('中' as u32), at('一' as u32))
-        }));
+        });
+        cuttable[usize::from(bpe.tables().ranks_rise)] += usize::from(is_cut);
         let mut state = EncodeState::new(&bpe, 64 << 10);
         for _ in 0..25 {
             let piece = random.piece(&TANGLED, 60);
@@ -292,10 +292,8 @@ fn cuts_and_guesses_change_nothing_on_tangled_characters() {
             );
         }
     }
-    assert!(
-        rising > 60 && cuttable > 12,
-        "rising {rising}, cuttable {cuttable}"
-    );
+    // Of vocabularies whose ranks fall somewhere, and of those whose ranks rise.
+    assert!(cuttable[0] > 6 && cuttable[1] > 12, "{cuttable:?}");
 }
 
 #[test]
