@@ -90,4 +90,4 @@ bench: $(VENV)/.bench  ## Run every benchmark beside its peers and print the rat
 	@$(BIN)/python benchmarks/run.py --charts docs/images
 
 clean:  ## Remove what the targets above made.
-	@rm -rf $(VENV) .venv-torch target quickstart outputs
+	@rm -rf $(VENV) .venv-torch .venv-tokenizers-1 target quickstart outputs

@@ -115,20 +115,18 @@ class HuggingFace:
     package = "tokenizers"
 
     def __init__(self, vocabulary: str, path: Path, threads: int):
-        import tokenizers
-
         from tokenmill import Tokenizer
+        from tokenmill.engine.backends.hf_api import open_hf
 
         target = path.parent / f"{vocabulary}-hf"
         if not target.exists():
             Tokenizer.load(path).save(target, format="hf")
-        self.tokenizer = tokenizers.Tokenizer.from_file(str(target / "tokenizer.json"))
+        path = target / "tokenizer.json"
+        self.tokenizer = open_hf(path.read_text(encoding="utf-8"), str(path))
         os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
     def lists(self, texts):
-        return [
-            encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        ]
+        return self.tokenizer.encode_lists(texts, as_text=True, template=False)
 
     flat = None
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.recipe import Json
 
+_TOKENIZERS = "tokenizers.Tokenizer"
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
@@ -24,7 +25,9 @@ def recipe_of(source: Any) -> Recipe:
     if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
         return tiktoken.from_encoding(source)
     inner = getattr(source, "backend_tokenizer", None)
-    if inner is None and hasattr(source, "to_str") and hasattr(source, "get_vocab"):
+    if inner is None and (
+        kind == _TOKENIZERS or (hasattr(source, "to_str") and hasattr(source, "get_vocab"))
+    ):
         inner = source
     name = str(getattr(source, "name_or_path", "") or kind)
     if inner is None and is_foreign(source):
@@ -34,11 +37,16 @@ def recipe_of(source: Any) -> Recipe:
             f"a {kind} is no tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, a "
             "transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
         )
-    text, config = inner.to_str(), _config(source)
+    text, config = _spell(inner), _config(source)
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
         return hf_json.from_text(text.encode(errors="surrogatepass"), name, config)
+
+
+def _spell(inner: Any) -> str:
+    """The text of its tokenizer.json; version 1 has no method for it, but pickles as that text."""
+    return str(inner.to_str() if hasattr(inner, "to_str") else inner.__reduce__()[1][0])
 
 
 def from_directory(path: Path) -> Recipe:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tokenmill
+from tokenmill.engine.backends.hf_api import open_hf
 from tokenmill.insight.report.svg import bars
 
 if TYPE_CHECKING:
@@ -117,10 +118,8 @@ def _fastokens(path: Path, _threads: int) -> Any:
 
 
 def _tokenizers(path: Path, _threads: int) -> Any:
-    import tokenizers
-
-    peer = tokenizers.Tokenizer.from_file(str(path))
-    return lambda texts: [item.ids for item in peer.encode_batch_fast(texts, add_special_tokens=False)]
+    peer = open_hf(path.read_text(encoding="utf-8"), str(path))
+    return lambda texts: peer.encode_lists(texts, as_text=True, template=False)
 
 
 def _same(encode: Any, texts: list[str], expected: str) -> bool | str:

@@ -204,7 +204,7 @@ def test_a_good_tokenizer_on_the_users_own_data(tmp_path):
 
 def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
     """Slow tokenizer, parallelism off, full disk, missing extra: each is named, and the exit code tells."""
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", exc_type=ImportError)
     transformers.ByT5Tokenizer().save_pretrained(tmp_path / "byt5")
     monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 0)
     environ = {"TOKENIZERS_PARALLELISM": "false"}

@@ -27,7 +27,7 @@ def small_recipe(pattern="gpt2", **changes):
         "post_processor": {
             "type": "TemplateProcessing",
             "single": [{"SpecialToken": {"id": "<|end|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-            "pair": [], "special_tokens": {"<|end|>": {"id": "<|end|>", "ids": [added[0].id], "tokens": ["<|end|>"]}},
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": {"<|end|>": {"id": "<|end|>", "ids": [added[0].id], "tokens": ["<|end|>"]}},
         },
     }  # fmt: skip
     return Recipe(**(fields | changes))

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import tokenizers
+
 from small_tokenizers import write_word_piece
 from tokenmill.engine.backends import hf_pool
 
@@ -15,9 +17,11 @@ from tokenmill.engine.tokenizer import Tokenizer
 tokenizer = Tokenizer.load(sys.argv[1])
 before = len(os.listdir("/proc/self/task"))
 with hf_pool.sized(3):
-    tokenizer.encode_batch(["the document"] * 100, special="text")
+    tokenizer.encode_batch(["the document" * 100] * 100, special="text")
 print(len(os.listdir("/proc/self/task")) - before, os.environ.get("RAYON_NUM_THREADS"))
 """
+# In version 1 the thread that calls works along.
+OWN = 3 if int(tokenizers.__version__.partition(".")[0]) < 1 else 2
 
 
 def test_the_environment_is_left_as_it_was(monkeypatch):
@@ -40,4 +44,4 @@ def test_the_pool_has_as_many_threads_as_asked_for(tmp_path):
         check=True,
         env=os.environ | {"PYTHONPATH": path},
     )
-    assert done.stdout.split() == ["3", "None"]
+    assert done.stdout.split() == [str(OWN), "None"]

@@ -218,6 +218,8 @@ def _without(tokens: Tokens | list[tuple[bytes, int]], extra: dict[int, bytes]) 
 
 
 def _refuse_model_options(recipe: Recipe) -> None:
+    if recipe.hf and recipe.hf.outline.get("version") == "2.0":
+        raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have other meanings")
     body = recipe.hf.model if recipe.hf else {}
     if body.get("dropout"):
         raise UnsupportedError(f"BPE dropout is {body['dropout']}: ids are random")

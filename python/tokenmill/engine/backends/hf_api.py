@@ -1,0 +1,208 @@
+"""Hugging Face `tokenizers` as one interface, whichever of its two APIs is installed: 0.20 and later, or 1.x.
+
+Version 1 has another API: texts go through `encode_batch` alone, how special tokens are read is said with
+each call, ids come as arrays, and neither offsets nor the vocabulary can be asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tokenmill.base.errors import MissingExtraError, TokenizerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class HfTokenizer(Protocol):
+    """What `fast` and the comparison ask of Hugging Face; `as_text` reads special tokens as text."""
+
+    @property
+    def id_limit(self) -> int:
+        """The largest id plus one."""
+
+    def encode_arrays(self, texts: list[str], *, as_text: bool, template: bool) -> list[NDArray[np.uint32]]:
+        """The ids of each text as an array."""
+
+    def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
+        """The ids of each text as a list."""
+
+    def offsets(self, text: str, *, as_text: bool, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids of one text and the characters that each covers."""
+
+    def decode(self, ids: list[int], *, skip_special: bool) -> str:
+        """The text of ids."""
+
+    def token(self, token_id: int) -> str | None:
+        """The string of one id."""
+
+    def id_of(self, token: str) -> int | None:
+        """The id of one string."""
+
+
+def open_hf(text: str, source: str) -> HfTokenizer:
+    """The tokenizer of a tokenizer.json's text, its truncation and padding left aside."""
+    try:
+        from tokenizers import __version__
+    except ImportError as error:
+        raise MissingExtraError.of("tokenizers", "hf", f"{source}: this tokenizer") from error
+    major = int(__version__.partition(".")[0])
+    return ModernHf(text, source) if major >= 1 else ClassicHf(text, source)
+
+
+class ClassicHf:
+    """`tokenizers` 0.20 to 0.x: one object for each reading of special tokens."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._json, self._source = text, source
+        # The second is made when somebody asks for it, since a large vocabulary takes a tenth of a second.
+        self._readings = {True: self._build(as_text=True)}
+
+    def _build(self, *, as_text: bool) -> Any:
+        from tokenizers import Tokenizer
+
+        made = guarded(lambda: Tokenizer.from_str(self._json), self._source)
+        made.no_truncation()
+        made.no_padding()
+        made.encode_special_tokens = as_text
+        return made
+
+    def _reading(self, *, as_text: bool) -> Any:
+        if as_text not in self._readings:
+            self._readings[as_text] = self._build(as_text=as_text)
+        return self._readings[as_text]
+
+    @property
+    def id_limit(self) -> int:
+        """The largest id plus one."""
+        return 1 + max(self._readings[True].get_vocab(with_added_tokens=True).values(), default=0)
+
+    def encode_arrays(self, texts: list[str], *, as_text: bool, template: bool) -> list[NDArray[np.uint32]]:
+        """The ids of each text as an array."""
+        import numpy as np
+
+        rows = self.encode_lists(texts, as_text=as_text, template=template)
+        return [np.asarray(ids, np.uint32) for ids in rows]
+
+    def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
+        """The ids of each text as a list, without the offsets that HF would count along."""
+        encode = self._reading(as_text=as_text).encode_batch_fast
+        found = guarded(lambda: encode(texts, add_special_tokens=template), self._source)
+        return [encoding.ids for encoding in found]
+
+    def offsets(self, text: str, *, as_text: bool, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids of one text and the characters that each covers."""
+        encode = self._reading(as_text=as_text).encode
+        found = guarded(lambda: encode(text, add_special_tokens=template), self._source)
+        return list(found.ids), [tuple(place) for place in found.offsets]
+
+    def decode(self, ids: list[int], *, skip_special: bool) -> str:
+        """The text of ids."""
+        decode = self._readings[True].decode
+        text: str = guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
+        return text
+
+    def token(self, token_id: int) -> str | None:
+        """The string of one id."""
+        found: str | None = self._readings[True].id_to_token(token_id)
+        return found
+
+    def id_of(self, token: str) -> int | None:
+        """The id of one string."""
+        found: int | None = self._readings[True].token_to_id(token)
+        return found
+
+
+# Version 1 leaves out what few tokenizers need, such as patterns that only a backtracking engine reads.
+_HINT = "; 0.x may take it: pip install 'tokenizers<1'"
+
+
+class ModernHf:
+    """`tokenizers` 1.x: one object, and its vocabulary as its file has it."""
+
+    def __init__(self, text: str, source: str) -> None:
+        from tokenizers import Tokenizer
+
+        self._json, self._source = text, source
+        # There is no way in but a file.
+        with tempfile.TemporaryDirectory(prefix="tokenmill-hf-") as folder:
+            path = Path(folder, "tokenizer.json")
+            path.write_text(text, encoding="utf-8")
+            self._made = guarded(lambda: Tokenizer.from_file(str(path)), source, _HINT)
+
+    @property
+    def id_limit(self) -> int:
+        """The largest id plus one."""
+        return 1 + max(self._ids.values(), default=0)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        data = json.loads(self._json)
+        vocab = data.get("model", {}).get("vocab") or {}
+        # A Unigram model lists its tokens with their scores; their places are their ids.
+        ids = dict(vocab) if isinstance(vocab, dict) else {row[0]: place for place, row in enumerate(vocab)}
+        return ids | {token["content"]: token["id"] for token in data.get("added_tokens") or ()}
+
+    @cached_property
+    def _tokens(self) -> dict[int, str]:
+        return {token_id: token for token, token_id in self._ids.items()}
+
+    def _encode(self, texts: list[str], *, as_text: bool, template: bool) -> Sequence[Any]:
+        options: dict[str, Any] = {"add_special_tokens": template, "encode_special_tokens": as_text}
+        call = self._made.encode_batch
+        found: Sequence[Any] = guarded(
+            lambda: call(texts, **options, padding=None, truncation=None), self._source, _HINT
+        )
+        return found
+
+    def encode_arrays(self, texts: list[str], *, as_text: bool, template: bool) -> list[NDArray[np.uint32]]:
+        """The ids of each text as an array."""
+        return [encoding.ids_array for encoding in self._encode(texts, as_text=as_text, template=template)]
+
+    def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
+        """The ids of each text as a list."""
+        return [encoding.ids for encoding in self._encode(texts, as_text=as_text, template=template)]
+
+    def offsets(
+        self,
+        text: str,  # noqa: ARG002 - refused whatever it is
+        *,
+        as_text: bool,  # noqa: ARG002
+        template: bool,  # noqa: ARG002
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Refused: version 1 counts none."""
+        raise TokenizerError(
+            f"{self._source}: runs on Hugging Face tokenizers 1.x, which gives no offsets; "
+            "ask for ids alone, or pip install 'tokenizers<1'"
+        )
+
+    def decode(self, ids: list[int], *, skip_special: bool) -> str:
+        """The text of ids."""
+        decode = self._made.decode
+        text: str = guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
+        return text
+
+    def token(self, token_id: int) -> str | None:
+        """The string of one id."""
+        return self._tokens.get(token_id)
+
+    def id_of(self, token: str) -> int | None:
+        """The id of one string."""
+        return self._ids.get(token)
+
+
+def guarded(call: Callable[[], Any], where: str, hint: str = "") -> Any:
+    """Runs a call of HF; its panics are `BaseException`s that an ordinary `except` would miss."""
+    try:
+        return call()
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        raise TokenizerError(f"{where}: Hugging Face tokenizers refuses it: {error}{hint}") from error
