@@ -1,15 +1,18 @@
 # Each target does its own set-up in .venv and is quick the second time.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 CORE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 TEST_ARGS ?=
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := scan json_lines csv tokenizer_files utf8
+WHEEL_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+OTHER_SYSTEMS := x86_64-pc-windows-gnu aarch64-apple-darwin x86_64-apple-darwin aarch64-unknown-linux-gnu
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-slow test-deep campaign miri asan fuzz aarch64 lint format bench build clean
+.PHONY: help quickstart browser test test-slow test-oldest test-deep campaign miri asan fuzz aarch64 lint workflows other-systems \
+  format bench wheel wheels try-wheel try-sdist image release-check release-tag build clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,8 +39,22 @@ test: $(VENV)/.test  ## Run the tests of both languages.
 	@cargo test --quiet --release -p tokenmill-core
 	@$(BIN)/python -m pytest -m "not slow and not deep" $(TEST_ARGS)
 
+browser:  ## Install the browser that the tests of the playground use.
+	@command -v chromium >/dev/null || (sudo apt-get update -qq && sudo apt-get install -y -qq chromium)
+
 test-slow: $(VENV)/.test  ## Run the minutes-long tests too.
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -m "not deep" $(TEST_ARGS)
+
+$(VENV)-oldest/.test: pyproject.toml $(CORE_SOURCES)
+	@test -x $(VENV)-oldest/bin/python || $(PYTHON) -m venv $(VENV)-oldest
+	@$(VENV)-oldest/bin/python -m pip install --quiet --upgrade pip uv maturin
+	@$(VENV)-oldest/bin/uv pip compile --quiet pyproject.toml --resolution lowest-direct --output-file $(VENV)-oldest/oldest.txt
+	@. $(VENV)-oldest/bin/activate && uv pip install --quiet --constraint $(VENV)-oldest/oldest.txt --group test && \
+	  uv pip install --quiet --requirement $(VENV)-oldest/oldest.txt && maturin develop --release --quiet
+	@touch $@
+
+test-oldest: $(VENV)-oldest/.test  ## Run the Python tests with the oldest dependencies that are allowed.
+	@$(VENV)-oldest/bin/python -m pytest -m "not slow and not deep" $(TEST_ARGS)
 
 test-deep: miri asan fuzz aarch64 campaign  ## Run the five below: hours.
 
@@ -77,6 +94,15 @@ lint: $(VENV)/.test  ## Check style, types and stubs; change nothing.
 	@$(BIN)/mypy
 	@$(BIN)/python -m mypy.stubtest tokenmill._core
 
+workflows:  ## Check the GitHub workflows.
+	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+other-systems:  ## Check that the core compiles for Windows, macOS and Linux on ARM.
+	@rustup target add $(OTHER_SYSTEMS) >/dev/null 2>&1
+	@for target in $(OTHER_SYSTEMS); do \
+	  echo "$$target" && cargo check --quiet -p tokenmill-core --target $$target || exit 1; \
+	done
+
 format: $(VENV)/.test  ## Format both languages.
 	@cargo fmt --all
 	@$(BIN)/ruff format .
@@ -89,5 +115,34 @@ $(VENV)/.bench: $(VENV)/.test
 bench: $(VENV)/.bench  ## Run every benchmark beside its peers and print the ratios.
 	@$(BIN)/python benchmarks/run.py --charts docs/images
 
+$(VENV)/.wheels: $(VENV)/.base
+	@$(BIN)/python -m pip install --quiet --group wheels
+	@touch $@
+
+wheel: $(VENV)/.base  ## Build the wheel of this machine into dist/.
+	@. $(BIN)/activate && maturin build --release --quiet --out dist
+
+wheels: $(VENV)/.wheels  ## Build the wheels for Linux on x86-64 and ARM, and the sdist, into dist/.
+	@rustup target add $(WHEEL_TARGETS) >/dev/null 2>&1
+	@. $(BIN)/activate && for target in $(WHEEL_TARGETS); do \
+	  maturin build --release --quiet --zig --compatibility manylinux_2_28 --target $$target --out dist || exit 1; \
+	done
+	@. $(BIN)/activate && maturin sdist --quiet --out dist
+
+try-wheel: $(VENV)/.base  ## Install this machine's wheel where there is no Rust, and do what the README says.
+	@$(BIN)/python packaging/try_wheel.py
+
+try-sdist: $(VENV)/.base  ## The same with the sdist, which Rust builds there.
+	@$(BIN)/python packaging/try_wheel.py dist/*.tar.gz
+
+image:  ## Build the container image for clusters.
+	@docker build --tag tokenmill .
+
+release-check:  ## Say whether this commit can be a release.
+	@$(PYTHON) packaging/release.py check
+
+release-tag:  ## Make the tag and the page of the release, with its notes; needs gh.
+	@$(PYTHON) packaging/release.py tag
+
 clean:  ## Remove what the targets above made.
-	@rm -rf $(VENV) .venv-torch .venv-tokenizers-1 target quickstart outputs
+	@rm -rf $(VENV) $(VENV)-oldest .venv-torch .venv-tokenizers-1 target dist site quickstart outputs

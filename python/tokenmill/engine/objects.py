@@ -56,10 +56,17 @@ def from_directory(path: Path) -> Recipe:
     except ImportError as error:
         raise MissingExtraError.of("transformers", "hf", f"{path}: this tokenizer") from error
     try:
-        return recipe_of(AutoTokenizer.from_pretrained(str(path)))
+        # Left open, transformers would ask on stdin whether to run the Python that comes with the files.
+        return recipe_of(AutoTokenizer.from_pretrained(str(path), trust_remote_code=False))
     except TokenizerError:
         raise
     except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise TokenizerError(
+                f"{path}: this tokenizer is Python code that comes with its files, which is not run unasked. "
+                "If you trust it, load it yourself with AutoTokenizer.from_pretrained(…, "
+                "trust_remote_code=True) and hand the object to Tokenizer.load"
+            ) from error
         raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error
 
 

@@ -1,6 +1,7 @@
 """Bad vocabularies and bad texts: the right answer, or an error that says what, where and what to do."""
 
 import base64
+import io
 import json
 
 import numpy as np
@@ -210,3 +211,18 @@ def test_a_piece_of_64_mib(tok, char):
     text = char * ((64 << 20) // len(char.encode()))
     batch = tok.encode_batch([text], threads=2)
     assert tok.decode_bytes(batch.ids) == text.encode()
+
+
+def test_python_that_comes_with_a_tokenizer_is_not_run(tmp_path, monkeypatch):
+    """Even where somebody, or a pipe, would answer yes to transformers' question."""
+    pytest.importorskip("transformers")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
+    ran = tmp_path / "ran"
+    folder = tmp_path / "stranger"
+    folder.mkdir()
+    (folder / "stranger.py").write_text(f"open({str(ran)!r}, 'w').close()\nclass Theirs: pass\n")
+    code = {"auto_map": {"AutoTokenizer": ["stranger.Theirs", None]}}
+    saved(folder, {"tokenizer_class": "Theirs"} | code, "tokenizer_config.json")
+    saved(folder, {"model_type": "stranger"} | code, "config.json")
+    refused(folder, "not run unasked")
+    assert not ran.exists()

@@ -1,0 +1,95 @@
+"""A release in three words: `check` that its version is told everywhere, print its `notes`, make its `tag`.
+
+The version has one owner, Cargo.toml; the changelog, CITATION.cff and the tag follow it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def read_version() -> str:
+    """The version that Cargo.toml gives to all crates and, through maturin, to the package."""
+    version: str = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    return version
+
+
+def read_notes(version: str) -> str:
+    """What CHANGELOG.md says under the heading of a version; empty without one."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    found = re.search(
+        rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
+    )
+    return found[1].strip() if found else ""
+
+
+def find_faults(version: str) -> list[str]:
+    """Where the version is not told, or told otherwise."""
+    faults = []
+    if not read_notes(version):
+        faults.append(f"CHANGELOG.md has no words under '## {version} (YYYY-MM-DD)'")
+    if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
+        faults.append(f"CITATION.cff is not of version {version}")
+    lock = (ROOT / "Cargo.lock").read_text(encoding="utf-8")
+    if f'name = "tokenmill-core"\nversion = "{version}"' not in lock:
+        faults.append(f"Cargo.lock is not of version {version}: run cargo check and commit it")
+    return faults
+
+
+def find_tag_fault(version: str) -> str | None:
+    """What stands against the tag: it is on another commit, or a tag of another version is on this one."""
+    here = _git("rev-parse", "HEAD")
+    there = _git("rev-parse", "--verify", "--quiet", f"v{version}^{{commit}}")
+    if there and there != here:
+        return f"v{version} is the tag of another commit, {there[:10]}: raise the version in Cargo.toml"
+    others = [tag for tag in _git("tag", "--points-at", "HEAD").split() if tag != f"v{version}"]
+    return f"this commit is tagged {', '.join(others)}, and Cargo.toml says {version}" if others else None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return done.stdout.strip()
+
+
+def check(version: str) -> int:
+    """Say what keeps this commit from being a release; 0 if nothing does."""
+    faults = find_faults(version)
+    tag = find_tag_fault(version)
+    for fault in [*faults, *([tag] if tag else [])]:
+        print(f"not ready: {fault}", file=sys.stderr)
+    if not faults and not tag:
+        print(f"{version} is ready: changelog, citation, lock file and tag agree")
+    return int(bool(faults or tag))
+
+
+def tag(version: str) -> int:
+    """Make the tag, if it is not there, and the release page with the notes and all that is in dist/."""
+    files = sorted(str(path) for path in (ROOT / "dist").iterdir())
+    command = ["gh", "release", "create", f"v{version}", *files, "--title", f"Tokenmill {version}"]
+    command += ["--notes", read_notes(version), "--target", _git("rev-parse", "HEAD")]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603
+
+
+def main(words: list[str]) -> int:
+    """Run the one word that is asked for."""
+    version = read_version()
+    match words:
+        case ["check"]:
+            return check(version)
+        case ["tag"]:
+            return tag(version)
+        case ["notes"]:
+            print(read_notes(version))
+            return 0
+    print("usage: python packaging/release.py check | notes | tag", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
