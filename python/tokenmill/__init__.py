@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tokenmill.datasets.reader.feed import Feed, RowBatch
     from tokenmill.datasets.reader.mixture import Mixture
     from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.trace.history import History
+    from tokenmill.datasets.trace.traced import Stretch, TracedRow
     from tokenmill.engine.backends.backend import Strategy
     from tokenmill.engine.batch import TokenBatch
     from tokenmill.engine.tokenizer import Tokenizer
@@ -55,6 +57,7 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "Feed",
+    "History",
     "InputEntry",
     "InputError",
     "InputNotFoundError",
@@ -74,12 +77,14 @@ __all__ = [
     "ShardEntry",
     "StoreError",
     "Strategy",
+    "Stretch",
     "TokenBatch",
     "Tokenizer",
     "TokenizerError",
     "TokenizerIdentity",
     "TokenizerNotFoundError",
     "TokenmillError",
+    "TracedRow",
     "TrainOptions",
     "extend",
     "open",
@@ -98,6 +103,8 @@ _HOMES = {
     "datasets.reader.feed": ("Feed", "RowBatch"),
     "datasets.reader.mixture": ("Mixture",),
     "datasets.reader.rows": ("Rows",),
+    "datasets.trace.history": ("History",),
+    "datasets.trace.traced": ("Stretch", "TracedRow"),
     "engine.backends.backend": ("Strategy",),
     "engine.batch": ("TokenBatch",),
     "engine.tokenizer": ("Tokenizer",),

@@ -32,7 +32,7 @@ COMMANDS = {
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("config", "Write, explain and show settings; export lines for a shell."),
         "tokenizer": ("tokenizer", "Work on tokenizers: convert, extend, trim, graft, sizes."),
-        "dataset": ("dataset", "Work on datasets: verify, commit, convert, report, transcode."),
+        "dataset": ("dataset", "Work on datasets: verify, convert, report, transcode, trace."),
     },
     "tokenizer": {
         "convert": ("convert", "Save a tokenizer in another format."),
@@ -47,6 +47,7 @@ COMMANDS = {
         "convert": ("convert_dataset", "Rewrite a dataset in another format."),
         "report": ("report", "Write the report of a run again, or compare two."),
         "transcode": ("transcode", "The ids of another tokenizer, without the raw text."),
+        "trace": ("trace", "Which documents made a step, which steps saw a document."),
     },
 }
 # What these were called before; they work and are not listed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tokenmill.base.arrays import arrow_of
 from tokenmill.datasets.shards.table import Appender
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -69,6 +71,13 @@ class ProvenanceWriter:
     def discard(self) -> None:
         """Remove what was not published."""
         self._file.discard()
+
+
+@contextmanager
+def read_origins(path: Path) -> Iterator[pa.Table]:
+    """The rows of all documents of a shard, mapped."""
+    with pa.memory_map(str(path)) as source:
+        yield pa.ipc.open_file(source).read_all()
 
 
 def read_origin(path: Path, document: int) -> dict[str, Any]:

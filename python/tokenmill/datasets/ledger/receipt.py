@@ -120,9 +120,14 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
     return receipt
 
 
+def receipt_name(shard: str) -> str:
+    """The file of a shard's receipt in its dataset: `"00000-9f…"` -> `receipts/00000-9f….json`."""
+    return f"{RECEIPTS}/{shard}.json"
+
+
 def receipt_path(root: Path, shard: str) -> Path:
     """Where the receipt of a shard is: `(DIR, "00000-9f…")` -> `DIR/receipts/00000-9f….json`."""
-    return root / RECEIPTS / f"{shard}.json"
+    return root / receipt_name(shard)
 
 
 def save_receipt(root: Path, receipt: Receipt) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.trace.traced import TracedRow
+
 RowBatch = dict[str, Any]
 T = TypeVar("T")
 
@@ -31,6 +34,22 @@ class RowSource(Protocol):
 
     def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> RowBatch:
         """These rows, as one array per column."""
+
+    @property
+    def sources(self) -> list[Rows]:
+        """The datasets whose rows these are."""
+
+    def number(self, source: int) -> int:
+        """What a source is called in batches and traces."""
+
+    def locate(self, rows: NDArray[np.int64], epoch: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of the sources each row is of, and its number there."""
+
+    def find(self, source: int, rows: NDArray[np.int64], epoch: int = 0) -> NDArray[np.int64]:
+        """Where rows of a source are among these rows, as often as they come."""
+
+    def as_of(self, identity: Mapping[str, Any]) -> RowSource:
+        """These rows as they were when their identity was this one; see `grew_from`."""
 
     def identity(self) -> dict[str, Any]:
         """What decides the rows and their numbers, as plain JSON values."""
@@ -80,6 +99,8 @@ class Feed:
         self.prefetch = prefetch
         self.order = Order([len(source)], seed=None if source.keeps_order else seed)
         self.position = 0
+        # Where this feed began, which its steps count from.
+        self._begun: Mapping[str, Any] | None = None
 
     @property
     def epoch(self) -> int:
@@ -134,3 +155,31 @@ class Feed:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state, of any world size, batch size or worker count."""
         self.order, self.position = read_state(state, self.source, self.order.seed)
+        self._begun = state
+
+    def trace(self, step: int) -> list[TracedRow]:
+        """The rows of one of this rank's steps, and the documents in each.
+
+        Args:
+            step: Counted from 0, where this feed began or where its loaded state was saved; up to the end
+                of the epoch that it is in.
+
+        Returns:
+            A row for each of the batch, in its order. `tokenmill.History` also knows the other ranks, and
+            finds the steps that a document was in.
+
+        Raises:
+            DatasetError: There is no such step; the message says how many there are.
+        """
+        from tokenmill.datasets.trace.history import History
+
+        history = History(
+            self.source,
+            self.batch_size,
+            seed=self.order.seed,
+            world_size=self.turns.world_size,
+            drop_last=self.drop_last,
+            states=[] if self._begun is None else [self._begun],
+            from_state=self._begun is not None,
+        )
+        return history.trace(step, rank=self.turns.rank, epochs=self.epoch + 1)

@@ -134,6 +134,29 @@ class Mixture:
                 rows[mine[part]] = self._order(source, epoch, number).rows(within[part])
         return chosen, rows
 
+    def number(self, source: int) -> int:
+        """The number by which the mixture was given a source, which batches and traces have."""
+        return int(self._numbers[source])
+
+    def find(self, source: int, rows: NDArray[np.int64], epoch: int = 0) -> NDArray[np.int64]:
+        """The positions at which rows of a source come, in every pass over it: the inverse of `locate`."""
+        length, found, number = len(self.sources[source]), [rows[:0]], 0
+        while self._position(source, number * length) < self._length:
+            turns = self._order(source, epoch, number).invert(rows) + number * length
+            found.append(self._positions(source, turns))
+            number += 1
+        positions = np.concatenate(found)
+        return positions[positions < self._length]
+
+    def _positions(self, source: int, turns: NDArray[np.int64]) -> NDArray[np.int64]:
+        periods, places = np.divmod(turns, self._turns[source])
+        found: NDArray[np.int64] = periods * len(self._schedule) + self._places[source][places]
+        return found
+
+    def as_of(self, identity: Mapping[str, Any]) -> Mixture:  # noqa: ARG002
+        """Itself: a mixture never grows."""
+        return self
+
     def _order(self, source: int, epoch: int, number: int) -> Order:
         seed = None if self.seed is None else derive(self.seed, source, epoch)
         return Order([len(self.sources[source])], seed=seed, epoch=number)

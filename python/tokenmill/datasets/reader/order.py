@@ -55,9 +55,23 @@ class Order:
             found[inside] = start + permutation[positions[inside] - start]
         return found
 
+    def invert(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The positions of these rows in the epoch: the inverse of `rows`."""
+        if self.seed is None or not len(rows):
+            return rows
+        found = np.empty_like(rows)
+        for start, end, permutation in self._segments:
+            inside = (rows >= start) & (rows < end)
+            found[inside] = start + permutation.invert(rows[inside] - start)
+        return found
+
+    def in_epoch(self, epoch: int) -> Order:
+        """This epoch as it is, or a later one, with everything in one segment."""
+        return self if epoch == self.epoch else Order([self.ends[-1]], seed=self.seed, epoch=epoch)
+
     def next_epoch(self) -> Order:
         """The following epoch, with everything in one segment."""
-        return Order([self.ends[-1]], seed=self.seed, epoch=self.epoch + 1)
+        return self.in_epoch(self.epoch + 1)
 
     def extend(self, rows: int) -> Order:
         """The same epoch with `rows` rows in all: the new ones come after the old ones."""

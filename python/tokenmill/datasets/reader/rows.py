@@ -6,6 +6,7 @@ after it, whatever shard they lie in; so any length can be tried without prepari
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -83,6 +84,11 @@ class Rows:
         """Tokens at the very end that fill no row."""
         return 0 if self.tail == "pad" else self._left
 
+    @property
+    def sources(self) -> list[Rows]:
+        """Itself: the only source of its rows."""
+        return [self]
+
     def __len__(self) -> int:
         return self._length
 
@@ -124,8 +130,25 @@ class Rows:
             batch |= make_columns(self.columns, ids, [self.spans(row) for row in numbers])
         return batch
 
+    def number(self, source: int) -> int:
+        """What a source is called in batches and traces: its own number."""
+        return source
+
+    def locate(self, rows: NDArray[np.int64], epoch: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which source each row is of, and its number there: always the only one, and as given."""
+        del epoch
+        return np.zeros_like(rows), rows
+
+    def find(self, source: int, rows: NDArray[np.int64], epoch: int = 0) -> NDArray[np.int64]:
+        """Where rows of a source are: the inverse of `locate`."""
+        del source, epoch
+        return rows
+
     def spans(self, index: int) -> NDArray[np.int64]:
-        """(document, place, length) of each document's stretch in a row; the rest is padding."""
+        """(document, place, length, start) of each document's stretch in a row; the rest is padding.
+
+        `place` counts in the row and `start` in the document's own tokens.
+        """
         start = index * self._stride
         length = min(self.context_length, self.dataset.num_tokens - start)
         return self._finder.find(start, length)
@@ -184,6 +207,22 @@ class Rows:
             "overlap": self.overlap,
             "tail": self.tail,
         }
+
+    def as_of(self, identity: Mapping[str, Any]) -> Rows:
+        """These rows as they were when the dataset had only its first shards; see `grew_from`."""
+        if identity == self.identity():
+            return self
+        manifest = self.dataset.manifest
+        then = replace(manifest, shards=manifest.shards[: identity["shards"]])
+        return Rows(
+            type(self.dataset)(self.dataset.path, then, self._shards.cache),
+            self.context_length,
+            self.overlap,
+            tail=self.tail,
+            pad_id=self.pad_id,
+            columns=self.columns,
+            dtype=self.dtype,
+        )
 
     def grew_from(self, identity: Mapping[str, Any]) -> bool:
         """True when the dataset of `identity` is the beginning of this one."""

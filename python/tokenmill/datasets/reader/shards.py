@@ -97,14 +97,14 @@ class Shards:
 
     def _open(self, entry: FileEntry) -> BinaryIO:
         try:
-            return self._path(entry).open("rb")
+            return self.path(entry).open("rb")
         except FileNotFoundError:
             if self.cache is None:
                 raise
             # Another process made room for its own shards in between.
-            return self._path(entry).open("rb")
+            return self.path(entry).open("rb")
 
-    def _path(self, entry: FileEntry) -> Path:
+    def path(self, entry: FileEntry) -> Path:
         """Where a file is, fetched first if the dataset is remote."""
         return self.cache.path(entry) if self.cache is not None else self.root / entry.path
 
@@ -167,7 +167,7 @@ class Shards:
     def _index(self, entry: ShardEntry, role: str) -> NDArray[np.uint64]:
         found = self._indexes.get(entry.name)
         if found is None:
-            path = self._path(entry.file(role))
+            path = self.path(entry.file(role))
             found = np.asarray(map_offsets(path) if role == "offsets" else map_segments(path))
             if role == "offsets" and len(found) != entry.documents + 1:
                 raise DatasetError(

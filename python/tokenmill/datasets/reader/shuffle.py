@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    Words = NDArray[np.uint64]
 
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -69,6 +73,11 @@ class Permutation:
             value = self._once(value)
         return value
 
+    def invert(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The position of each row: `p.invert(p[positions])` is `positions`."""
+        self._check(rows)
+        return self._walk(rows, self._back_many)
+
     def _once(self, value: int) -> int:
         high, low = value >> self._low_bits, value & self._low_mask
         for turn in range(0, _ROUNDS, 2):
@@ -77,14 +86,20 @@ class Permutation:
         return high << self._low_bits | low
 
     def _many(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        if len(positions) and (positions.min() < 0 or positions.max() >= self.length):
-            raise IndexError(f"a position is outside of 0..{self.length - 1}")
+        self._check(positions)
         if len(positions) < _FEW:
             return np.array([self[position] for position in positions.tolist()], dtype=np.int64)
-        values = self._once_many(positions.astype(np.uint64))
+        return self._walk(positions, self._once_many)
+
+    def _check(self, numbers: NDArray[np.int64]) -> None:
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.length):
+            raise IndexError(f"a position or row is outside of 0..{self.length - 1}")
+
+    def _walk(self, numbers: NDArray[np.int64], once: Callable[[Words], Words]) -> NDArray[np.int64]:
+        values = once(numbers.astype(np.uint64))
         outside = np.flatnonzero(values >= self.length)
         while len(outside):
-            values[outside] = self._once_many(values[outside])
+            values[outside] = once(values[outside])
             outside = outside[values[outside] >= self.length]
         return values.astype(np.int64)
 
@@ -93,6 +108,13 @@ class Permutation:
         for turn in range(0, _ROUNDS, 2):
             high ^= _mix_many(low + np.uint64(self._keys[turn])) & np.uint64(self._high_mask)
             low ^= _mix_many(high + np.uint64(self._keys[turn + 1])) & np.uint64(self._low_mask)
+        return high << np.uint64(self._low_bits) | low
+
+    def _back_many(self, values: Words) -> Words:
+        high, low = values >> np.uint64(self._low_bits), values & np.uint64(self._low_mask)
+        for turn in range(_ROUNDS - 2, -1, -2):
+            low ^= _mix_many(high + np.uint64(self._keys[turn + 1])) & np.uint64(self._low_mask)
+            high ^= _mix_many(low + np.uint64(self._keys[turn])) & np.uint64(self._high_mask)
         return high << np.uint64(self._low_bits) | low
 
 

@@ -1,7 +1,7 @@
 """Which stretch of a row belongs to which document, and the columns that follow from it.
 
-A span is (document, place in the row, length). Attention that must not look across documents takes
-`position_ids`, `document_ids` or `cu_seqlens` from here, at read time, for any row length.
+A span is (document, place in the row, length, start in the document). Attention that must not look across
+documents takes `position_ids`, `document_ids` or `cu_seqlens` from here, at read time, for any row length.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def _document_spans(offsets: NDArray[np.uint64], start: int, end: int) -> Spans:
     first = int(np.searchsorted(offsets, np.uint64(start), side="right")) - 1
     last = int(np.searchsorted(offsets, np.uint64(end), side="left"))
     bounds = np.clip(offsets[first : last + 1].astype(np.int64), start, end)
-    spans = np.stack([np.arange(first, last), bounds[:-1], np.diff(bounds)], axis=1)
+    starts = bounds[:-1] - offsets[first:last].astype(np.int64)
+    spans = np.stack([np.arange(first, last), bounds[:-1], np.diff(bounds), starts], axis=1)
     return spans[spans[:, 2] > 0]
 
 
@@ -72,7 +73,8 @@ def _segment_spans(segments: NDArray[np.uint64], start: int, end: int) -> Spans:
     chosen = segments[first:last].astype(np.int64)
     begins = np.maximum(chosen[:, 2], start)
     ends = np.minimum(chosen[:, 2] + chosen[:, 3], end)
-    spans = np.stack([chosen[:, 0], begins, ends - begins], axis=1)
+    starts = chosen[:, 1] + begins - chosen[:, 2]
+    spans = np.stack([chosen[:, 0], begins, ends - begins, starts], axis=1)
     return spans[spans[:, 2] > 0]
 
 
@@ -80,7 +82,7 @@ def make_columns(names: Sequence[str], ids: NDArray[Any], per_row: list[Spans]) 
     """The columns of some rows `[rows, context_length]`, from the spans of each."""
     count, length = ids.shape
     places = np.repeat(np.arange(count) * length, [len(spans) for spans in per_row])
-    spans = np.concatenate([np.empty((0, 3), dtype=np.int64), *per_row])
+    spans = np.concatenate([np.empty((0, 4), dtype=np.int64), *per_row])
     cover = Cover(ids.reshape(-1), spans[:, 0], spans[:, 1] + places, spans[:, 2])
     made: dict[str, Any] = {}
     for column in (find_column(name) for name in names if name != CU_SEQLENS):

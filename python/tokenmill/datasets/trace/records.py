@@ -1,0 +1,171 @@
+"""Documents and the records they were: the file and row of a document, and the document of a row.
+
+Provenance has the part of the unit and the record's number in it; the plan says which input that part is of,
+and the receipts how many records the parts before it had.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.ledger.manifest import PLAN
+from tokenmill.datasets.ledger.plan import parse_plan
+from tokenmill.datasets.ledger.receipt import parse_receipt, receipt_name
+from tokenmill.datasets.store.store import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.datasets.ledger.plan import Plan, Unit
+    from tokenmill.datasets.reader.dataset import Dataset
+
+PROVENANCE = "provenance"
+_SHOWN = 5
+
+
+class Records:
+    """The records behind the documents of one dataset."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._starts: dict[int, dict[tuple[int, int], int | None]] = {}
+
+    @property
+    def kept(self) -> bool:
+        """Whether the dataset knows where its documents came from."""
+        shards = self.dataset.manifest.shards
+        return bool(shards) and all(any(e.role == PROVENANCE for e in shard.files) for shard in shards)
+
+    def require(self) -> None:
+        """Raise `DatasetError` unless it does."""
+        if not self.kept:
+            raise DatasetError(
+                f"{self.dataset.address} was prepared without --provenance, so it does not know which file, "
+                "row or id a document had. Prepare it with --provenance, or look for a text with --contains"
+            )
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan of the dataset; None if it was converted, or copied in part."""
+        data = read_file(self.dataset.address, PLAN)
+        return None if data is None else parse_plan(data, f"{self.dataset.address}/{PLAN}")
+
+    def origin(self, document: int) -> dict[str, Any] | None:
+        """`{"input", "range", "row_in_range", "row", "id"}` of a document; None where it was not kept."""
+        if not self.kept:
+            return None
+        shard, local = self.dataset.shards.locate_document(document)
+        found = self._read(shard, local)
+        if self.plan is None:
+            return found
+        part = self.plan.units[shard].parts[found["part"]]
+        before = self._records_before(part.input).get((shard, found["part"]))
+        return {
+            "input": self.plan.inputs[part.input].url,
+            "range": str(part.range),
+            "row_in_range": found["row"],
+            "row": None if before is None else before + found["row"],
+            "id": found["id"],
+        }
+
+    def _read(self, shard: int, local: int) -> dict[str, Any]:
+        from tokenmill.datasets.ledger.provenance import read_origin  # here, since it brings Arrow along
+
+        return read_origin(self._path(shard), local)
+
+    def _path(self, shard: int) -> Any:
+        shards = self.dataset.shards
+        return shards.path(shards.entries[shard].file(PROVENANCE))
+
+    def _records_before(self, number: int) -> dict[tuple[int, int], int | None]:
+        """How many records of an input come before each of its parts, by the receipts of the earlier ones."""
+        if number not in self._starts:
+            assert self.plan is not None, "only a plan has inputs"
+            total: int | None = 0
+            starts: dict[tuple[int, int], int | None] = {}
+            for unit in self.plan.units:
+                mine = [nth for nth, part in enumerate(unit.parts) if part.input == number]
+                counts = self._counts(unit) if mine else None
+                for nth in mine:
+                    starts[unit.ordinal, nth] = total
+                    total = None if total is None or counts is None else total + counts[nth]
+            self._starts[number] = starts
+        return self._starts[number]
+
+    def _counts(self, unit: Unit) -> tuple[int, ...] | None:
+        name = receipt_name(unit.name)
+        data = read_file(self.dataset.address, name)
+        if data is None:
+            return None
+        return parse_receipt(data, f"{self.dataset.address}/{name}").records or None
+
+    def find_id(self, name: str) -> list[int]:
+        """The documents with this id; raises `DatasetError` if there is none."""
+        import pyarrow.compute as pc
+
+        found = self._search(lambda table, _shard: pc.equal(table["id"], name))
+        if not found:
+            raise DatasetError(f"no document of {self.dataset.address} has the id {name!r}")
+        return found
+
+    def find_record(self, file: str, row: int) -> list[int]:
+        """The documents made of a record of a file; raises `DatasetError` if there is none.
+
+        `file` is an input as the plan has it, or the end of its path.
+        """
+        number = self._input(file)
+        import pyarrow.compute as pc
+
+        starts = self._records_before(number)
+
+        def made_of(table: Any, shard: int) -> Any:
+            hits = pc.equal(table["row"], -1)
+            for (ordinal, part), start in starts.items():
+                if ordinal == shard and start is not None and start <= row:
+                    mine = pc.and_(pc.equal(table["part"], part), pc.equal(table["row"], row - start))
+                    hits = pc.or_(hits, mine)
+            return hits
+
+        found = self._search(made_of, {ordinal for ordinal, _ in starts})
+        if not found:
+            raise DatasetError(
+                f"row {row:,} of {file} is no document of {self.dataset.address}: the file has fewer rows "
+                "(they count from 0), or a filter left that one out; the account says how many and why"
+            )
+        return found
+
+    def _search(self, match: Any, shards: set[int] | None = None) -> list[int]:
+        from tokenmill.datasets.ledger.provenance import read_origins
+
+        self.require()
+        found: list[int] = []
+        for index in range(len(self.dataset.manifest.shards)) if shards is None else sorted(shards):
+            with read_origins(self._path(index)) as table:
+                hits = match(table, index).to_numpy()
+                found += (np.flatnonzero(hits == True) + self.dataset.shards.document_starts[index]).tolist()  # noqa: E712 - a null is no hit
+        return found
+
+    def _input(self, file: str) -> int:
+        self.require()
+        if self.plan is None:
+            raise DatasetError(f"{self.dataset.address} has no {PLAN}, so it does not know its files")
+        urls = [each.url for each in self.plan.inputs]
+        full = os.path.abspath(os.path.expanduser(file))  # noqa: PTH100, PTH111 - as inputs are found
+        same = [nth for nth, url in enumerate(urls) if url in {file, full}]
+        found = same or [nth for nth, url in enumerate(urls) if url.endswith(f"/{file}")]
+        if len(found) != 1:
+            several = [urls[nth] for nth in found] or urls
+            what = "several inputs are called so" if found else "no input is called so; it was made from"
+            raise DatasetError(f"{file}: {what}: {', '.join(_shorten(several))}")
+        return found[0]
+
+
+def _shorten(names: list[str]) -> Iterator[str]:
+    yield from names[:_SHOWN]
+    if len(names) > _SHOWN:
+        yield f"and {len(names) - _SHOWN} more"

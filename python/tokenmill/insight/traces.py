@@ -1,0 +1,163 @@
+"""What `tokenmill dataset trace` tells: a step with its documents and files, or a document with its steps."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import ConfigError, DatasetError, TokenmillError
+from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.datasets.reader.documents import read_documents
+from tokenmill.datasets.trace.records import Records
+from tokenmill.engine.batch import TokenBatch
+from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tokenmill.datasets.reader.feed import RowSource
+    from tokenmill.datasets.reader.rows import Rows, Tail
+    from tokenmill.datasets.trace.history import History
+    from tokenmill.datasets.trace.traced import TracedRow
+
+
+def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
+    """States from JSON files, as a training job saved them."""
+    found = []
+    for path in paths:
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise DatasetError(f"{path} is no JSON file ({error}); save what state_dict() gives") from None
+        if not isinstance(state, dict):
+            raise DatasetError(f"{path} is not what state_dict() gives, but {type(state).__name__}")
+        found.append(state)
+    return found
+
+
+def open_source(
+    path: str,
+    states: Sequence[Mapping[str, Any]] = (),
+    *,
+    context_length: int | None = None,
+    overlap: int | None = None,
+    tail: Tail | None = None,
+) -> Rows:
+    """The rows of a dataset as a run read them: cut as its state says, or as is said here."""
+    dataset = open_dataset(path)
+    if dataset.manifest.layout == "rows":
+        return dataset.rows(context_length, overlap)
+    cut = _cut_of(states)
+    context_length = context_length if context_length is not None else cut.get("context_length")
+    if context_length is None:
+        raise ConfigError(
+            f"{path} is cut into rows when it is read: say --context-length, and --overlap if the run had one"
+        )
+    overlap = overlap if overlap is not None else cut.get("overlap", 0)
+    return dataset.rows(context_length, overlap, tail=tail or cut.get("tail") or "drop")
+
+
+def _cut_of(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How a state says that rows were cut, as far as it says something that can be."""
+    found = states[0].get("source") if states else None
+    kinds = {"context_length": int, "overlap": int, "tail": str}
+    return {
+        key: found[key]
+        for key, kind in kinds.items()
+        if isinstance(found, dict) and type(found.get(key)) is kind
+    }
+
+
+class Witness:
+    """Everything that is known of the documents of a run's datasets."""
+
+    def __init__(self, source: RowSource, tokenizer: Any = None) -> None:
+        self.source = source
+        self._given = tokenizer
+        self.books = {source.number(nth): _Book(rows, tokenizer) for nth, rows in enumerate(source.sources)}
+
+    def describe(self, row: TracedRow, *, text: bool = False) -> dict[str, Any]:
+        """A traced row as a plain object, with the origin of each document and, if asked for, its text."""
+        book = self.books[row.source]
+        found = row.to_json() | {"dataset": book.rows.dataset.address}
+        ids = book.rows[row.row] if text else None
+        for part in found["documents"]:
+            part["origin"] = book.records.origin(part["document"])
+            if ids is not None:
+                part["text"] = book.tokenizer.decode(ids[part["place"] : part["place"] + part["length"]])
+        return found
+
+    def find_documents(
+        self, *, record: str | None = None, name: str | None = None, contains: str | None = None
+    ) -> dict[int, list[int]]:
+        """The documents of each source that were a record (`FILE:ROW`), have an id, or contain a text.
+
+        Raises `DatasetError` if no source has one.
+        """
+        found: dict[int, list[int]] = {}
+        refusals: list[DatasetError] = []
+        for number, book in self.books.items():
+            try:
+                found[number] = book.find(record, name, contains)
+            except DatasetError as error:
+                refusals.append(error)
+        if not any(found.values()):
+            raise refusals[0]
+        return found
+
+
+class _Book:
+    """One dataset of a run: its rows, where its documents came from, and its tokenizer."""
+
+    def __init__(self, rows: Rows, tokenizer: Any) -> None:
+        self.rows = rows
+        self.records = Records(rows.dataset)
+        self._given = tokenizer
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """What the dataset was made with; raises an error that says how to name it."""
+        try:
+            return load_dataset_tokenizer(self.rows.dataset.manifest, self._given)
+        except DatasetError:
+            raise
+        except TokenmillError as error:
+            raise DatasetError(f"{error}; name it with --tokenizer") from error
+
+    def find(self, record: str | None, name: str | None, contains: str | None) -> list[int]:
+        if contains is not None:
+            return self._containing(contains)
+        if name is not None:
+            return self.records.find_id(name)
+        return self.records.find_record(*parse_record(record or ""))
+
+    def _containing(self, text: str) -> list[int]:
+        shards, found = self.rows.dataset.shards, []
+        for index in range(len(shards.entries)):
+            base = shards.document_starts[index]
+            for first, ids, offsets in read_documents(shards, index):
+                texts = self.tokenizer.decode_batch(TokenBatch(ids, offsets))
+                found += [base + first + nth for nth, each in enumerate(texts) if text in each]
+        if not found:
+            raise DatasetError(f"no document of {self.rows.dataset.address} contains {text!r}")
+        return found
+
+
+def parse_record(name: str) -> tuple[str, int]:
+    """`corpus/a.jsonl:17` -> `("corpus/a.jsonl", 17)`: a file and a row of it, from 0."""
+    file, _, row = name.rpartition(":")
+    if not file or not row.isdecimal():
+        raise ConfigError(f"{name!r} is not FILE:ROW, such as corpus/a.jsonl:17; rows count from 0")
+    return file, int(row)
+
+
+def find_occurrences(
+    history: History, documents: Mapping[int, Sequence[int]], until: int | None = None
+) -> list[TracedRow]:
+    """All rows of a run that hold something of these documents of its sources, in the order of steps."""
+    found = [
+        row for number, mine in documents.items() for row in history.find(mine, source=number, until=until)
+    ]
+    return sorted(found, key=lambda row: (row.step, row.rank, row.place))

@@ -1,0 +1,144 @@
+"""A trace predicts every row of every step of a recorded run, and finds every occurrence of a document."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tokenmill
+from small_datasets import documents_shard, publish, write_rows
+from tokenmill.datasets.ledger.manifest import PackingIdentity
+from tokenmill.datasets.reader.shuffle import Permutation
+from tokenmill.datasets.trace.history import History
+
+LENGTH = 5
+
+
+@given(st.integers(1, 500), st.integers(0, 2**64 - 1))
+def test_a_permutation_is_undone(length, seed):
+    permutation = Permutation(length, seed)
+    everything = np.arange(length)
+    assert permutation.invert(permutation[everything]).tolist() == everything.tolist()
+    assert permutation[permutation.invert(everything)].tolist() == everything.tolist()
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """One corpus of three shards, as it was with one, two and all of them; every token is another number."""
+    lengths = np.random.default_rng(1).integers(0, 12, size=60)
+    ends = np.cumsum(lengths)
+    documents = [list(range(end - length, end)) for end, length in zip(ends, lengths, strict=True)]
+    shards = [documents[:20], documents[20:45], documents[45:]]
+    found = []
+    for count in (1, 2, 3):
+        root = tmp_path_factory.mktemp("grown") / str(count)
+        entries = [documents_shard(root, nth, shard, "uint32") for nth, shard in enumerate(shards[:count])]
+        found.append(publish(root, entries, PackingIdentity("stream"), "uint32"))
+    return found
+
+
+def record(source, legs, *, seed=None):
+    """Run every rank of every leg for so many steps; gives what each got, and the states in between."""
+    seen, states, step = [], [], 0
+    for rows, world_size, batch_size, steps, drop_last in legs(source):
+        feeds = [
+            rows.batches(
+                batch_size,
+                rank=rank,
+                world_size=world_size,
+                drop_last=drop_last,
+                **({} if seed is None else {"shuffle": True, "seed": seed}),
+            )
+            for rank in range(world_size)
+        ]
+        for rank, feed in enumerate(feeds):
+            if states:
+                feed.load_state_dict(states[-1])
+            done = 0
+            while done < steps:
+                before = done
+                for batch in feed:
+                    seen += [
+                        (step + done, rank, place, ids.tolist())
+                        for place, ids in enumerate(batch["input_ids"])
+                    ]
+                    done += 1
+                    if done == steps:
+                        break
+                if before == done and feed.epoch > 50:
+                    break  # this rank never gets a row
+        states.append(feeds[0].state_dict())
+        step += steps
+    return sorted(seen), states
+
+
+def check(history, source, seen, steps):
+    """Forward: every row. Reverse: every document is found where it was seen, and nowhere else."""
+    epochs = 60
+    predicted = []
+    for step in range(steps):
+        for row in history.trace(step, epochs=epochs):
+            ids = history._leg_of(step).source.sources[0][row.row].tolist()
+            predicted.append((row.step, row.rank, row.place, ids))
+            for part in row.stretches:
+                whole = source.dataset[part.document].tolist()
+                assert (
+                    whole[part.start : part.start + part.length] == ids[part.place : part.place + part.length]
+                )
+    assert sorted(predicted) == seen
+    for document in range(0, len(source.dataset), 11):
+        tokens = set(source.dataset[document].tolist())
+        expected = [(step, rank, place) for step, rank, place, ids in seen if tokens & set(ids)]
+        found = history.find([document], until=steps)
+        assert [(row.step, row.rank, row.place) for row in found] == expected
+        assert all({part.document for part in row.stretches} == {document} for row in found)
+
+
+@given(data=st.data())
+def test_every_row_of_a_run_that_changed_and_grew(grown, data):
+    overlap = data.draw(st.integers(0, 2))
+    drop_last = data.draw(st.booleans())
+    seed = data.draw(st.none() | st.integers(0, 9))
+    count = data.draw(st.integers(1, 3))
+    sizes = sorted(data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)))
+    legs = [
+        (
+            tokenmill.open(grown[size]).rows(LENGTH, overlap),
+            data.draw(st.integers(1, 4)),
+            data.draw(st.integers(1, 3)),
+            data.draw(st.integers(1, 9)),
+            drop_last,
+        )
+        for size in sizes
+    ]
+    seen, states = record(None, lambda _: legs, seed=seed)
+    history = History(
+        legs[-1][0],
+        [leg[2] for leg in legs],
+        seed=seed,
+        world_size=[leg[1] for leg in legs],
+        drop_last=drop_last,
+        states=states[:-1],
+    )
+    check(history, legs[-1][0], seen, sum(leg[3] for leg in legs))
+
+
+def test_packed_rows(tmp_path):
+    """Rows as they were packed, with documents cut, joined and repeated by an overlap."""
+    shards = [
+        [[(0, 0, [1, 2, 3]), (1, 0, [4, 5])], [(1, 1, [5, 6, 7])]],
+        [[(0, 0, [8, 9, 10, 11, 12])], [(0, 4, [12, 13])], [(1, 0, [14])]],
+    ]
+    rows = tokenmill.open(write_rows(tmp_path / "data", shards, 5)).rows()
+    history = History(rows, 1, seed=3, world_size=2)
+    found = history.find([1, 2])
+    assert sorted((row.row, [part.document for part in row.stretches]) for row in found) == [
+        (0, [1]),
+        (1, [1]),
+        (2, [2]),
+        (3, [2]),
+    ]
+    legs = [(rows, 2, 1, 3, False)]
+    seen, _ = record(None, lambda _: legs, seed=3)
+    everything = [(row.step, row.rank, row.place) for step in range(3) for row in history.trace(step)]
+    assert everything == [entry[:3] for entry in seen]
