@@ -82,7 +82,7 @@ def make_columns(names: Sequence[str], ids: NDArray[Any], per_row: list[Spans]) 
     """The columns of some rows `[rows, context_length]`, from the spans of each."""
     count, length = ids.shape
     places = np.repeat(np.arange(count) * length, [len(spans) for spans in per_row])
-    spans = np.concatenate([np.empty((0, 4), dtype=np.int64), *per_row])
+    spans = np.concatenate([np.empty((0, 3), dtype=np.int64), *(spans[:, :3] for spans in per_row)])
     cover = Cover(ids.reshape(-1), spans[:, 0], spans[:, 1] + places, spans[:, 2])
     made: dict[str, Any] = {}
     for column in (find_column(name) for name in names if name != CU_SEQLENS):
