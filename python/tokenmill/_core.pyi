@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, TypeAlias, final, overload
+from typing import TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Buffer
 
 __all__ = [
     "LARGEST_ID",
@@ -54,20 +55,21 @@ LARGEST_ID: int
 
 _Bytes: TypeAlias = memoryview | NDArray[np.uint8]
 _Int64s: TypeAlias = memoryview | NDArray[np.int64]
+_Ids: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
 
 # --- packing -----------------------------------------------------------------------------------------
 
 def frame_documents(
-    ids: NDArray[Any], offsets: NDArray[np.int64], bos: int | None, eos: int | None, wide: bool
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    ids: _Ids, offsets: NDArray[np.int64], bos: int | None, eos: int | None, wide: bool
+) -> tuple[_Ids, NDArray[np.int64]]:
     """Documents with BOS and EOS around them, as uint32 if `wide`, else uint16."""
 
 def copy_segments(
-    ids: NDArray[Any],
+    ids: _Ids,
     from_: NDArray[np.int64],
     to: NDArray[np.int64],
     length: NDArray[np.int64],
-    out: NDArray[Any],
+    out: _Ids,
 ) -> None:
     """Copies `ids[from_:from_ + length]` to `out[to:to + length]` for every segment."""
 
@@ -134,11 +136,11 @@ class JsonlReader:
     def __new__(
         cls, text: list[str | list[str]], columns: list[list[str]], *, limit: int, replace: bool
     ) -> JsonlReader: ...
-    def read(self, block: Any, /) -> Records:
+    def read(self, block: Buffer, /) -> Records:
         """Reads a block of whole lines."""
-    def read_in_place(self, block: Any, /) -> tuple[int, int] | None:
+    def read_in_place(self, block: Buffer, /) -> tuple[int, int] | None:
         """Unescapes the text of one line where it stands and gives its span; None: the line is for `read`."""
-    def read_elements(self, block: Any, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
+    def read_elements(self, block: Buffer, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
         """Reads the whole elements of a part of one JSON value: records, bytes used, state, broken."""
 
 @final
@@ -155,13 +157,13 @@ class CsvReader:
         limit: int,
         replace: bool,
     ) -> CsvReader: ...
-    def read(self, block: Any, /, *, last: bool) -> tuple[Records, int]:
+    def read(self, block: Buffer, /, *, last: bool) -> tuple[Records, int]:
         """Reads the whole rows of a block; also the bytes that they took."""
 
-def split_text(block: Any, separator: bytes, *, strip_cr: bool, limit: int, replace: bool) -> Records:
+def split_text(block: Buffer, separator: bytes, *, strip_cr: bool, limit: int, replace: bool) -> Records:
     """Splits a block at each separator; an empty one keeps it whole."""
 
-def invalid_rows(data: Any, offsets: NDArray[np.int64], /) -> list[tuple[int, int]]:
+def invalid_rows(data: Buffer, offsets: NDArray[np.int64], /) -> list[tuple[int, int]]:
     """Rows of a large string array that are not UTF-8, with the offset of the fault."""
 
 # --- training ----------------------------------------------------------------------------------------
@@ -281,12 +283,21 @@ class PairMerger:
 
 @final
 class Codec:
-    """A whole tokenizer: immutable, safe to share between threads. `engine/backends/native.py` builds it."""
+    """A whole tokenizer: immutable, safe to share between threads."""
 
-    def __new__(cls, **parts: Any) -> Codec: ...
+    def __new__(cls, recipe: str, tokens: Tokens, order: Merges | Sequence[int] | None) -> Codec:
+        """From a recipe as JSON, in the words of a `tokenizer.json` (`crates/core/src/recipe/mod.rs`).
+
+        `order` is that of the merges: pairs of ids, ids, or None where tokens rank by their ids. An unknown
+        key or value of the recipe is a TokenizerError that names it; what the core does not provably do as
+        the tokenizer's own library does is an UnsupportedError with the reason.
+        """
     @property
     def family(self) -> str:
         """The name of the scanner: a family, or "chain" for the general path."""
+    @property
+    def spelled(self) -> bool:
+        """Whether the model sees the printable spelling of bytes, so that `decode` gives that."""
     @property
     def id_limit(self) -> int:
         """The largest id plus one."""
@@ -304,11 +315,15 @@ class Codec:
         """The last character index where a text, of which more may follow, can be cut; 0 if nowhere."""
     def encode_list(
         self, docs: list[str | bytes], special: str, template: bool, threads: int
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    ) -> tuple[_Ids, NDArray[np.int64]]:
         """The ids of a list of str or bytes: `(ids, offsets)`."""
     def encode_chunks(
-        self, chunks: Sequence[tuple[Any, Any]], special: str, template: bool, threads: int
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        self,
+        chunks: Sequence[tuple[Buffer, Buffer | Sequence[Buffer]]],
+        special: str,
+        template: bool,
+        threads: int,
+    ) -> tuple[_Ids, NDArray[np.int64]]:
         """The ids of Arrow chunks, each `(offsets or views, data buffers)`."""
     def encode_lists(
         self, docs: list[str | bytes], special: str, template: bool, threads: int
@@ -331,9 +346,11 @@ class Codec:
         """Ids, and for each the first and one past the last character."""
     def piece_ends(self, text: str, special: str) -> list[int]:
         """The end of every piece, in bytes of the normalized text."""
-    def decode(self, ids: Any) -> bytes:
+    def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> bytes:
         """The bytes that the ids stand for, one after the other."""
-    def decode_batch(self, ids: Any, offsets: NDArray[np.int64], errors: str) -> list[str]:
+    def decode_batch(
+        self, ids: Sequence[int] | NDArray[np.integer], offsets: NDArray[np.int64], errors: str
+    ) -> list[str]:
         """One text for each document of a flat array; `errors` is that of `bytes.decode`."""
     def token_bytes(self, token_id: int) -> bytes | None:
         """The bytes of one token, or None."""
@@ -348,7 +365,7 @@ def encode_part(
 ) -> NDArray[np.uint16] | NDArray[np.uint32]:
     """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
 
-def ids_to_lists(ids: NDArray[Any], offsets: NDArray[np.int64]) -> list[list[int]]:
+def ids_to_lists(ids: _Ids, offsets: NDArray[np.int64]) -> list[list[int]]:
     """One list of ints for each document of a flat array."""
 
 # --- scan --------------------------------------------------------------------------------------------

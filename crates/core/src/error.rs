@@ -12,6 +12,9 @@ pub enum Error {
     /// A vocabulary, merge list, pattern or template that contradicts itself; the text says which and where.
     #[error("{0}")]
     Tokenizer(String),
+    /// A tokenizer that the codec does not provably run as its own library does; the text is the reason.
+    #[error("{0}")]
+    Unsupported(String),
     /// Text that cannot be encoded as the caller asked; the text says where and what to do.
     #[error("{0}")]
     Input(String),

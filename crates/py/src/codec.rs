@@ -1,17 +1,19 @@
-//! `_core.Codec`: a whole tokenizer, built from plain Python values.
+//! `_core.Codec`: a whole tokenizer, built from a recipe.
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView};
+use pyo3::types::{PyBytes, PyList, PyMemoryView};
+use tokenmill_core::bpe::Merges as CoreMerges;
 use tokenmill_core::codec::{Batch, Codec as CoreCodec, Document, Ids, Options, Special};
+use tokenmill_core::recipe::Recipe;
 use tokenmill_core::{Error, Stop};
 
-use crate::codec_spec::spec_from;
 use crate::decode;
 use crate::documents::{self, Chunk};
 use crate::error::{brief, detached, to_py};
 use crate::flat::{view, Borrowed};
 use crate::lists;
+use crate::vocabulary::{Merges, Tokens};
 
 /// Below this a call is short enough to do without a thread that watches for Ctrl-C.
 const BRIEF_BYTES: usize = 256 << 10;
@@ -25,6 +27,13 @@ pub struct Codec {
     // Boxed: Python aligns its objects to 16 bytes, and the core holds vectors that need 32.
     inner: Box<CoreCodec>,
     family: &'static str,
+}
+
+/// What ranks first: pairs of ids, or ids.
+#[derive(FromPyObject)]
+enum Order<'py> {
+    Merges(PyRef<'py, Merges>),
+    Ids(Vec<u32>),
 }
 
 pub(crate) fn special_from(name: &str) -> PyResult<Special> {
@@ -41,14 +50,22 @@ pub(crate) fn special_from(name: &str) -> PyResult<Special> {
 #[pymethods]
 impl Codec {
     #[new]
-    #[pyo3(signature = (**parts))]
-    fn new(py: Python<'_>, parts: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let parts = parts.map_or_else(|| PyDict::new(py), Clone::clone);
-        let (spec, family) = spec_from(parts.extract()?).map_err(|error| to_py(&error))?;
-        let inner = brief(py, || CoreCodec::new(spec))?;
-        Ok(Self {
-            inner: Box::new(inner),
-            family,
+    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
+    fn new(
+        py: Python<'_>,
+        recipe: &str,
+        tokens: PyRef<'_, Tokens>,
+        order: Option<Order<'_>>,
+    ) -> PyResult<Self> {
+        let order = order.map(|order| match order {
+            Order::Merges(merges) => CoreMerges::List(merges.core().clone()),
+            Order::Ids(ids) => CoreMerges::Ranked(ids),
+        });
+        let tokens = tokens.core();
+        brief(py, || {
+            let (spec, family) = Recipe::from_json(recipe)?.into_spec(tokens, order)?;
+            let inner = Box::new(CoreCodec::new(spec)?);
+            Ok(Self { inner, family })
         })
     }
 
@@ -56,6 +73,12 @@ impl Codec {
     #[getter]
     fn family(&self) -> &'static str {
         self.family
+    }
+
+    /// Whether the model sees the printable spelling of bytes, so that `decode` gives that.
+    #[getter]
+    fn spelled(&self) -> bool {
+        self.inner.is_spelled()
     }
 
     /// The largest id plus one.

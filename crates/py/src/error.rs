@@ -22,6 +22,7 @@ fn class_of(error: &Error) -> &'static str {
         Error::InvalidUtf8 { .. } | Error::Input(_) => "InputError",
         Error::Internal(_) => "InternalError",
         Error::UnknownFamily { .. } => "ConfigError",
+        Error::Unsupported(_) => "UnsupportedError",
         Error::Disk(_) => "InterruptedJobError",
         _ => "TokenizerError",
     }

@@ -1,7 +1,6 @@
 //! `tokenmill._core`: the only `PyO3` in the project. Each area of the core has one file here.
 
 mod codec;
-mod codec_spec;
 mod decode;
 mod documents;
 #[allow(dead_code)]

@@ -28,6 +28,10 @@ class TokenizerError(TokenmillError, ValueError):
     """A vocabulary cannot be loaded, or text cannot be encoded with it."""
 
 
+class UnsupportedError(TokenizerError):
+    """The core cannot prove that it runs a tokenizer exactly; the message is the reason."""
+
+
 class TokenizerNotFoundError(TokenizerError, FileNotFoundError):
     """No tokenizer at that path or hub id."""
 

@@ -135,6 +135,4 @@ def with_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> R
 
 
 def _merged(hf: dict[str, Any], fresh: list[AddedToken]) -> list[Any]:
-    from tokenmill.engine.files.save_hf import added_json
-
-    return [*(hf.get("added_tokens") or []), *(added_json(token) for token in fresh)]
+    return [*(hf.get("added_tokens") or []), *(token.to_json() for token in fresh)]

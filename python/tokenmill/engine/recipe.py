@@ -39,6 +39,18 @@ class AddedToken:
     single_word: bool = False
     normalized: bool = False
 
+    def to_json(self) -> Json:
+        """One entry of `added_tokens` in a `tokenizer.json`."""
+        return {
+            "id": self.id,
+            "content": self.content,
+            "single_word": self.single_word,
+            "lstrip": self.lstrip,
+            "rstrip": self.rstrip,
+            "normalized": self.normalized,
+            "special": self.special,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Model:

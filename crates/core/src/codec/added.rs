@@ -6,11 +6,13 @@
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use fancy_regex::Regex;
 use memchr::memmem::Finder;
+use serde::Deserialize;
 
 use crate::{Error, Result};
 
 /// One added token and its flags.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools)] // four independent flags of the file format
 pub struct Added {
     /// The string to look for.

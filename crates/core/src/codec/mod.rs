@@ -26,7 +26,7 @@ pub use batch::{Batch, Ids, Options};
 pub use document::Document;
 pub use normalize::Step;
 pub use offsets::Placed;
-pub use spelled::Spelled;
+pub use spelled::{spell_token, Spelled};
 
 use added::Matcher;
 use pool::{Pool, Scratch};
@@ -127,6 +127,11 @@ impl Codec {
     /// The vocabulary of the model, added tokens included.
     pub fn bpe(&self) -> &Bpe {
         &self.bpe
+    }
+
+    /// Whether the model sees the printable spelling of bytes.
+    pub fn is_spelled(&self) -> bool {
+        matches!(self.splitter, Splitter::Spelled(_))
     }
 
     /// Whether a part of a text can be encoded before the rest is known.

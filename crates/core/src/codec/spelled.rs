@@ -82,6 +82,17 @@ impl Spelled {
     }
 }
 
+/// A token in printable characters; the last one of a word with the suffix is kept in a private plane.
+pub fn spell_token(token: &[u8], suffix: &str) -> String {
+    let mut spelled: String = token.iter().map(|&byte| char_of(byte)).collect();
+    let word = spelled.strip_suffix(suffix).filter(|_| !suffix.is_empty());
+    if let Some(last) = word.and_then(|word| word.chars().next_back()) {
+        spelled.truncate(spelled.len() - suffix.len() - last.len_utf8());
+        spelled.extend(char::from_u32(SUFFIXED + last as u32));
+    }
+    spelled
+}
+
 /// The bytes that a spelled token stands for, without its suffix.
 pub(super) fn bytes_of(token: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(token);

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::scan::{ScanSpec, Step};
+use super::dialect::check;
+use super::{leaves, unsupported, yes, Way};
+use crate::codec::{Prefix, Spelled, Splitter};
+use crate::scan::{ScanSpec, Scanner, Step};
 use crate::{Error, Result};
 
 /// HF's step that spells bytes in printable characters; with `use_regex` it also splits as GPT-2 does.
@@ -18,10 +21,6 @@ enum Level {
         #[serde(default = "yes")]
         use_regex: bool,
     },
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// HF's pre-tokenizer of a byte-level model that scans so: `{"type":"Sequence","pretokenizers":[…]}`.
@@ -52,17 +51,12 @@ fn to_value<T: Serialize>(value: &T) -> Value {
 
 /// The scan of HF's pre-tokenizer, as JSON.
 pub fn scan_spec(json: &str) -> Result<ScanSpec> {
-    let leaves = leaves(json)?;
-    let steps = leaves.iter().filter_map(|leaf| match leaf {
-        Leaf::Scan(step) => Some(step.clone()),
-        Leaf::Spell(Level::ByteLevel { use_regex, .. }) => use_regex.then_some(Step::ByteLevel),
-    });
-    Ok(ScanSpec::from_steps(steps.collect()))
+    spec_of(read(&parse(json)?)?)
 }
 
 /// The same where the scan is all that the pre-tokenizer of a byte-level model does.
 pub fn plain_spec(json: &str) -> Option<ScanSpec> {
-    let leaves = leaves(json).ok()?;
+    let leaves = read(&parse(json).ok()?).ok()?;
     let (last, before) = leaves.split_last()?;
     let plain = matches!(
         last,
@@ -72,7 +66,52 @@ pub fn plain_spec(json: &str) -> Option<ScanSpec> {
         })
     );
     let alone = before.iter().all(|leaf| matches!(leaf, Leaf::Scan(_)));
-    (plain && alone).then(|| scan_spec(json).ok())?
+    (plain && alone).then(|| spec_of(leaves).ok())?
+}
+
+/// How text reaches a byte-level model; one whose words have a suffix sees their printable spelling, and so does
+/// one whose pre-tokenizer splits after the step that spells.
+pub fn way_of(normalizer: Vec<crate::codec::Step>, step: &Value, suffix: bool) -> Result<Way> {
+    let mut before = read(step)?;
+    let spells = |leaf: &Leaf| matches!(leaf, Leaf::Spell(_));
+    let at = before.iter().position(spells).unwrap_or(before.len());
+    let after = before.split_off((at + 1).min(before.len()));
+    let Some(Leaf::Spell(Level::ByteLevel {
+        add_prefix_space, ..
+    })) = before.last()
+    else {
+        return unsupported("a pre-tokenizer without a ByteLevel step");
+    };
+    if after.iter().any(spells) {
+        return unsupported("a pre-tokenizer with several ByteLevel steps");
+    }
+    if *add_prefix_space && at > 0 {
+        return unsupported("add_prefix_space after another split");
+    }
+    let prefix = if *add_prefix_space {
+        Prefix::Missing
+    } else {
+        Prefix::Never
+    };
+    let spec = spec_of(before)?;
+    let (scanner, family) = (Scanner::new(&spec)?, spec.name());
+    let (splitter, family) = if suffix || !after.is_empty() {
+        let after = (!after.is_empty()).then(|| Scanner::new(&spec_of(after)?));
+        let spelled = Spelled {
+            before: scanner,
+            after: after.transpose()?,
+            suffix,
+        };
+        (Splitter::Spelled(Box::new(spelled)), "chain")
+    } else {
+        (Splitter::Scan(Box::new(scanner)), family)
+    };
+    Ok(Way {
+        normalizer,
+        prefix,
+        splitter,
+        family,
+    })
 }
 
 enum Leaf {
@@ -80,39 +119,31 @@ enum Leaf {
     Spell(Level),
 }
 
+fn parse(json: &str) -> Result<Value> {
+    serde_json::from_str(json)
+        .map_err(|error| Error::Tokenizer(format!("a pre-tokenizer that is not JSON: {error}")))
+}
+
 /// The steps of nested sequences, in order.
-fn leaves(json: &str) -> Result<Vec<Leaf>> {
-    let value: Value = serde_json::from_str(json).map_err(|error| unreadable(&error))?;
-    let mut leaves = Vec::new();
-    push_leaves(value, &mut leaves)?;
-    Ok(leaves)
-}
-
-fn push_leaves(mut value: Value, leaves: &mut Vec<Leaf>) -> Result<()> {
-    let kind = value.get("type").and_then(Value::as_str);
-    if kind == Some("Sequence") {
-        let inner = value.get_mut("pretokenizers").map(Value::take);
-        for step in inner
-            .and_then(|inner| inner.as_array().cloned())
-            .unwrap_or_default()
-        {
-            push_leaves(step, leaves)?;
-        }
-        return Ok(());
-    }
-    let leaf = if kind == Some("ByteLevel") {
-        serde_json::from_value(value).map(Leaf::Spell)
-    } else {
-        serde_json::from_value(value).map(Leaf::Scan)
+fn read(step: &Value) -> Result<Vec<Leaf>> {
+    let leaf = |step: &Value| match leaves::kind(step) {
+        "ByteLevel" => leaves::read(step, "pre-tokenizer").map(Leaf::Spell),
+        _ => leaves::read(step, "pre-tokenizer").map(Leaf::Scan),
     };
-    leaves.push(leaf.map_err(|error| unreadable(&error))?);
-    Ok(())
+    leaves::leaves(step).into_iter().map(leaf).collect()
 }
 
-fn unreadable(error: &serde_json::Error) -> Error {
-    Error::Tokenizer(format!(
-        "a pre-tokenizer that the scan does not know: {error}"
-    ))
+/// What to scan for.
+fn spec_of(leaves: Vec<Leaf>) -> Result<ScanSpec> {
+    let steps = leaves.into_iter().filter_map(|leaf| match leaf {
+        Leaf::Scan(step) => Some(step),
+        Leaf::Spell(Level::ByteLevel { use_regex, .. }) => use_regex.then_some(Step::ByteLevel),
+    });
+    let spec = ScanSpec::from_steps(steps.collect());
+    if let ScanSpec::Chain(steps) = &spec {
+        steps.iter().try_for_each(check)?;
+    }
+    Ok(spec)
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from tokenmill.base.errors import TokenizerError
+from tokenmill.base.errors import TokenizerError, UnsupportedError
 from tokenmill.engine.backends.backend import Strategy
 from tokenmill.engine.backends.native import NativeEngine
-from tokenmill.engine.backends.native_steps import UnsupportedError
 
 if TYPE_CHECKING:
     from tokenmill.engine.backends.backend import Engine, StrategyName

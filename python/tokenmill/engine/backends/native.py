@@ -1,16 +1,17 @@
-"""The native engine: which recipes the core provably supports, and what it is given for them.
+"""The native engine: the core's codec for the recipes that it provably supports.
 
-Nothing here approximates. A step that the core does not do exactly as Hugging Face does raises
+The core reads the steps of a recipe. One that it does not do exactly as Hugging Face does is an
 `UnsupportedError` with the reason, and the tokenizer then runs on HF `tokenizers` (strategy `fast`).
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-from tokenmill._core import Codec, Tokens, encode_part, last_cut, spell
+from tokenmill._core import Codec, encode_part, last_cut
+from tokenmill.base.errors import UnsupportedError
 from tokenmill.engine import arrow
-from tokenmill.engine.backends.native_steps import UnsupportedError, normalizer_steps, scan_steps, template_of
 from tokenmill.engine.backends.text import check_text
 from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.stream import encode_stream
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
     from tokenmill.base.texts import Texts
     from tokenmill.engine.backends.backend import Special
-    from tokenmill.engine.recipe import Model, Recipe
-
-MARKER = "▁"
+    from tokenmill.engine.recipe import Recipe
 
 
 class NativeEngine:
@@ -35,11 +34,11 @@ class NativeEngine:
     in_processes = False
 
     def __init__(self, recipe: Recipe) -> None:
-        self.codec = Codec(**parts_of(recipe))
+        self.codec = _codec(recipe)
         self.id_limit: int = self.codec.id_limit
         self.family: str = self.codec.family
         self._specials = frozenset(token.id for token in recipe.added if token.special)
-        self._words = words_of(recipe)
+        self._words = _words(recipe) if self.codec.spelled else None
         self._drops_space = _drops_space(recipe)
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
@@ -149,14 +148,12 @@ def _drops_space(recipe: Recipe) -> bool:
     return False
 
 
-def words_of(recipe: Recipe) -> dict[int, bytes] | None:
+def _words(recipe: Recipe) -> dict[int, bytes]:
     """What each id spells, where the core holds the model in the printable spelling of bytes."""
     model = recipe.model
-    if model is None or model.kind != "bytes":
-        return None
+    if model is None:
+        return {}
     suffix = model.end_of_word_suffix.encode()
-    if not suffix and not scan_steps(recipe.pre_tokenizer)[1]:
-        return None
     words = {i: token for i, token in enumerate(model.tokens) if token is not None}
     if suffix:
         ended = {i: word.removesuffix(suffix) + b" " for i, word in words.items() if word.endswith(suffix)}
@@ -164,178 +161,30 @@ def words_of(recipe: Recipe) -> dict[int, bytes] | None:
     return words | dict(model.unreachable) | {token.id: token.content.encode() for token in recipe.added}
 
 
-def parts_of(recipe: Recipe) -> dict[str, Any]:
-    """The keyword arguments of `_core.Codec`, or `UnsupportedError` with the reason."""
-    try:
-        return _parts(recipe)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        # A step whose fields have the wrong types; HF then says what it thinks of the file.
-        raise UnsupportedError(f"a step that cannot be read ({error})") from error
-
-
-def _parts(recipe: Recipe) -> dict[str, Any]:
-    model = recipe.model
+def _codec(recipe: Recipe) -> Codec:
+    """The core's codec, or `UnsupportedError` with the reason why there is none."""
+    model, body = recipe.model, recipe.hf.model if recipe.hf else {}
     if model is None:
-        kind = recipe.hf.model.get("type", "unknown") if recipe.hf else "unknown"
-        raise UnsupportedError(f"the model is {kind}, not BPE")
-    _refuse_model_options(recipe)
-    template = template_of(recipe.post_processor)
-    added = sorted(recipe.added, key=lambda token: (not token.special, token.id))
-    parts: dict[str, Any] = {
-        "ranked": _ranked(model),
-        "ignore_merges": model.ignore_merges,
-        "unk": model.unk_id,
-        "fuse_unk": model.fuse_unk,
-        "added": [
-            (t.content, t.id, t.special, t.lstrip, t.rstrip, t.single_word, t.normalized) for t in added
-        ],
-        "template": template,
-    }
-    parts |= _bytes_parts(recipe, model) if model.kind == "bytes" else _chars_parts(recipe, model)
-    # What the file's reader knows of the merges holds for the tokens as that reader made them, not rewritten.
-    as_read = isinstance(parts["tokens"], Tokens)
-    parts["merges"] = model.merges if as_read or model.merges is None else list(model.merges)
-    extra = dict(model.unreachable)
-    extra.update({token.id: token.content.encode() for token in recipe.added})
-    extra.update({token_id: data for data, token_id in parts.pop("byte_extra", ())})
-    parts["extra"] = _without(parts["tokens"], extra)
-    return parts
-
-
-def _ranked(model: Model) -> list[int] | None:
-    """Ids by rank; None says that tokens rank by their ids, which the core can see for itself."""
-    in_order = model.rank_order == range(len(model.tokens))
-    return None if in_order else list(model.rank_order)
-
-
-def _without(tokens: Tokens | list[tuple[bytes, int]], extra: dict[int, bytes]) -> list[tuple[bytes, int]]:
-    """The extra tokens whose ids no token has."""
-    if isinstance(tokens, Tokens):
-        taken = {i for i in extra if i < len(tokens) and tokens[i] is not None}
-    else:
-        taken = {i for _, i in tokens}
-    return [(data, i) for i, data in extra.items() if i not in taken]
-
-
-def _refuse_model_options(recipe: Recipe) -> None:
+        raise UnsupportedError(f"the model is {body.get('type', 'unknown')}, not BPE")
     if recipe.hf and recipe.hf.outline.get("version") == "2.0":
         raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have other meanings")
-    body = recipe.hf.model if recipe.hf else {}
-    if body.get("dropout"):
-        raise UnsupportedError(f"BPE dropout is {body['dropout']}: ids are random")
-    if body.get("continuing_subword_prefix"):
-        raise UnsupportedError("the model has a continuing_subword_prefix")
-    if body.get("end_of_word_suffix") and body.get("ignore_merges"):
-        raise UnsupportedError("ignore_merges with an end_of_word_suffix")
-    if any(token.rstrip for token in recipe.added) and any(
-        token.lstrip and token.content[0].isspace() for token in recipe.added
-    ):
-        raise UnsupportedError("an added token of white space with lstrip, beside one with rstrip")
-
-
-def _bytes_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
-    steps, after, prefix = scan_steps(recipe.pre_tokenizer)
-    spelled = bool(after or model.end_of_word_suffix)
-    tokens: Tokens | list[tuple[bytes, int]] = model.tokens
-    if spelled:
-        pairs = [(token, i) for i, token in enumerate(model.tokens) if token is not None]
-        tokens = [(_spelling(token, model.end_of_word_suffix), i) for token, i in pairs]
-    return {
-        "chars": spelled,
-        "spelled": spelled,
-        "suffix": bool(model.end_of_word_suffix),
-        "after": after,
-        "byte_tokens": None,
-        "tokens": tokens,
-        "normalizer": normalizer_steps(list(walk(recipe.normalizer))),
-        "prefix": prefix,
-        "steps": steps,
+    told = {
+        "model": {
+            "kind": model.kind,
+            "ignore_merges": model.ignore_merges,
+            "byte_fallback": model.byte_fallback,
+            "fuse_unk": model.fuse_unk,
+            "unk_id": model.unk_id,
+            "end_of_word_suffix": model.end_of_word_suffix,
+            "unreachable": [(token_id, token.decode()) for token_id, token in model.unreachable],
+            "dropout": body.get("dropout"),
+            "continuing_subword_prefix": body.get("continuing_subword_prefix"),
+        },
+        "added_tokens": [token.to_json() for token in recipe.added],
+        "normalizer": recipe.normalizer,
+        "pre_tokenizer": recipe.pre_tokenizer,
+        "post_processor": recipe.post_processor,
     }
-
-
-def _spelling(token: bytes, suffix: str) -> bytes:
-    """A token in printable characters; the last one of a word with a suffix is kept in a private plane."""
-    spelled = spell(token)
-    if suffix and spelled.endswith(suffix) and len(spelled) > len(suffix):
-        word = spelled.removesuffix(suffix)
-        spelled = word[:-1] + chr(0xF0000 + ord(word[-1]))
-    return spelled.encode()
-
-
-def _chars_parts(recipe: Recipe, model: Model) -> dict[str, Any]:
-    if model.ignore_merges:
-        raise UnsupportedError("ignore_merges on a character-level model")
-    normalizers, splits, prefix = _marker_steps(recipe)
-    byte_ids = _byte_tokens(model) if model.byte_fallback else None
-    skip = {i for i in byte_ids or () if len(model.tokens[i] or b"") > 1}
-    tokens = [
-        (token.replace(MARKER.encode(), b" "), i)
-        for i, token in enumerate(model.tokens)
-        if token is not None and i not in skip and b" " not in token
-    ]
-    spaced = [(token, i) for i, token in enumerate(model.tokens) if token is not None and b" " in token]
-    bytes_back = [(bytes([byte]), i) for byte, i in enumerate(byte_ids or ())]
-    return {
-        "chars": True,
-        "byte_tokens": byte_ids,
-        "tokens": tokens,
-        "after": [],
-        "spelled": False,
-        "suffix": False,
-        "byte_extra": [*spaced, *bytes_back],
-        "normalizer": normalizer_steps(normalizers),
-        "prefix": prefix,
-        "steps": [("words" if splits else "whole", "", "", False)],
-    }
-
-
-def _marker_steps(recipe: Recipe) -> tuple[list[dict[str, Any]], bool, str]:
-    """The normalizer without its `▁` steps, whether words are split, and the prefix rule.
-
-    The core keeps the marker as a space, so `Replace(" ", "▁")` at the end of a normalizer costs nothing.
-    """
-    normalizers = list(walk(recipe.normalizer))
-    pre_tokenizers = list(walk(recipe.pre_tokenizer))
-    to_marker = {"type": "Replace", "pattern": {"String": " "}, "content": MARKER}
-    prepend = {"type": "Prepend", "prepend": MARKER}
-    first = {**prepend, "scheme": "first"}
-    splits, prefix, marked = False, "never", False
-    late = any(token.normalized for token in recipe.added)
-    if normalizers and normalizers[-1] == to_marker:
-        marked = True
-        if not late:
-            normalizers.pop()
-            if normalizers and normalizers[-1] in (prepend, first):
-                prefix = "unconditional" if normalizers.pop() == prepend else "unconditional_at_start"
-    for step in pre_tokenizers:
-        if step.get("type") == "Metaspace" and step.get("replacement", MARKER) == MARKER and not marked:
-            splits, prefix = _metaspace(step)
-            marked = True
-            if prefix == "missing_at_start" and normalizers:
-                # HF asks where the first character came from, and a normalizer may have changed it.
-                raise UnsupportedError("Metaspace with prepend_scheme 'first' after a normalizer")
-        elif not (marked and step.get("type") == "Split" and step.get("pattern") == {"String": " "}):
-            # After the normalizer no space is left, so a split at spaces (Gemma) does nothing.
-            raise UnsupportedError(f"the pre-tokenizer {step.get('type')} on a character-level model")
-    if not marked:
-        raise UnsupportedError("a character-level model that does not write spaces as ▁")
-    return normalizers, splits, prefix
-
-
-def _metaspace(step: dict[str, Any]) -> tuple[bool, str]:
-    scheme = step.get("prepend_scheme") or ("always" if step.get("add_prefix_space", True) else "never")
-    rules = {"always": "missing", "first": "missing_at_start", "never": "never"}
-    if scheme not in rules:
-        raise UnsupportedError(f"Metaspace with prepend_scheme {scheme!r}")
-    return bool(step.get("split", True)), rules[scheme]
-
-
-def _byte_tokens(model: Model) -> list[int]:
-    """The token of each byte; Gemma has none for the tab, which is a token itself and never falls back."""
-    places = {token: i for i, token in enumerate(model.tokens) if token is not None}
-    plain = {byte: places.get(bytes([byte])) for byte in range(128)}
-    ids = [places.get(f"<0x{byte:02X}>".encode(), plain.get(byte)) for byte in range(256)]
-    if any(token_id is None for token_id in ids):
-        missing = ids.index(None)
-        raise UnsupportedError(f"byte_fallback without the token <0x{missing:02X}>")
-    return [token_id for token_id in ids if token_id is not None]
+    order = model.rank_order if model.merges is None else model.merges
+    in_order = order == range(len(model.tokens))  # the core sees that for itself
+    return Codec(json.dumps(told), model.tokens, None if in_order else order)

@@ -12,7 +12,7 @@ from tokenmill.engine.files.splits import merges_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe
+    from tokenmill.engine.recipe import Json, Model, Recipe
 
 
 def save(recipe: Recipe, path: Path) -> None:
@@ -44,25 +44,12 @@ def to_json(recipe: Recipe) -> Json:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [added_json(token) for token in sorted(recipe.added, key=lambda token: token.id)],
+        "added_tokens": [token.to_json() for token in sorted(recipe.added, key=lambda token: token.id)],
         "normalizer": recipe.normalizer,
         "pre_tokenizer": recipe.pre_tokenizer,
         "post_processor": recipe.post_processor,
         "decoder": recipe.decoder,
         "model": _model(recipe, model),
-    }
-
-
-def added_json(token: AddedToken) -> Json:
-    """One entry of `added_tokens`."""
-    return {
-        "id": token.id,
-        "content": token.content,
-        "single_word": token.single_word,
-        "lstrip": token.lstrip,
-        "rstrip": token.rstrip,
-        "normalized": token.normalized,
-        "special": token.special,
     }
 
 

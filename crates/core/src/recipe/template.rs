@@ -1,0 +1,93 @@
+//! Post-processors in the words of a `tokenizer.json`: the ids around a text.
+
+use std::collections::HashMap;
+
+use serde::de::IgnoredAny;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{leaves, unsupported};
+use crate::{Error, Result};
+
+type Around = (Vec<u32>, Vec<u32>);
+
+/// One step. What only places and pairs of texts need is passed over.
+#[derive(Deserialize)]
+#[serde(tag = "type", deny_unknown_fields)]
+enum PostProcessor {
+    ByteLevel(IgnoredAny),
+    RobertaProcessing {
+        cls: (String, u32),
+        sep: (String, u32),
+        #[serde(default, rename = "trim_offsets")]
+        _trim_offsets: IgnoredAny,
+        #[serde(default, rename = "add_prefix_space")]
+        _add_prefix_space: IgnoredAny,
+    },
+    BertProcessing {
+        cls: (String, u32),
+        sep: (String, u32),
+    },
+    TemplateProcessing {
+        single: Vec<Item>,
+        #[serde(default, rename = "pair")]
+        _pair: IgnoredAny,
+        #[serde(default)]
+        special_tokens: HashMap<String, Named>,
+    },
+}
+
+#[derive(Deserialize)]
+enum Item {
+    SpecialToken { id: String },
+    Sequence {},
+}
+
+#[derive(Deserialize)]
+struct Named {
+    ids: Vec<u32>,
+}
+
+/// The ids that go before and after one text: `([0], [2])` for `RoBERTa`.
+pub fn ids_around(post_processor: &Value) -> Result<Around> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for step in leaves::read_all(post_processor, "post-processor")? {
+        let (first, last) = around(step)?;
+        before.splice(0..0, first);
+        after.extend(last);
+    }
+    Ok((before, after))
+}
+
+fn around(step: PostProcessor) -> Result<Around> {
+    let (single, named) = match step {
+        PostProcessor::ByteLevel(_) => return Ok((vec![], vec![])),
+        PostProcessor::RobertaProcessing { cls, sep, .. }
+        | PostProcessor::BertProcessing { cls, sep } => return Ok((vec![cls.1], vec![sep.1])),
+        PostProcessor::TemplateProcessing {
+            single,
+            special_tokens,
+            ..
+        } => (single, special_tokens),
+    };
+    let mut parts = single.split(|item| matches!(item, Item::Sequence {}));
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(before), Some(after), None) => Ok((ids(before, &named)?, ids(after, &named)?)),
+        _ => unsupported("a template without exactly one sequence"),
+    }
+}
+
+fn ids(items: &[Item], named: &HashMap<String, Named>) -> Result<Vec<u32>> {
+    let mut ids = Vec::new();
+    for item in items {
+        if let Item::SpecialToken { id } = item {
+            let token = named.get(id).ok_or_else(|| {
+                Error::Unsupported(format!(
+                    "a template with {id:?}, which is no special token of it"
+                ))
+            })?;
+            ids.extend(&token.ids);
+        }
+    }
+    Ok(ids)
+}
