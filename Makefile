@@ -12,7 +12,7 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart browser test test-slow test-oldest test-deep campaign miri asan fuzz aarch64 lint workflows other-systems \
-  format bench wheel wheels try-wheel try-sdist image release-check release-tag build clean
+  format bench bench-families wheel wheels try-wheel try-sdist image release-check release-tag build clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -115,6 +115,16 @@ $(VENV)/.bench: $(VENV)/.test
 bench: $(VENV)/.bench  ## Run every benchmark beside its peers and print the ratios.
 	@$(BIN)/python benchmarks/run.py --charts docs/images
 
+# Hugging Face's tokenizers 1.0 takes the place of 0.23 there, so it is an environment of its own.
+$(VENV)-peers/.peers: $(VENV)/.core pyproject.toml
+	@test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
+	@$(VENV)-peers/bin/python -m pip install --quiet --group peers
+	@touch $@
+
+bench-families: $(VENV)-peers/.peers  ## Encode with every family beside every peer, on the CPU's best path and on AVX2.
+	@$(VENV)-peers/bin/python benchmarks/all_families.py
+	@$(VENV)-peers/bin/python benchmarks/all_families.py --cpu avx2
+
 $(VENV)/.wheels: $(VENV)/.base
 	@$(BIN)/python -m pip install --quiet --group wheels
 	@touch $@
@@ -145,4 +155,4 @@ release-tag:  ## Make the tag and the page of the release, with its notes; needs
 	@$(PYTHON) packaging/release.py tag
 
 clean:  ## Remove what the targets above made.
-	@rm -rf $(VENV) $(VENV)-oldest .venv-torch .venv-tokenizers-1 target dist site quickstart outputs
+	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-peers .venv-torch .venv-tokenizers-1 target dist site quickstart outputs

@@ -1,0 +1,141 @@
+"""Encoding speed of every family that people use, each encoder from the same `tokenizer.json`.
+
+`python benchmarks/all_families.py [--families llama3,qwen3] [--languages en,fr] [--megabytes 6] [--turns 3] [--cpu avx2]`
+
+As `encode.py`: a turn loads a new tokenizer, warms it on one half of the documents, and encodes the other half,
+*unseen* the first time, *seen* the second; strings to ids, one thread. Ids are compared first. It runs in an environment
+of its own (`make bench-families`), since Hugging Face's `tokenizers` 1.0 takes the place of 0.23 there. `--cpu` holds our core to
+other instructions than the machine's best. Writes `families.json`, or `families-CPU.json`.
+"""
+
+import os
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import contest
+import corpora
+import materials
+
+
+class Tokenmill:
+    package = "tokenmill"
+
+    def __init__(self, path: Path):
+        from tokenmill import Tokenizer
+
+        self.tokenizer = Tokenizer.load(path)
+        if self.tokenizer.strategy.name != "native":
+            raise RuntimeError(self.tokenizer.strategy.reason)
+
+    def encode(self, texts):
+        batch = self.tokenizer.encode_batch(texts, add_special_tokens=False, threads=1)
+        return batch.ids, batch.offsets
+
+
+class Gigatoken:
+    package = "gigatoken"
+
+    def __init__(self, path: Path):
+        import gigatoken
+
+        self.tokenizer = gigatoken.Tokenizer.from_json(path.read_bytes())
+
+    def encode(self, texts):
+        return self.tokenizer.encode_batch(texts, parallel=False)
+
+
+class Fastokens:
+    package = "fastokens"
+
+    def __init__(self, path: Path):
+        import fastokens
+
+        self.tokenizer = fastokens.Tokenizer.from_file(str(path))
+
+    def encode(self, texts):
+        # Here, as `contest` sets NumPy's threads before it imports it.
+        import numpy as np
+
+        ids, offsets = self.tokenizer.encode_batch_flat(texts)
+        return np.frombuffer(ids, np.uint32), np.frombuffer(offsets, np.uint64)
+
+
+class HuggingFace:
+    package = "tokenizers"
+
+    def __init__(self, path: Path):
+        import tokenizers
+
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+
+    def encode(self, texts):
+        return [found.ids for found in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
+
+
+class Kitoken:
+    package = "kitoken"
+
+    def __init__(self, path: Path):
+        import kitoken
+
+        self.tokenizer = kitoken.Kitoken.from_tokenizers_file(str(path))
+
+    def encode(self, texts):
+        return self.tokenizer.encode_all(texts, encode_specials=True)
+
+
+class Iree:
+    package = "iree-tokenizer"
+
+    def __init__(self, path: Path):
+        from iree.tokenizer import Tokenizer
+
+        self.tokenizer = Tokenizer.from_file(str(path))
+
+    def encode(self, texts):
+        return self.tokenizer.encode_batch(texts)
+
+
+PEERS = {peer.package: peer for peer in (Tokenmill, Gigatoken, Fastokens, HuggingFace, Kitoken, Iree)}
+LANGUAGES = (*corpora.NAMES, *materials.PAGES)
+
+
+def cells(cell, path, halves, name):
+    """The two phases of one encoder."""
+    warm, fresh = halves
+    contest.own(fresh)
+    encoder = PEERS[name](path)
+    encoder.encode(warm)
+    for phase in ("unseen", "seen"):
+        yield f"{cell} {phase}", partial(encoder.encode, fresh), contest.megabytes(fresh)
+
+
+def main():
+    options = contest.options(
+        __doc__,
+        families=tuple(materials.FAMILIES),
+        languages=LANGUAGES,
+        peers=tuple(PEERS),
+        megabytes=6.0,
+        turns=3,
+        cpu="",
+    )
+    if options.cpu:
+        os.environ["TOKENMILL_CPU"] = options.cpu
+    best = {}
+    for language in options.languages:
+        texts = materials.documents(language, options.corpora, options.scratch)
+        halves = corpora.halves(texts, options.megabytes)
+        for family in options.families:
+            path = materials.tokenizer_file(family, options.scratch)
+            case = partial(cells, f"{family} {language}", path, halves)
+            best |= contest.take_turns(case, options.peers, options.turns)
+    name = f"families-{options.cpu}" if options.cpu else "families"
+    versions = {package: version(package) for package in PEERS if package != "tokenmill"}
+    contest.publish(name, best, "cpu", options.scratch, versions)
+
+
+if __name__ == "__main__":
+    main()
