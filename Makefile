@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 CORE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 TEST_ARGS ?=
+DOCS_VERSION ?= $(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' Cargo.toml | head -1)
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := scan json_lines csv tokenizer_files utf8
 WHEEL_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
@@ -12,7 +13,7 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart browser test test-slow test-oldest test-deep campaign miri asan fuzz aarch64 lint workflows other-systems \
-  format bench bench-families wheel wheels try-wheel try-sdist image release-check release-tag build clean
+  format bench bench-families docs docs-version wheel wheels try-wheel try-sdist image release-check release-tag build clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -124,6 +125,19 @@ $(VENV)-peers/.peers: $(VENV)/.core pyproject.toml
 bench-families: $(VENV)-peers/.peers  ## Encode with every family beside every peer, on the CPU's best path and on AVX2.
 	@$(VENV)-peers/bin/python benchmarks/all_families.py
 	@$(VENV)-peers/bin/python benchmarks/all_families.py --cpu avx2
+
+$(VENV)/.docs: $(VENV)/.core pyproject.toml
+	@$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
+docs: $(VENV)/.docs  ## Build the docs site into site/, with warnings as errors, and look for broken links.
+	@$(BIN)/python packaging/site_pages.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file build/mkdocs.yml
+	@TOKENMILL_SITE=site $(BIN)/python -m pytest -q tests/docs/test_site.py
+
+docs-version: $(VENV)/.docs  ## Put the site, as one of its versions, on the branch gh-pages.
+	@$(BIN)/python packaging/site_pages.py versions
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --config-file build/mkdocs.yml $(DOCS_ARGS) $(DOCS_VERSION) $(DOCS_ALIAS)
 
 $(VENV)/.wheels: $(VENV)/.base
 	@$(BIN)/python -m pip install --quiet --group wheels

@@ -16,8 +16,8 @@ TOKENIZERS = ("my-tokenizer", "my-tokenizers/mine", "tok", "qwen", "path/to/toke
 SMALLER = {"--sizes 8k,16k,32k,64k": "--sizes 300,400,500", "--add 16000": "--add 40", "add=16000": "add=40"}
 
 
-def set_stage(folder, *, model=True):
-    """Write everything into an empty folder; `model` needs safetensors."""
+def set_stage(folder, *, model=True, text=""):
+    """Write everything into an empty folder; `model` needs safetensors, `text` is the page's."""
     lines = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
     for language in ("en", "ko", "zh", "code"):
         _compress(folder / f"{language}.jsonl.zst", _of_language(lines, language))
@@ -30,6 +30,8 @@ def set_stage(folder, *, model=True):
     shutil.copy(ROOT / "examples" / "gpt2-xl.json", folder / "config.json")
     shutil.copytree(ROOT / "examples", folder / "examples")
     _write_tokenizers(folder)
+    if " out " in text and not any(words in text for words in ('output="out"', "--output out")):
+        _prepare(folder, "out")  # a page that speaks of a dataset and does not make it
     (folder / "data" / "part.jsonl").write_text("".join(lines[:200]), encoding="utf-8")
     if model:
         _write_model(folder / "Qwen3-0.6B", folder / "qwen")
@@ -51,10 +53,18 @@ def _write_tokenizers(folder):
         tokenizer.save(folder / name)
     (folder / "my-datasets").mkdir()
     for name in ("my-datasets/mine", "data"):
-        tokenmill.prepare(
-            str(folder / "corpus.jsonl"), str(folder / "qwen"), str(folder / name), show_progress=False
-        )
+        _prepare(folder, name)
     (folder / "data" / "events.jsonl").unlink()  # `data` is also the folder of raw files
+
+
+def _prepare(folder, name):
+    tokenmill.prepare(
+        str(folder / "corpus.jsonl"),
+        str(folder / "qwen"),
+        str(folder / name),
+        provenance=True,
+        show_progress=False,
+    )
 
 
 def _write_model(folder, tokenizer):

@@ -21,7 +21,7 @@ def name_of(page):
 
 @pytest.mark.parametrize("page", [page for page in ORIGINALS if find_blocks(page)], ids=name_of)
 def test_blocks_run(page, tmp_path, request):
-    set_stage(tmp_path)
+    set_stage(tmp_path, text=page.read_text(encoding="utf-8"))
     other_words = {}
     if "s3://bucket" in page.read_text(encoding="utf-8"):
         store = request.getfixturevalue("bucket")

@@ -14,8 +14,26 @@ ROOMS = sorted(
 IN_PACKAGE = re.compile(rf"(?<![\w/.-])((?:{'|'.join(ROOMS)})/[\w/]+\.py)\b")
 
 
+def test_every_page_of_the_docs_is_in_the_navigation():
+    """A page that nobody put there would be built, and never found."""
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    listed = set(re.findall(r"[\w/-]+\.md", nav))
+    there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    missing = {page for page in there if not re.search(r"\.(ko|zh)\.md$", page)} - listed
+    assert not missing, f"add {sorted(missing)} to the nav of mkdocs.yml, in the section where a reader looks"
+
+
+def test_every_block_of_the_docs_says_what_it_is():
+    """`python` and `sh` are run by tests/docs, `yaml` and `json` are read, `text` is shown."""
+    unnamed = []
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        fences = re.findall(r"^ *```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        unnamed += [page.name for kind in fences[::2] if kind not in {"python", "sh", "yaml", "json", "text"}]
+    assert not unnamed, f"{unnamed}: a block begins with ```python, ```sh, ```yaml, ```json or ```text"
+
+
 def pages():
-    yield from [*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"]
+    yield from [*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile", ROOT / "mkdocs.yml"]
     for folder, kinds in {
         "docs": ("md",),
         "python": ("py", "pyi"),

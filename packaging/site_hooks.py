@@ -1,0 +1,22 @@
+"""What MkDocs calls while it builds: pages work wherever the site is put, and fetch only what is there."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.pages import Page
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Take out the `link`s to other languages, whose site maps the theme would ask for; the switch stays.
+
+    The switch of a home page gets relative links, as all other pages have.
+    """
+    output = re.sub(r'\s*<link rel="alternate"[^>]*>', "", output)
+    root = re.escape(urlparse(config.site_url).path)
+    up = "../" * page.url.count("/") or "./"
+    return re.sub(rf'href="{root}((?:ko/|zh/)?)"', rf'href="{up}\1"', output)

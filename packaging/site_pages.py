@@ -1,0 +1,205 @@
+"""Lay out in build/ what the docs site is made of: docs/, documents of the repository, the reference.
+
+    python packaging/site_pages.py && mkdocs build -f build/mkdocs.yml
+
+The README is the home page, in each language that it has; root documents are under `project/`; every public
+name and every command has a page of its own under `reference/`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+import tokenmill
+from tokenmill.cli import COMMANDS, cli
+
+ROOT = Path(__file__).parents[1]
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
+# Root document -> its page.
+DOCUMENTS = {
+    "README.md": "index.md",
+    "README.ko.md": "index.ko.md",
+    "README.zh.md": "index.zh.md",
+    "ARCHITECTURE.md": "project/architecture.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "CODE_OF_CONDUCT.md": "project/conduct.md",
+}
+
+
+def main(words: list[str]) -> None:
+    """Fill build/ anew. With `versions`, the site has a switch, which asks its server for their list."""
+    build = ROOT / "build"
+    shutil.rmtree(build / "docs", ignore_errors=True)
+    shutil.copytree(ROOT / "docs", build / "docs")
+    for path in (build / "docs").rglob("*.md"):
+        path.write_text(relink(path, build / "docs"), encoding="utf-8")
+    pages = documents() | names() | commands()
+    pages["reference/index.md"] = index(pages)
+    for name, text in pages.items():
+        path = build / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    _list_in_nav(config["nav"], pages)
+    if "versions" in words:
+        config["extra"]["version"] = {"provider": "mike", "default": "latest"}
+    (build / "mkdocs.yml").write_text(
+        yaml.safe_dump(config, allow_unicode=True, sort_keys=False), encoding="utf-8"
+    )
+
+
+def documents() -> dict[str, str]:
+    """Root documents, with their links as they are on the site."""
+    found = {name: page for name, page in DOCUMENTS.items() if (ROOT / name).exists()}
+    return {page: _relink((ROOT / name).read_text(encoding="utf-8"), page) for name, page in found.items()}
+
+
+def _relink(text: str, page: str) -> str:
+    """Links of a root document, seen from its page; those to code go to the repository."""
+    up = "../" * page.count("/")
+
+    def target(match: re.Match[str]) -> str:
+        link, fragment = match[1], match[2] or ""
+        if link.startswith(("http", "#")):
+            return match[0]
+        if link in DOCUMENTS:
+            link = DOCUMENTS[link] if not re.search(r"\.(ko|zh)\.md$", link) else _other_language(link)
+        elif link.startswith("docs/"):
+            link = re.sub(r"\.(ko|zh)\.md$", ".md", link.removeprefix("docs/"))
+        else:
+            return f"]({REPOSITORY}/blob/main/{link}{fragment})"
+        return f"]({link if link.startswith('http') else up + link}{fragment})"
+
+    return re.sub(r"\]\(([^)#\s]+)(#[^)]*)?\)", target, text)
+
+
+def _other_language(link: str) -> str:
+    return f"{REPOSITORY}/blob/main/{link}"
+
+
+def names() -> dict[str, str]:
+    """A page for each public name, made of its docstring."""
+    pages = {}
+    for name in tokenmill.__all__:
+        home = _homes().get(name) or getattr(tokenmill, name).__module__
+        inside = "open_dataset" if name == "open" else name
+        pages[f"reference/{_file_of(name)}.md"] = f"# `tokenmill.{name}`\n\n::: {home}.{inside}\n"
+    return pages
+
+
+def _homes() -> dict[str, str]:
+    """The module of each name that the package imports when it is asked for."""
+    table = tokenmill._HOMES  # noqa: SLF001
+    return {name: f"tokenmill.{module}" for module, names in table.items() for name in names}
+
+
+def _file_of(name: str) -> str:
+    return f"names/{name}"
+
+
+def commands() -> dict[str, str]:
+    """A page for each command: its help, as a terminal of 100 columns shows it."""
+    pages = {}
+    for group, table in COMMANDS.items():
+        for name in table:
+            if name in COMMANDS:
+                continue
+            words = f"{group} {name}".strip()
+            pages[f"reference/commands/{words.replace(' ', '-')}.md"] = (
+                f"# `tokenmill {words}`\n\n```text\n{_help_of(words.split())}\n```\n"
+            )
+    return pages
+
+
+def _help_of(words: list[str]) -> str:
+    """What `--help` prints; a group shows its commands' help too."""
+    context, command = click.Context(cli, info_name="tokenmill"), cli
+    for word in words:
+        command = command.get_command(context, word)  # type: ignore[attr-defined]
+        context = click.Context(
+            command, info_name=word, parent=context, max_content_width=100, terminal_width=100
+        )
+    parts = [command.get_help(context)]
+    if isinstance(command, click.Group):
+        parts += [_help_of([*words, name]) for name in command.list_commands(context)]
+    return "\n\n".join(parts)
+
+
+def index(pages: dict[str, str]) -> str:
+    """The page that lists all names and commands, each with its first line."""
+    lines = [
+        "# Reference",
+        "",
+        "Settings: [Configuration](../configuration.md). Files: [Format](../format.md).",
+        "",
+    ]
+    lines += ["## Commands", "", "| command | what it does |", "|---|---|"]
+    for group, table in COMMANDS.items():
+        for name, (_, words) in table.items():
+            path = f"commands/{f'{group} {name}'.strip().replace(' ', '-')}.md"
+            if f"reference/{path}" in pages:
+                lines.append(f"| [`tokenmill {f'{group} {name}'.strip()}`]({path}) | {words} |")
+    for title, kind in (("Functions", _is_function), ("Classes", _is_class), ("Errors", _is_error)):
+        lines += ["", f"## {title}", "", "| name | what it is |", "|---|---|"]
+        chosen = [name for name in tokenmill.__all__ if kind(getattr(tokenmill, name))]
+        lines += [f"| [`tokenmill.{name}`]({_file_of(name)}.md) | {_first_line(name)} |" for name in chosen]
+    return "\n".join(lines) + "\n"
+
+
+def _is_error(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _is_function(value: Any) -> bool:
+    return not isinstance(value, type) and callable(value) and hasattr(value, "__code__")
+
+
+def _is_class(value: Any) -> bool:
+    return not _is_error(value) and not _is_function(value)
+
+
+def _first_line(name: str) -> str:
+    words = (getattr(tokenmill, name).__doc__ or "").strip().splitlines()
+    return words[0].replace("|", "\\|") if words else ""
+
+
+def _list_in_nav(nav: list[Any], pages: dict[str, str]) -> None:
+    """Pages of names and commands, as sections at the end of the reference."""
+    reference = next(part["Reference"] for part in nav if isinstance(part, dict) and "Reference" in part)
+    made = {
+        title: sorted((page for page in pages if page.startswith(f"reference/{folder}/")), key=str.lower)
+        for title, folder in (("Commands", "commands"), ("Names", "names"))
+    }
+    for title, paths in made.items():
+        if not any(isinstance(part, dict) and title in part for part in reference):
+            reference.append({title: paths})
+
+
+def relink(path: Path, docs: Path) -> str:
+    """A page of docs/ whose links to root documents lead to their pages, those to code to the repository."""
+    depth = len(path.relative_to(docs).parts)
+
+    def target(match: re.Match[str]) -> str:
+        link = match[1]
+        page = (
+            f"{'../' * (depth - 1)}{DOCUMENTS[link]}"
+            if link in DOCUMENTS
+            else f"{REPOSITORY}/blob/main/{link}"
+        )
+        return f"]({page})"
+
+    return re.sub(rf"\]\((?:\.\./){{{depth}}}([^)#\s]+)\)", target, path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

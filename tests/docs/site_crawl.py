@@ -1,0 +1,74 @@
+"""Read a built site as a crawler does: every link and every file that a page asks for."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlparse
+
+HOME = "http://site.invalid/"
+# Elements that a browser fetches by itself, and the attribute with the address.
+FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
+# `link` elements that only name a page; nothing is fetched for them.
+NAMING = {"canonical", "alternate", "prev", "next"}
+
+
+class Page(HTMLParser):
+    """The ids of a page, where it links to, and what it fetches."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.fetched = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.ids |= {values[key] for key in ("id", "name") if values.get(key)}
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        if tag in FETCHED and values.get(FETCHED[tag]) and values.get("rel") not in NAMING:
+            self.fetched.append(values[FETCHED[tag]])
+
+
+def read_site(root):
+    """Each page by its address, `http://site.invalid/tutorial/`."""
+    pages = {}
+    for path in sorted(Path(root).rglob("*.html")):
+        address = HOME + str(path.relative_to(root)).removesuffix("index.html")
+        pages[address] = Page(path.read_text(encoding="utf-8"))
+    return pages
+
+
+def find_broken(root):
+    """`(page, link)` for each link inside the site that leads nowhere, or to a place that its page does not have."""
+    pages = read_site(root)
+    broken = []
+    for address, page in pages.items():
+        if address.endswith("404.html"):
+            continue  # its links are from the root of wherever the site is put
+        for link in [*page.links, *page.fetched]:
+            target = urlparse(urljoin(address, link))
+            if target.hostname != "site.invalid":
+                continue
+            where = target._replace(fragment="", query="").geturl()
+            path = Path(root) / unquote(target.path).lstrip("/")
+            if (
+                not path.exists()
+                or (path.is_dir() and not (path / "index.html").exists())
+                or (target.fragment and where in pages and unquote(target.fragment) not in pages[where].ids)
+            ):
+                broken.append((address, link))
+    return broken
+
+
+def find_foreign(root):
+    """`(page, address)` for everything that a page or a style sheet would fetch from another host."""
+    foreign = [
+        (address, link)
+        for address, page in read_site(root).items()
+        for link in page.fetched
+        if urlparse(urljoin(address, link)).hostname not in ("site.invalid", None)
+    ]
+    for path in Path(root).rglob("*.css"):
+        found = re.findall(r"url\(\s*['\"]?((?:https?:)?//[^)'\"]+)", path.read_text(encoding="utf-8"))
+        foreign += [(path.name, link) for link in found]
+    return foreign
