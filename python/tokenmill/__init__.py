@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.trace.traced import Stretch, TracedRow
     from tokenmill.engine.backends.backend import Strategy
     from tokenmill.engine.batch import TokenBatch
+    from tokenmill.engine.doors.patch import patch_transformers
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.jobs.prepare.prepare import prepare
     from tokenmill.jobs.surgery import extend, trim
@@ -88,6 +89,7 @@ __all__ = [
     "TrainOptions",
     "extend",
     "open",
+    "patch_transformers",
     "prepare",
     "train",
     "transcode",
@@ -107,6 +109,7 @@ _HOMES = {
     "datasets.trace.traced": ("Stretch", "TracedRow"),
     "engine.backends.backend": ("Strategy",),
     "engine.batch": ("TokenBatch",),
+    "engine.doors.patch": ("patch_transformers",),
     "engine.tokenizer": ("Tokenizer",),
     "jobs.prepare.prepare": ("prepare",),
     "jobs.surgery": ("extend", "trim"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.engine.backends.backend import Engine, Special, Strategy, StrategyName
+    from tokenmill.engine.doors.tiktoken import TiktokenEncoding
     from tokenmill.engine.recipe import Recipe
     from tokenmill.engine.roles import Role
     from tokenmill.settings.fields import SaveFormat
@@ -304,6 +305,54 @@ class Tokenizer:
             if texts is not None:
                 return texts
         return [self.decode(ids, skip_special_tokens=skip_special_tokens, errors=errors) for ids in batch]
+
+    # As an object of another library
+
+    def as_hf(self, **options: Any) -> Any:
+        """A tokenizer of transformers with our core inside, for code that expects one.
+
+        What transformers does around encoding (truncation, padding, tensors, chat templates, files) is its
+        own code; only the ids come from here. What our core does not do, its own engine does.
+
+        Args:
+            options: What `from_pretrained` takes, e.g. `model_max_length=2048` or `padding_side="left"`.
+
+        Returns:
+            A `PreTrainedTokenizerFast`.
+
+        Raises:
+            MissingExtraError: transformers is not installed.
+            TokenizerError: No `tokenizer.json` can hold this tokenizer.
+
+        Example:
+            >>> import tokenmill
+            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+            >>> tokenizer.as_hf()("low lower")["input_ids"]
+            [257, 259, 81]
+        """
+        from tokenmill.engine.doors.hf import to_hf
+
+        return to_hf(self, **options)
+
+    def as_tiktoken(self) -> TiktokenEncoding:
+        """The tokenizer with the methods of a `tiktoken.Encoding`; tiktoken itself is not needed.
+
+        Returns:
+            An object with `encode(text, allowed_special=…, disallowed_special=…)`, `encode_batch`,
+            `encode_to_numpy`, `decode_with_offsets` and the rest of tiktoken's methods.
+
+        Raises:
+            TokenizerError: It is no byte-level BPE, so its tokens are no bytes.
+
+        Example:
+            >>> import tokenmill
+            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+            >>> tokenizer.as_tiktoken().decode_with_offsets([257, 259, 81])
+            ('low lower', [0, 3, 8])
+        """
+        from tokenmill.engine.doors.tiktoken import TiktokenEncoding
+
+        return TiktokenEncoding(self)
 
     # To files
 

@@ -104,6 +104,25 @@ def parity_skipped(why: str, *, possible: bool) -> None:
     logger.log(logging.WARNING if possible else logging.INFO, "Parity check skipped: %s", why)
 
 
+def stays_with_hf(why: str) -> None:
+    """A tokenizer of transformers that our core does not run."""
+    logger.warning("This tokenizer stays with Hugging Face's engine: %s", why)
+
+
+def agrees_with_hf() -> None:
+    """A tokenizer of transformers on our core, held against its own engine on its first documents."""
+    logger.info("✅ Parity: tokenmill and Hugging Face gave the same ids on the first documents")
+
+
+def differs_from_hf(difference: str) -> None:
+    """It was held against its own engine and found wrong, which is loud."""
+    logger.error(
+        "PARITY: tokenmill and Hugging Face differ, so this tokenizer goes on with Hugging Face's engine. "
+        "Nothing is wrong with your data; please report this: %s",
+        difference,
+    )
+
+
 def warming_up() -> None:
     """Before the first batch, which is not timed."""
     logger.info("🔥 Warming up tokenizer...")

@@ -1,0 +1,140 @@
+"""What tiktoken does below its pattern: bytes of one piece, and what the end of a text may still become."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenmill.engine.tokenizer import Tokenizer
+
+
+def encode_piece(tokenizer: Tokenizer, data: bytes) -> list[int]:
+    """The ids of bytes that are one piece, by merging the pair of lowest rank until none is left."""
+    ids, ranks = _ids(tokenizer), _ranks(tokenizer)
+    model = tokenizer.recipe.model
+    if data in ids and (model is None or model.merges is None or model.ignore_merges):
+        return [ids[data]]
+    parts = [data[i : i + 1] for i in range(len(data))]
+    while len(parts) > 1:
+        possible = [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]
+        if not possible:
+            break
+        _, best = min(possible)
+        parts[best : best + 2] = [parts[best] + parts[best + 1]]
+    return [ids[part] for part in parts]
+
+
+def complete(
+    tokenizer: Tokenizer, ids: list[int], last: str, *, completions: bool = True
+) -> tuple[list[int], list[list[int]]]:
+    """The ids that more text cannot change, and the ways in which the rest may be encoded when it goes on."""
+    loose = _loose(tokenizer, ids, last)
+    if not loose:
+        return ids, []
+    stable = ids[: len(ids) - loose]
+    unstable = tokenizer.decode_bytes(ids[len(stable) :])
+    if not completions or not unstable:
+        return stable, []
+    ids_of, ordered = _ids(tokenizer), _ordered(tokenizer)
+    ways: set[tuple[int, ...]] = {(ids_of[token],) for token in _beginning(ordered, unstable)}
+    for cut in range(1, len(unstable)):
+        for token in _beginning(ordered, unstable[cut:]):
+            ways.add(_until(tokenizer, _reencode(tokenizer, unstable[:cut] + token), len(unstable)))
+    ways |= _split_at_space(tokenizer, unstable)
+    return stable, [list(way) for way in ways]
+
+
+def _loose(tokenizer: Tokenizer, ids: list[int], last: str) -> int:
+    """How many ids belong to the last piece, and to the blanks before it if it is blank."""
+    if not last:
+        return 0
+    ends = tokenizer.engine.piece_ends(last, "text") or [0]
+    begin = ends[-2] if len(ends) > 1 else 0
+    loose = len(tokenizer.encode(last, special="text")) - len(
+        tokenizer.encode(last.encode()[:begin].decode(), special="text")
+    )
+
+    def blank(place: int) -> bool:
+        return not tokenizer.token_bytes(ids[place]).strip(b" \n\t")
+
+    if loose and blank(len(ids) - loose):
+        while loose < len(ids) and blank(len(ids) - loose - 1):
+            loose += 1
+    return loose
+
+
+def _reencode(tokenizer: Tokenizer, data: bytes) -> list[int]:
+    try:
+        return tokenizer.encode(data.decode(), special="text")
+    except UnicodeDecodeError:
+        return encode_piece(tokenizer, data)
+
+
+def _until(tokenizer: Tokenizer, ids: list[int], length: int) -> tuple[int, ...]:
+    """The first ids that cover so many bytes."""
+    covered = 0
+    for place, token in enumerate(ids):
+        covered += len(tokenizer.token_bytes(token))
+        if covered >= length:
+            return tuple(ids[: place + 1])
+    return tuple(ids)
+
+
+def _split_at_space(tokenizer: Tokenizer, unstable: bytes) -> set[tuple[int, ...]]:
+    """More text may part a blank at the end from what is before it."""
+    text = unstable.decode(errors="replace")
+    tail = len(text[-1:].encode())
+    if len(unstable) > tail and text[-1:].isspace():
+        first, second = unstable[:-tail], unstable[-tail:]
+        return {(*encode_piece(tokenizer, first), *encode_piece(tokenizer, second))}
+    return set()
+
+
+def _beginning(ordered: list[bytes], prefix: bytes) -> list[bytes]:
+    """The tokens that begin with it."""
+    first = last = bisect_left(ordered, prefix)
+    while last < len(ordered) and ordered[last].startswith(prefix):
+        last += 1
+    return ordered[first:last]
+
+
+@lru_cache(maxsize=4)
+def _ids(tokenizer: Tokenizer) -> dict[bytes, int]:
+    model = tokenizer.recipe.model
+    assert model is not None
+    return {token: i for i, token in enumerate(model.tokens) if token is not None}
+
+
+@lru_cache(maxsize=4)
+def _ranks(tokenizer: Tokenizer) -> Mapping[tuple[bytes, bytes], int]:
+    """The rank of a merge: its place in the list, or that of the token it makes."""
+    model = tokenizer.recipe.model
+    assert model is not None
+    if model.merges is None:
+        return _ByResult({model.tokens[i] or b"": rank for rank, i in enumerate(model.rank_order)})
+    tokens = model.tokens
+    return {(tokens[a] or b"", tokens[b] or b""): rank for rank, (a, b) in enumerate(model.merges)}
+
+
+class _ByResult(dict[tuple[bytes, bytes], int]):
+    """A pair has the rank of the token that it makes."""
+
+    def __init__(self, ranks: dict[bytes, int]) -> None:
+        super().__init__()
+        self._ranks = ranks
+
+    def __contains__(self, pair: object) -> bool:
+        return isinstance(pair, tuple) and b"".join(pair) in self._ranks
+
+    def __getitem__(self, pair: tuple[bytes, bytes]) -> int:
+        return self._ranks[pair[0] + pair[1]]
+
+
+@lru_cache(maxsize=4)
+def _ordered(tokenizer: Tokenizer) -> list[bytes]:
+    return sorted(_ids(tokenizer))
