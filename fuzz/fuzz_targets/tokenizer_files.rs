@@ -21,6 +21,7 @@ fn try_out(tokens: Tokens, merges: Merges) {
         extra: vec![],
         merges,
         alphabet: Alphabet::Bytes,
+        unknown: None,
         ignore_merges: false,
     };
     let Ok(bpe) = Bpe::new(&spec) else {

@@ -304,9 +304,6 @@ class Codec:
     @property
     def can_cut(self) -> bool:
         """Whether a stream can be encoded in bounded memory."""
-    @property
-    def template_split(self) -> int:
-        """How many of the template's ids come before the text."""
     def encode(self, text: str | bytes, special: str, template: bool) -> list[int]:
         """The ids of one text."""
     def encode_part(self, text: str, special: str, continued: bool) -> NDArray[np.uint32]:
@@ -342,7 +339,9 @@ class Codec:
         self, docs: list[str | bytes], special: str, template: bool, threads: int
     ) -> NDArray[np.int64]:
         """How many ids each document has."""
-    def offsets(self, text: str, special: str) -> tuple[list[int], list[int], list[int]]:
+    def offsets(
+        self, text: str, special: str, template: bool
+    ) -> tuple[list[int], list[int], list[int]]:
         """Ids, and for each the first and one past the last character."""
     def piece_ends(self, text: str, special: str) -> list[int]:
         """The end of every piece, in bytes of the normalized text."""

@@ -63,16 +63,3 @@ def test_a_stream_is_the_whole(name):
             text, want = text[:5000], tokenizer.encode(text[:5000])
         parts = (text[at : at + size] for at in range(0, len(text), size))
         assert list(tokenizer.encode_iterable(parts)) == want
-
-
-@pytest.mark.parametrize("name", ["gpt2", "llama3", "starcoder", "deepseek-coder", "gemma"])
-def test_offsets_are_those_of_hf(name):
-    hf = built(name)
-    tokenizer = Tokenizer.load(hf)
-    for doc in DOCS[::13]:
-        encoding = hf.encode(doc, add_special_tokens=False)
-        ids, places = tokenizer.offsets(doc)
-        assert ids == encoding.ids
-        if "trim_offsets" not in hf.to_str():
-            assert places == encoding.offsets
-        assert "".join(doc[start:end] for start, end in dict.fromkeys(places)) == doc or name == "gemma"

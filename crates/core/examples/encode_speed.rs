@@ -87,6 +87,7 @@ fn load(path: &str) -> Result<VocabSpec, Box<dyn Error>> {
         extra: Vec::new(),
         merges: Merges::Ranked(order),
         alphabet: Alphabet::Bytes,
+        unknown: None,
         ignore_merges: true,
     })
 }

@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         extra: Vec::new(),
         merges: Merges::Ranked(order),
         alphabet: Alphabet::Bytes,
+        unknown: None,
         ignore_merges: true,
     })?;
     let spec = ScanSpec::from_choice("cl100k")?;

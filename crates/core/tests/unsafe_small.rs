@@ -31,6 +31,7 @@ fn vocabulary() -> VocabSpec {
         extra: vec![],
         merges: Merges::Ranked(ranks),
         alphabet: Alphabet::Bytes,
+        unknown: None,
         ignore_merges: false,
     }
 }
@@ -47,6 +48,7 @@ fn codec() -> Codec {
         prefix: Prefix::Never,
         splitter: Splitter::Scan(Box::new(scanner())),
         template: (vec![], vec![]),
+        trims: Vec::new(),
     })
     .unwrap()
 }

@@ -87,12 +87,6 @@ impl Codec {
         self.inner.bpe().vocabulary().id_limit()
     }
 
-    /// How many of the template's ids come before the text.
-    #[getter]
-    fn template_split(&self) -> usize {
-        self.inner.template().0.len()
-    }
-
     /// Whether a stream can be encoded in bounded memory.
     #[getter]
     fn can_cut(&self) -> bool {
@@ -257,20 +251,20 @@ impl Codec {
     }
 
     /// Ids, and for each the first and one past the last character: `(ids, starts, ends)`.
-    fn offsets(&self, py: Python<'_>, text: &str, special: &str) -> PyResult<Triple> {
+    fn offsets(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        special: &str,
+        template: bool,
+    ) -> PyResult<Triple> {
         let special = special_from(special)?;
         detached(py, |_| {
-            let placed = self.inner.encode_placed(text, special)?;
-            let mut characters = vec![0usize; text.len() + 1];
-            let mut count = 0;
-            for (at, slot) in characters.iter_mut().enumerate() {
-                *slot = count;
-                count += usize::from(at < text.len() && text.is_char_boundary(at + 1));
-            }
+            let placed = self.inner.encode_placed(text, special, template)?;
             Ok((
                 placed.iter().map(|token| token.id).collect(),
-                placed.iter().map(|token| characters[token.start]).collect(),
-                placed.iter().map(|token| characters[token.end]).collect(),
+                placed.iter().map(|token| token.start).collect(),
+                placed.iter().map(|token| token.end).collect(),
             ))
         })
     }

@@ -46,7 +46,7 @@ impl Bpe {
             let id: u32 = (*id).into();
             let len = slots.get(id as usize).map_or(HOLE, |slot| slot[SLOT - 1]);
             total += match len {
-                HOLE => return Err(self.unknown(id, at)),
+                HOLE => return Err(self.no_such(id, at)),
                 LONG => self.long(id).len(),
                 len => usize::from(len),
             };
@@ -100,7 +100,7 @@ impl Bpe {
         self.slots.get_or_init(|| Slots::new(self.vocabulary()))
     }
 
-    fn unknown(&self, id: u32, at: usize) -> Error {
+    fn no_such(&self, id: u32, at: usize) -> Error {
         Error::Input(format!(
             "token id {id} at position {at} is not in the vocabulary, whose largest id is {}",
             self.vocabulary().id_limit().saturating_sub(1)

@@ -10,7 +10,7 @@ use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
 use super::words::Words;
-use super::{EncodeState, Pieces, VocabSpec, Vocabulary, WordCut};
+use super::{EncodeState, Pieces, Unknown, VocabSpec, Vocabulary, WordCut};
 use crate::scan::Scanner;
 use crate::Result;
 
@@ -58,6 +58,9 @@ impl Bpe {
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) -> Result<()> {
+        if self.lacks(text.as_bytes()) {
+            return self.encode_with_gaps(scanner, text, state, out);
+        }
         self.encode_pieces(scanner.spans(text), text, state, out)
     }
 
@@ -75,6 +78,35 @@ impl Bpe {
             cut
         };
         self.encode_pieces(Words::new(text, cut), text, state, out)
+    }
+
+    /// Appends the ids of one piece.
+    pub fn encode_piece(
+        &self,
+        piece: &str,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        if self.lacks(piece.as_bytes()) {
+            self.encode_gapped(piece.as_bytes(), state, out);
+            return Ok(());
+        }
+        self.encode_pieces(Words::new(piece, WordCut::Never), piece, state, out)
+    }
+
+    /// Whether a character is a token of a model of characters.
+    pub fn knows(&self, character: char) -> bool {
+        self.tables.symbols.knows(character)
+    }
+
+    /// Whether a byte is a token of a model of bytes.
+    pub fn knows_byte(&self, byte: u8) -> bool {
+        !self.tables.gaps.as_ref().is_some_and(|gaps| gaps.has(byte))
+    }
+
+    /// The token for what is no token.
+    pub fn unknown(&self) -> Option<Unknown> {
+        self.tables.unknown
     }
 
     /// Appends the ids of `text`, whose pieces come from `pieces`.

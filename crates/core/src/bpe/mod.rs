@@ -18,6 +18,7 @@ mod canonical;
 mod cuts;
 mod decode;
 mod encode;
+mod gaps;
 mod hash;
 mod keys;
 mod lines;
@@ -47,7 +48,7 @@ mod tests;
 
 pub use encode::Bpe;
 pub use pieces::Pieces;
-pub use spec::{Alphabet, MergeList, Merges, VocabSpec};
+pub use spec::{Alphabet, MergeList, Merges, Unknown, VocabSpec};
 pub use state::{EncodeState, DEFAULT_CACHE_BYTES};
 pub use tokens::Tokens;
 pub use vocabulary::Vocabulary;

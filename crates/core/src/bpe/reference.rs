@@ -36,12 +36,7 @@ pub(crate) fn encode_piece(spec: &VocabSpec, piece: &[u8]) -> Vec<u32> {
 }
 
 fn first_symbols(spec: &VocabSpec, ids: &HashMap<&[u8], u32>, piece: &[u8]) -> Vec<u32> {
-    let Alphabet::Chars {
-        byte_tokens,
-        unk,
-        fuse_unk,
-    } = &spec.alphabet
-    else {
+    let Alphabet::Chars { byte_tokens } = &spec.alphabet else {
         return piece.iter().map(|byte| ids[&[*byte][..]]).collect();
     };
     let mut word = Vec::new();
@@ -49,12 +44,12 @@ fn first_symbols(spec: &VocabSpec, ids: &HashMap<&[u8], u32>, piece: &[u8]) -> V
     for character in std::str::from_utf8(piece).unwrap().chars() {
         let encoded = character.to_string();
         let known = ids.get(encoded.as_bytes());
-        match (known, byte_tokens, unk) {
+        match (known, byte_tokens, spec.unknown) {
             (Some(id), _, _) => word.push(*id),
             (None, Some(tokens), _) => {
                 word.extend(encoded.bytes().map(|byte| tokens[usize::from(byte)]));
             }
-            (None, None, Some(unk)) if !(unknown && *fuse_unk) => word.push(*unk),
+            (None, None, Some(unk)) if !(unknown && unk.fused) => word.push(unk.id),
             _ => {}
         }
         unknown = known.is_none();

@@ -17,6 +17,8 @@ pub struct VocabSpec {
     pub merges: Merges,
     /// What the first symbols of a piece are.
     pub alphabet: Alphabet,
+    /// What stands for bytes or characters that are no tokens; without it they are left out.
+    pub unknown: Option<Unknown>,
     /// Whether a piece that is a token as a whole is taken as it stands (`tiktoken` always does).
     pub ignore_merges: bool,
 }
@@ -96,9 +98,14 @@ pub enum Alphabet {
     Chars {
         /// Ids of the 256 byte tokens, for characters that are not tokens themselves.
         byte_tokens: Option<Box<[u32; 256]>>,
-        /// The id for a character that has neither; without one the character is dropped.
-        unk: Option<u32>,
-        /// Whether a run of unknown characters is one unknown token.
-        fuse_unk: bool,
     },
+}
+
+/// The token that stands for what is no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its id.
+    pub id: u32,
+    /// Whether it stands for a whole run of such bytes or characters.
+    pub fused: bool,
 }

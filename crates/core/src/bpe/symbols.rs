@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{Alphabet, Tokens, Vocabulary, NONE};
-use crate::{Error, Result};
+use super::{Alphabet, Tokens, Unknown, Vocabulary, NONE};
 
 /// How text becomes its first symbols. Symbols `0..len()` are the alphabet; products come after.
 pub(crate) enum Symbols {
-    /// Symbol of each byte; [`NONE`] for bytes that no token spells and no UTF-8 text holds.
+    /// Symbol of each byte; [`NONE`] for bytes that no token spells, which never come here (`gaps`).
     Bytes(Box<[u32; 256]>),
     /// Symbols of characters.
     Chars(CharSymbols),
@@ -29,16 +28,13 @@ impl Symbols {
     /// Numbers the alphabet; gives back the token id of each symbol as well.
     pub(crate) fn new(
         alphabet: &Alphabet,
+        unknown: Option<Unknown>,
         tokens: &Tokens,
         vocabulary: &Vocabulary,
-    ) -> Result<(Self, Vec<u32>)> {
+    ) -> (Self, Vec<u32>) {
         match alphabet {
             Alphabet::Bytes => Self::of_bytes(vocabulary),
-            Alphabet::Chars {
-                byte_tokens,
-                unk,
-                fuse_unk,
-            } => {
+            Alphabet::Chars { byte_tokens } => {
                 let mut ids = Vec::new();
                 let mut chars = CharSymbols {
                     basic: vec![NONE; 0x10000],
@@ -46,7 +42,7 @@ impl Symbols {
                     letters: 0,
                     bytes: None,
                     unk: None,
-                    fuse_unk: *fuse_unk,
+                    fuse_unk: unknown.is_some_and(|unknown| unknown.fused),
                 };
                 for (token, id) in tokens.iter() {
                     if let Some(character) = single_char(token) {
@@ -60,30 +56,25 @@ impl Symbols {
                     chars.bytes = Some(Box::new(std::array::from_fn(|byte| first + byte as u32)));
                     ids.extend_from_slice(&byte_tokens[..]);
                 }
-                if let Some(unk) = unk {
+                if let Some(unknown) = unknown {
                     chars.unk = Some(ids.len() as u32);
-                    ids.push(*unk);
+                    ids.push(unknown.id);
                 }
-                Ok((Self::Chars(chars), ids))
+                (Self::Chars(chars), ids)
             }
         }
     }
 
-    fn of_bytes(vocabulary: &Vocabulary) -> Result<(Self, Vec<u32>)> {
+    fn of_bytes(vocabulary: &Vocabulary) -> (Self, Vec<u32>) {
         let mut symbols = [NONE; 256];
         let mut ids = Vec::with_capacity(256);
         for byte in 0..=255u8 {
             if let Some(id) = vocabulary.id_of(&[byte]) {
                 symbols[usize::from(byte)] = ids.len() as u32;
                 ids.push(id);
-            } else if !matches!(byte, 0xC0 | 0xC1 | 0xF5..=0xFF) {
-                return Err(Error::Tokenizer(format!(
-                    "no token for the byte 0x{byte:02X}: text that holds it could not be encoded; \
-                     a byte-level vocabulary needs all single bytes"
-                )));
             }
         }
-        Ok((Self::Bytes(Box::new(symbols)), ids))
+        (Self::Bytes(Box::new(symbols)), ids)
     }
 
     /// Appends the first symbols of `piece`.
@@ -110,6 +101,14 @@ impl Symbols {
                 out.extend(text.chars().map(|character| chars.get(character)));
                 !out.contains(&NONE)
             }
+        }
+    }
+
+    /// Whether a character is a token.
+    pub(crate) fn knows(&self, character: char) -> bool {
+        match self {
+            Self::Bytes(_) => false,
+            Self::Chars(chars) => chars.get(character) != NONE,
         }
     }
 

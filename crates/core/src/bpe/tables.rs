@@ -5,14 +5,15 @@ use std::sync::OnceLock;
 
 use super::backtrack;
 use super::canonical;
+use super::gaps::Gaps;
 use super::merge::MergeScratch;
 use super::merge_short::{self, CAPACITY};
 use super::pairs::PairTable;
 use super::symbols::Symbols;
 use super::trie::Trie;
 use super::windows;
-use super::{VocabSpec, Vocabulary, WordCut, NONE};
-use crate::Result;
+use super::{Merges, Unknown, VocabSpec, Vocabulary, WordCut, NONE};
+use crate::{Error, Result};
 
 /// Everything that decides ids; immutable.
 pub(crate) struct Tables {
@@ -21,6 +22,10 @@ pub(crate) struct Tables {
     pub(crate) pairs: PairTable,
     /// Product of each pair of bytes: the first look at a piece needs no hashing.
     byte_pairs: Vec<u32>,
+    /// Bytes that are no tokens.
+    pub(crate) gaps: Option<Gaps>,
+    /// What stands for what is no token.
+    pub(crate) unknown: Option<Unknown>,
     /// Token id of each symbol.
     pub(crate) ids: Vec<u32>,
     /// The canonical split of each symbol; the alphabet has none.
@@ -41,7 +46,8 @@ impl Tables {
     /// Checks a vocabulary and builds the tables.
     pub(crate) fn new(spec: &VocabSpec) -> Result<Self> {
         let vocabulary = Vocabulary::new(&spec.tokens, &spec.extra)?;
-        let (symbols, mut ids) = Symbols::new(&spec.alphabet, &spec.tokens, &vocabulary)?;
+        let (symbols, mut ids) =
+            Symbols::new(&spec.alphabet, spec.unknown, &spec.tokens, &vocabulary);
         let mut mergeable = vec![false; vocabulary.id_limit()];
         for id in spec.tokens.ids() {
             mergeable[*id as usize] = true;
@@ -80,11 +86,20 @@ impl Tables {
             .map(|id| vocabulary.bytes_of(*id).map_or(0, <[u8]>::len) as u32)
             .collect();
         let byte_pairs = byte_pairs(&symbols, &pairs);
+        let gaps = Gaps::new(&symbols, spec.unknown);
+        if gaps.is_some() || !symbols.is_local() {
+            refuse_merged(spec.unknown, &found)?;
+        }
+        if let (Some(gaps), Merges::Ranked(_)) = (&gaps, &spec.merges) {
+            return Err(gaps.refuse());
+        }
         let mut tables = Self {
             vocabulary,
             symbols,
             pairs,
             byte_pairs,
+            gaps,
+            unknown: spec.unknown,
             ids,
             splits,
             whole,
@@ -236,6 +251,22 @@ impl Tables {
         let count = merge_short::merge(&self.pairs, &mut first, &mut products, symbols.len());
         self.emit(&first[..count], out);
     }
+}
+
+/// HF merges the unknown token like any other; here it stands apart.
+fn refuse_merged(unknown: Option<Unknown>, splits: &[canonical::Split]) -> Result<()> {
+    let Some(Unknown { id, .. }) = unknown else {
+        return Ok(());
+    };
+    if splits
+        .iter()
+        .any(|split| split.left == id || split.right == id)
+    {
+        return Err(Error::Tokenizer(format!(
+            "the unknown token (id {id}) is part of a merge"
+        )));
+    }
+    Ok(())
 }
 
 fn byte_pairs(symbols: &Symbols, pairs: &PairTable) -> Vec<u32> {

@@ -2,10 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::scan::{ScanSpec, Scanner};
 use crate::Result;
 
 use super::cuts::Cuts;
-use super::{reference, Alphabet, Bpe, EncodeState, MergeList, Merges, Pieces, VocabSpec, WordCut};
+use super::{
+    reference, Alphabet, Bpe, EncodeState, MergeList, Merges, Pieces, Unknown, VocabSpec, WordCut,
+};
 
 /// A small generator with a fixed seed: failures repeat.
 pub(crate) struct Random(pub(crate) u64);
@@ -80,6 +83,7 @@ pub(crate) fn byte_spec(
         extra: Vec::new(),
         merges,
         alphabet: Alphabet::Bytes,
+        unknown: None,
         ignore_merges: random.below(2) == 0,
     }
 }
@@ -160,16 +164,16 @@ fn char_spec(random: &mut Random, letters: &[&str], fallback: bool, fuse_unk: bo
         .map(|byte| (vec![byte], u32::from(byte) + 3))
         .chain([(b"<unk>".to_vec(), 0)])
         .collect();
-    let alphabet = Alphabet::Chars {
-        byte_tokens,
-        unk: Some(0),
-        fuse_unk,
-    };
+    let alphabet = Alphabet::Chars { byte_tokens };
     VocabSpec {
         tokens: tokens.into_iter().collect(),
         extra,
         merges: Merges::List(list.into()),
         alphabet,
+        unknown: Some(Unknown {
+            id: 0,
+            fused: fuse_unk,
+        }),
         ignore_merges: false,
     }
 }
@@ -260,7 +264,11 @@ fn broken_vocabularies_are_refused() {
     assert!(refused(&|spec| spec.tokens.push(b"z", u32::MAX)).contains("too large"));
     assert!(refused(&|spec| spec.tokens.push(b"zz", 97)).contains("twice"));
     let without_a = good.tokens.iter().filter(|(_, id)| *id != 97).collect();
-    assert!(refused(&|spec| spec.tokens.clone_from(&without_a)).contains("0x61"));
+    let lacks_a = refused(&|spec| {
+        spec.tokens.clone_from(&without_a);
+        spec.merges = Merges::Ranked(without_a.ids().to_vec());
+    });
+    assert!(lacks_a.contains("0x61"), "{lacks_a}");
     assert!(refused(&|spec| spec.merges = Merges::List(vec![(1, 2)].into())).contains("no token"));
     assert!(refused(&|spec| spec.merges = Merges::Ranked(vec![9999])).contains("9999"));
 }
@@ -378,5 +386,35 @@ fn runs_of_one_letter_encode_as_the_reference() {
                 "round {round}, piece {piece:?}"
             );
         }
+    }
+}
+
+#[test]
+fn a_missing_byte_is_left_out_or_unknown() {
+    let scanner = Scanner::new(&ScanSpec::from_choice("gpt2").unwrap()).unwrap();
+    let tokens = (0..=255u8)
+        .filter(|byte| *byte != b'x')
+        .map(|byte| (vec![byte], u32::from(byte)))
+        .chain([(b"ab".to_vec(), 300), (b"<unk>".to_vec(), 301)]);
+    let mut spec = VocabSpec {
+        tokens: tokens.collect(),
+        extra: Vec::new(),
+        merges: Merges::List(vec![(97, 98)].into()),
+        alphabet: Alphabet::Bytes,
+        unknown: None,
+        ignore_merges: false,
+    };
+    let ids = |spec: &VocabSpec, text: &str| {
+        let bpe = Bpe::new(spec).unwrap();
+        let mut state = EncodeState::new(&bpe, 64 << 10);
+        let mut out = Vec::new();
+        bpe.encode(&scanner, text, &mut state, &mut out).unwrap();
+        bpe.finish(&mut state, &mut out);
+        out
+    };
+    assert_eq!(ids(&spec, "axxb ab xx"), [300, 32, 300, 32]);
+    for (fused, want) in [(true, vec![97, 301, 98]), (false, vec![97, 301, 301, 98])] {
+        spec.unknown = Some(Unknown { id: 301, fused });
+        assert_eq!(ids(&spec, "axxb"), want);
     }
 }

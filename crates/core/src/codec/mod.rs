@@ -3,6 +3,7 @@
 //! `text -> added tokens | text -> normalizer -> added tokens | text -> prefix -> scan -> BPE -> ids`
 
 mod added;
+mod aligned;
 mod batch;
 mod document;
 mod jobs;
@@ -12,6 +13,7 @@ mod pieces;
 mod placing;
 mod pool;
 mod spelled;
+mod trim;
 mod utf8;
 mod width;
 
@@ -27,6 +29,7 @@ pub use document::Document;
 pub use normalize::Step;
 pub use offsets::Placed;
 pub use spelled::{spell_token, Spelled};
+pub use trim::Trim;
 
 use added::Matcher;
 use pool::{Pool, Scratch};
@@ -74,6 +77,8 @@ pub struct CodecSpec {
     pub splitter: Splitter,
     /// Ids before and after every document when the caller asks for special tokens.
     pub template: (Vec<u32>, Vec<u32>),
+    /// What takes the white space off the places of tokens.
+    pub trims: Vec<Trim>,
 }
 
 /// A tokenizer. Immutable; share it between threads.
@@ -85,6 +90,7 @@ pub struct Codec {
     normalizer: Vec<Step>,
     prefix: Prefix,
     template: (Vec<u32>, Vec<u32>),
+    trims: Vec<Trim>,
     cuts: SafeCuts,
     pool: Pool,
     /// The `▁` of a SentencePiece-style model is kept as a space in its vocabulary.
@@ -118,6 +124,7 @@ impl Codec {
             normalizer: spec.normalizer,
             prefix: spec.prefix,
             template: spec.template,
+            trims: spec.trims,
             cuts,
             pool: Pool::default(),
             spaced,

@@ -1,7 +1,7 @@
 //! Normalizers, exactly as Hugging Face applies them.
 //!
-//! Each step rewrites a text into a [`Sink`]: a plain `String` for ids alone, or an [`Aligned`] that also
-//! remembers where every byte came from. NFC and its kin use the same Unicode 9.0 tables as HF: a newer
+//! Each step rewrites a text into a [`Sink`]: a plain `String` for ids alone, or one that also remembers where
+//! every byte came from (`aligned`). NFC and its kin use the same Unicode 9.0 tables as HF: a newer
 //! normaliser changes code points that HF leaves alone.
 
 use std::borrow::Cow;
@@ -45,85 +45,19 @@ pub enum Step {
 }
 
 /// Where a step writes.
-trait Sink {
-    /// `out` stands for the bytes `from..to` of the input.
-    fn put(&mut self, out: &str, from: usize, to: usize);
+pub(super) trait Sink {
+    /// `out` stands for what byte `at` of the input stands for, or for nothing of it.
+    fn put(&mut self, out: &str, at: Option<usize>);
     /// `text[from..to]` is unchanged.
     fn copy(&mut self, text: &str, from: usize, to: usize);
 }
 
 impl Sink for String {
-    fn put(&mut self, out: &str, _: usize, _: usize) {
+    fn put(&mut self, out: &str, _: Option<usize>) {
         self.push_str(out);
     }
     fn copy(&mut self, text: &str, from: usize, to: usize) {
         self.push_str(&text[from..to]);
-    }
-}
-
-/// A text and, for each of its bytes, the bytes of the original that it stands for.
-#[derive(Debug, Clone)]
-pub struct Aligned {
-    /// The text as it is now.
-    pub text: String,
-    /// One `(start, end)` for each byte of `text`.
-    pub origin: Vec<(usize, usize)>,
-}
-
-impl Aligned {
-    /// A text that starts at byte `base` of the original and has not been changed.
-    pub fn new(text: &str, base: usize) -> Self {
-        let mut aligned = Self {
-            text: String::with_capacity(text.len()),
-            origin: Vec::with_capacity(text.len()),
-        };
-        aligned.copy(text, 0, text.len());
-        for (start, end) in &mut aligned.origin {
-            *start += base;
-            *end += base;
-        }
-        aligned
-    }
-
-    /// What `start..end` of the text stands for in the original.
-    pub fn original(&self, start: usize, end: usize) -> (usize, usize) {
-        let low = self.origin[start..end].iter().map(|o| o.0).min();
-        let high = self.origin[start..end].iter().map(|o| o.1).max();
-        (low.unwrap_or(0), high.unwrap_or(0))
-    }
-
-    /// The same part as an aligned text of its own.
-    pub fn slice(&self, start: usize, end: usize) -> Self {
-        Self {
-            text: self.text[start..end].to_owned(),
-            origin: self.origin[start..end].to_vec(),
-        }
-    }
-
-    fn rebased(mut self, inner: &Self) -> Self {
-        for place in &mut self.origin {
-            *place = if place.0 == place.1 {
-                let at = inner.origin.get(place.0).map_or(0, |o| o.0);
-                (at, at)
-            } else {
-                inner.original(place.0, place.1)
-            };
-        }
-        self
-    }
-}
-
-impl Sink for Aligned {
-    fn put(&mut self, out: &str, from: usize, to: usize) {
-        self.text.push_str(out);
-        self.origin.resize(self.text.len(), (from, to));
-    }
-    fn copy(&mut self, text: &str, from: usize, to: usize) {
-        for (at, c) in text[from..to].char_indices() {
-            let place = (from + at, from + at + c.len_utf8());
-            self.origin.resize(self.origin.len() + c.len_utf8(), place);
-        }
-        self.text.push_str(&text[from..to]);
     }
 }
 
@@ -137,20 +71,6 @@ pub fn normalize<'a>(steps: &[Step], text: &'a str) -> Result<Cow<'a, str>> {
         let mut out = String::with_capacity(current.len() + current.len() / 8 + 8);
         step.rewrite(&current, &mut out)?;
         current = Cow::Owned(out);
-    }
-    Ok(current)
-}
-
-/// Applies the steps to an aligned text.
-pub fn normalize_aligned(steps: &[Step], text: Aligned) -> Result<Aligned> {
-    let mut current = text;
-    for step in steps {
-        let mut out = Aligned {
-            text: String::new(),
-            origin: Vec::new(),
-        };
-        step.rewrite(&current.text, &mut out)?;
-        current = out.rebased(&current);
     }
     Ok(current)
 }
@@ -198,7 +118,7 @@ impl Step {
         }
     }
 
-    fn rewrite(&self, text: &str, sink: &mut impl Sink) -> Result<()> {
+    pub(super) fn rewrite(&self, text: &str, sink: &mut impl Sink) -> Result<()> {
         match self {
             Self::Nfc => transform(text, text.nfc(), sink),
             Self::Nfd => transform(text, text.nfd(), sink),
@@ -223,8 +143,7 @@ impl Step {
             }
             Self::Prepend(start) => {
                 if !text.is_empty() {
-                    let first = text.chars().next().map_or(0, char::len_utf8);
-                    sink.put(start, 0, first);
+                    sink.put(start, Some(0));
                 }
                 sink.copy(text, 0, text.len());
             }
@@ -260,7 +179,8 @@ fn replace(
     let mut done = 0;
     for (start, end) in places {
         sink.copy(text, done, start);
-        sink.put(new, start, end);
+        // All of it stands for the last character that it replaces, as in HF.
+        sink.put(new, end.checked_sub(1));
         done = end;
     }
     sink.copy(text, done, text.len());
@@ -271,26 +191,27 @@ fn map_chars(text: &str, sink: &mut impl Sink, change: impl Fn(char, &mut String
     for (at, c) in text.char_indices() {
         out.clear();
         change(c, &mut out);
-        sink.put(&out, at, at + c.len_utf8());
+        sink.put(&out, Some(at));
     }
 }
 
 /// Feeds `(character, change)` pairs: 0 replaces the next character, a positive change adds one, a
 /// negative one replaces the next and drops as many after it.
 fn transform(text: &str, changed: impl Iterator<Item = (char, isize)>, sink: &mut impl Sink) {
-    let mut source = text.char_indices();
-    let mut place = (0, 0);
+    let mut source = text.chars().map(char::len_utf8);
+    let mut done = 0usize;
     let mut buffer = [0; 4];
     for (c, change) in changed {
+        let at = if change > 0 {
+            done.checked_sub(1)
+        } else {
+            Some(done)
+        };
         if change <= 0 {
-            if let Some((at, old)) = source.next() {
-                place = (at, at + old.len_utf8());
-            }
-            for _ in 0..change.unsigned_abs() {
-                source.next();
-            }
+            let dropped = change.unsigned_abs();
+            done += source.by_ref().take(1 + dropped).sum::<usize>();
         }
-        sink.put(c.encode_utf8(&mut buffer), place.0, place.1);
+        sink.put(c.encode_utf8(&mut buffer), at);
     }
 }
 
@@ -330,24 +251,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_rewrite_and_align() {
+    fn steps_rewrite() {
         let steps = [
             Step::Prepend("▁".into()),
             Step::Replace(" ".into(), "▁".into()),
         ];
         assert_eq!(normalize(&steps, "a b").unwrap(), "▁a▁b");
-        let aligned = normalize_aligned(&steps, Aligned::new("a b", 10)).unwrap();
-        assert_eq!(aligned.text, "▁a▁b");
-        assert_eq!(aligned.original(0, 4), (10, 11));
-        assert_eq!(aligned.original(4, 8), (11, 13));
-    }
-
-    #[test]
-    fn composition_is_aligned_to_what_it_joins() {
-        let text = "ae\u{301}x";
-        assert_eq!(normalize(&[Step::Nfc], text).unwrap(), "aéx");
-        let aligned = normalize_aligned(&[Step::Nfc], Aligned::new(text, 0)).unwrap();
-        assert_eq!(aligned.origin[3], (4, 5));
+        assert_eq!(normalize(&[Step::Nfc], "ae\u{301}x").unwrap(), "aéx");
     }
 
     #[test]

@@ -1,30 +1,67 @@
-//! Which part of the text each token stands for.
+//! Which part of the text each token stands for, by the rules of Hugging Face.
 //!
-//! The ids come from the ordinary path, segment by segment; since tokens spell the normalized text, their
-//! lengths place them in it, and the alignment of the normalizer places that in the original.
-
-use std::borrow::Cow;
+//! HF adds up the lengths of a word's tokens in its own spelling of the text (two bytes for most bytes of a byte-level
+//! model, three for the word marker), and looks up there which characters that is. What no token spells has no length,
+//! so the tokens after it in the same word are placed too early; that is done here as well.
 
 use super::added::{Part, Special};
-use super::normalize::{normalize_aligned, Aligned, Step};
+use super::aligned::{range, Aligned};
+use super::normalize::Step;
 use super::pool::Scratch;
+use super::trim::{blanks_of, Blanks};
 use super::{spelled, Codec, Place, Splitter};
+use crate::bpe::WordCut;
+use crate::spelling::{byte_of, char_of};
 use crate::Result;
 
-/// A token and the bytes `start..end` of the text that it stands for; both ends are at characters.
+/// A token and the characters `start..end` of the text that it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The token.
     pub id: u32,
-    /// First byte.
+    /// First character.
     pub start: usize,
-    /// One past the last byte.
+    /// One past the last character.
     pub end: usize,
+    /// The white space at the ends of an added token, which is that of the text.
+    pub(super) blanks: Option<Blanks>,
+}
+
+impl Placed {
+    fn new(id: u32, (start, end): (usize, usize), blanks: Option<Blanks>) -> Self {
+        Self {
+            id,
+            start,
+            end,
+            blanks,
+        }
+    }
 }
 
 impl Codec {
-    /// The ids of one text with their places; a token that is part of a character has the whole of it.
-    pub fn encode_placed(&self, text: &str, special: Special) -> Result<Vec<Placed>> {
+    /// The ids of one text with their places; a token that is part of a character has the whole of it, and those of
+    /// the template have nothing.
+    pub fn encode_placed(
+        &self,
+        text: &str,
+        special: Special,
+        template: bool,
+    ) -> Result<Vec<Placed>> {
+        let mut tokens = self.place_in_bytes(text, special)?;
+        let count = characters(text);
+        for token in &mut tokens {
+            (token.start, token.end) = (count[token.start], count[token.end]);
+        }
+        self.trim(&mut tokens, template);
+        if template {
+            let nowhere = |id: &u32| Placed::new(*id, (0, 0), None);
+            tokens.splice(0..0, self.template.0.iter().map(nowhere));
+            tokens.extend(self.template.1.iter().map(nowhere));
+        }
+        Ok(tokens)
+    }
+
+    fn place_in_bytes(&self, text: &str, special: Special) -> Result<Vec<Placed>> {
         let mut scratch = self.pool.take(&self.bpe, text.len());
         let mut out = Vec::new();
         let mut parts = Vec::new();
@@ -32,11 +69,14 @@ impl Codec {
         for part in parts {
             let Part { start, end, .. } = part;
             if let Some(id) = part.id {
-                out.push(Placed { id, start, end });
+                out.push(Placed::new(
+                    id,
+                    (start, end),
+                    Some(blanks_of(&text[start..end])),
+                ));
                 continue;
             }
-            let aligned = Aligned::new(&text[start..end], start);
-            let aligned = normalize_aligned(&self.normalizer, aligned)?;
+            let aligned = Aligned::new(&text[start..end], start).normalize(&self.normalizer)?;
             self.place_normalized(&aligned, special, start, &mut scratch, &mut out)?;
         }
         self.pool.give(scratch);
@@ -55,8 +95,9 @@ impl Codec {
         split_or_whole(self.normalized.as_ref(), &text.text, special, &mut parts)?;
         for part in parts {
             if let Some(id) = part.id {
-                let (start, end) = text.original(part.start, part.end);
-                out.push(Placed { id, start, end });
+                let place = text.original(part.start, part.end);
+                let blanks = blanks_of(&text.text[part.start..part.end]);
+                out.push(Placed::new(id, place, Some(blanks)));
                 continue;
             }
             let place = Place {
@@ -70,42 +111,211 @@ impl Codec {
 
     fn place_text(
         &self,
-        text: Aligned,
+        mut text: Aligned,
         place: Place,
         scratch: &mut Scratch,
         out: &mut Vec<Placed>,
     ) -> Result<()> {
-        let mut ids = Vec::new();
-        self.encode_normal(&text.text, place, scratch, &mut ids)?;
-        self.bpe.finish(&mut scratch.state, &mut ids);
-        let mut steps = Vec::new();
         if self.spaced {
-            steps.push(Step::Replace("▁".into(), " ".into()));
+            text = text.normalize(&[Step::Replace("▁".into(), " ".into())])?;
         }
-        let mut text = normalize_aligned(&steps, text)?;
         if self.wants_prefix(&text.text, place) {
-            text = normalize_aligned(&[Step::Prepend(" ".into())], text)?;
+            text = text.normalize(&[Step::Prepend(" ".into())])?;
         }
-        let bytes = text.text.as_bytes();
+        let spelling = Spelling::new(self, &text);
+        let mut ids = Vec::new();
+        let mut outcome = Ok(());
+        self.for_each_word(&text.text, &spelling, |at, word| {
+            ids.clear();
+            if outcome.is_ok() {
+                outcome = self.encode_word(word, scratch, &mut ids);
+            }
+            self.place_word(&ids, word, &spelling.places[at..], out);
+        })?;
+        outcome
+    }
+
+    /// Calls `visit` with each word that the model gets, and its place in the spelling.
+    fn for_each_word(
+        &self,
+        text: &str,
+        spelling: &Spelling,
+        mut visit: impl FnMut(usize, &str),
+    ) -> Result<()> {
+        let start_of =
+            |piece: &[u8], whole: &str| piece.as_ptr() as usize - whole.as_ptr() as usize;
+        match &self.splitter {
+            Splitter::Scan(scanner) => scanner.for_each_piece(text, |piece| {
+                let start = start_of(piece, text);
+                visit(spelling.at[start], &text[start..start + piece.len()]);
+            }),
+            Splitter::Spelled(spelled) => {
+                let mut outcome = Ok(());
+                spelled.before.for_each_piece(text, |piece| {
+                    let first = spelling.at[start_of(piece, text)];
+                    let word: String = piece.iter().map(|&byte| char_of(byte)).collect();
+                    let Some(after) = &spelled.after else {
+                        return visit(first, &word);
+                    };
+                    let inner = after.for_each_piece(&word, |part| {
+                        let start = start_of(part, &word);
+                        visit(first + start, &word[start..start + part.len()]);
+                    });
+                    if inner.is_err() {
+                        outcome = inner;
+                    }
+                })?;
+                outcome
+            }
+            Splitter::Whole if text.is_empty() => Ok(()),
+            Splitter::Whole => {
+                visit(0, text);
+                Ok(())
+            }
+            Splitter::Words => {
+                let mut start = 0;
+                while start < text.len() {
+                    let next = memchr::memchr(b' ', &text.as_bytes()[start + 1..]);
+                    let end = next.map_or(text.len(), |at| start + 1 + at);
+                    visit(spelling.at[start], &text[start..end]);
+                    start = end;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn encode_word(&self, word: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) -> Result<()> {
+        let state = &mut scratch.state;
+        match &self.splitter {
+            Splitter::Spelled(spelled) => spelled.encode_piece(&self.bpe, word, state, ids)?,
+            Splitter::Scan(_) => self.bpe.encode_piece(word, state, ids)?,
+            Splitter::Whole => self.bpe.encode_words(word, WordCut::Runs, state, ids)?,
+            Splitter::Words => self.bpe.encode_words(word, WordCut::Each, state, ids)?,
+        }
+        self.bpe.finish(state, ids);
+        Ok(())
+    }
+
+    fn place_word(
+        &self,
+        ids: &[u32],
+        word: &str,
+        places: &[(usize, usize)],
+        out: &mut Vec<Placed>,
+    ) {
+        let unknown = self.bpe.unknown();
+        let mut unknown_lens = Vec::new();
+        if unknown.is_some_and(|unknown| ids.contains(&unknown.id)) {
+            unknown_lens = self.unknown_lens(word, unknown.is_some_and(|unknown| unknown.fused));
+        }
+        let mut unknown_lens = unknown_lens.into_iter();
         let mut at = 0;
-        for id in ids {
-            let token = self.bpe.vocabulary().bytes_of(id).unwrap_or_default();
-            let token = match self.splitter {
-                Splitter::Spelled(_) => Cow::Owned(spelled::bytes_of(token)),
-                _ => Cow::Borrowed(token),
-            };
-            // A pattern may drop text between pieces: the token is where it is next spelled.
-            let start = memchr::memmem::find(&bytes[at..], &token).map_or(at, |skip| at + skip);
-            let end = (start + token.len()).min(bytes.len());
-            let (from, to) = text.original(start, end.max(start));
-            out.push(Placed {
-                id,
-                start: from,
-                end: to,
-            });
+        for &id in ids {
+            let stands_in = unknown.is_some_and(|unknown| unknown.id == id);
+            let len = stands_in
+                .then(|| unknown_lens.next())
+                .flatten()
+                .unwrap_or_else(|| self.spelled_len(id));
+            let end = (at + len).min(places.len());
+            out.push(Placed::new(id, range(&places[at..end]), None));
             at = end;
         }
-        Ok(())
+    }
+
+    /// How long a token is in HF's spelling.
+    fn spelled_len(&self, id: u32) -> usize {
+        let token = self.bpe.vocabulary().bytes_of(id).unwrap_or_default();
+        match self.splitter {
+            Splitter::Scan(_) => token.iter().map(|&byte| char_of(byte).len_utf8()).sum(),
+            Splitter::Spelled(_) => spelled::bytes_of(token)
+                .iter()
+                .map(|&byte| char_of(byte).len_utf8())
+                .sum(),
+            _ => token.iter().map(|&byte| marker_len(byte)).sum(),
+        }
+    }
+
+    /// The length of what each unknown token of a word stands for.
+    fn unknown_lens(&self, word: &str, fused: bool) -> Vec<usize> {
+        let mut lens: Vec<usize> = Vec::new();
+        let mut was_unknown = false;
+        let spelled;
+        let units: &str = match self.splitter {
+            Splitter::Scan(_) => {
+                spelled = word.bytes().map(char_of).collect::<String>();
+                &spelled
+            }
+            _ => word,
+        };
+        for (at, unit) in units.char_indices() {
+            let len = match self.splitter {
+                Splitter::Whole | Splitter::Words if unit == ' ' => marker_len(b' '),
+                _ => unit.len_utf8(),
+            };
+            let known = match &self.splitter {
+                Splitter::Scan(_) => byte_of(unit).is_some_and(|b| self.bpe.knows_byte(b)),
+                Splitter::Spelled(spelled) => {
+                    let last = at + unit.len_utf8() == units.len();
+                    spelled
+                        .unit(unit, last)
+                        .is_some_and(|unit| self.bpe.knows(unit))
+                }
+                _ => self.bpe.knows(unit),
+            };
+            match lens.last_mut() {
+                Some(last) if !known && was_unknown && fused => *last += len,
+                _ if !known => lens.push(len),
+                _ => {}
+            }
+            was_unknown = !known;
+        }
+        lens
+    }
+}
+
+/// How many characters start before each byte, and before the end.
+fn characters(text: &str) -> Vec<usize> {
+    let mut counts = vec![0; text.len() + 1];
+    let mut count = 0;
+    for (at, slot) in counts.iter_mut().enumerate() {
+        *slot = count;
+        count += usize::from(at < text.len() && text.is_char_boundary(at + 1));
+    }
+    counts
+}
+
+/// The bytes of a character-level model's text, in which the word marker is kept as a space.
+fn marker_len(byte: u8) -> usize {
+    if byte == b' ' {
+        '▁'.len_utf8()
+    } else {
+        1
+    }
+}
+
+/// A text in HF's spelling: what each of its bytes stands for.
+struct Spelling {
+    places: Vec<(usize, usize)>,
+    /// Where each byte of the text starts in `places`.
+    at: Vec<usize>,
+}
+
+impl Spelling {
+    fn new(codec: &Codec, text: &Aligned) -> Self {
+        let mut spelling = Self {
+            places: Vec::with_capacity(2 * text.text.len()),
+            at: Vec::with_capacity(text.text.len()),
+        };
+        for (byte, place) in text.text.bytes().zip(&text.origin) {
+            let len = match codec.splitter {
+                Splitter::Whole | Splitter::Words => marker_len(byte),
+                _ => char_of(byte).len_utf8(),
+            };
+            spelling.at.push(spelling.places.len());
+            spelling.places.resize(spelling.places.len() + len, *place);
+        }
+        spelling
     }
 }
 

@@ -65,7 +65,8 @@ impl Spelled {
         outcome
     }
 
-    fn encode_piece(
+    /// Appends the ids of one word of the spelling.
+    pub(super) fn encode_piece(
         &self,
         bpe: &Bpe,
         piece: &str,
@@ -77,9 +78,27 @@ impl Spelled {
             return bpe.encode_words(piece, WordCut::Runs, state, out);
         };
         let mut ended = piece[..piece.len() - last.len_utf8()].to_owned();
-        ended.extend(char::from_u32(SUFFIXED + last as u32));
+        ended.extend(self.unit(last, true));
         bpe.encode_words(&ended, WordCut::Runs, state, out)
     }
+
+    /// What the model knows a character of a word by.
+    pub(super) fn unit(&self, c: char, last: bool) -> Option<char> {
+        if last && self.suffix {
+            char::from_u32(SUFFIXED + c as u32)
+        } else {
+            Some(c)
+        }
+    }
+}
+
+/// A token without the mark of its suffix.
+pub(super) fn plain(token: &str) -> String {
+    let unmarked = |c: char| {
+        let before = (c as u32).checked_sub(SUFFIXED).and_then(char::from_u32);
+        before.unwrap_or(c)
+    };
+    token.chars().map(unmarked).collect()
 }
 
 /// A token in printable characters; the last one of a word with the suffix is kept in a private plane.
@@ -96,13 +115,5 @@ pub fn spell_token(token: &[u8], suffix: &str) -> String {
 /// The bytes that a spelled token stands for, without its suffix.
 pub(super) fn bytes_of(token: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(token);
-    let plain = |c: char| {
-        let code = c as u32;
-        if code >= SUFFIXED {
-            char::from_u32(code - SUFFIXED).unwrap_or(c)
-        } else {
-            c
-        }
-    };
-    text.chars().filter_map(|c| byte_of(plain(c))).collect()
+    plain(&text).chars().filter_map(byte_of).collect()
 }

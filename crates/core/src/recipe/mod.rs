@@ -58,7 +58,7 @@ impl Recipe {
     ) -> Result<(CodecSpec, &'static str)> {
         self.model.refuse_options()?;
         refuse_added(&self.added_tokens)?;
-        let template = template::ids_around(&self.post_processor)?;
+        let (template, trims) = template::read(&self.post_processor)?;
         let way = match self.model.kind {
             Kind::Bytes => pre_tokenizer::way_of(
                 normalizer::steps_of(normalizer::read(&self.normalizer)?)?,
@@ -83,6 +83,7 @@ impl Recipe {
             prefix: way.prefix,
             splitter: way.splitter,
             template,
+            trims,
         };
         Ok((spec, way.family))
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::marker::MARKER;
 use super::unsupported;
-use crate::bpe::{Alphabet, Merges, Tokens, VocabSpec};
+use crate::bpe::{Alphabet, Merges, Tokens, Unknown, VocabSpec};
 use crate::codec::{spell_token, Added};
 use crate::{Error, Result};
 
@@ -85,11 +85,7 @@ impl Model {
         let alphabet = if self.kind == Kind::Bytes && !spelled {
             Alphabet::Bytes
         } else {
-            Alphabet::Chars {
-                byte_tokens,
-                unk: self.unk_id,
-                fuse_unk: self.fuse_unk,
-            }
+            Alphabet::Chars { byte_tokens }
         };
         let merges = match order {
             // What a file's reader knows of merges holds for tokens as that reader made them, not rewritten.
@@ -104,6 +100,10 @@ impl Model {
             tokens: kept,
             merges,
             alphabet,
+            unknown: self.unk_id.map(|id| Unknown {
+                id,
+                fused: self.fuse_unk,
+            }),
             ignore_merges: self.ignore_merges,
         })
     }

@@ -1,4 +1,4 @@
-//! Post-processors in the words of a `tokenizer.json`: the ids around a text.
+//! Post-processors in the words of a `tokenizer.json`: the ids around a text, and what trims the places of tokens.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,31 @@ use serde::de::IgnoredAny;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{leaves, unsupported};
+use super::{leaves, unsupported, yes};
+use crate::codec::Trim;
 use crate::{Error, Result};
 
 type Around = (Vec<u32>, Vec<u32>);
 
-/// One step. What only places and pairs of texts need is passed over.
+/// One step. What only pairs of texts need is passed over.
 #[derive(Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 enum PostProcessor {
-    ByteLevel(IgnoredAny),
+    ByteLevel {
+        #[serde(default = "yes")]
+        trim_offsets: bool,
+        #[serde(default = "yes")]
+        add_prefix_space: bool,
+        #[serde(default, rename = "use_regex")]
+        _use_regex: IgnoredAny,
+    },
     RobertaProcessing {
         cls: (String, u32),
         sep: (String, u32),
-        #[serde(default, rename = "trim_offsets")]
-        _trim_offsets: IgnoredAny,
-        #[serde(default, rename = "add_prefix_space")]
-        _add_prefix_space: IgnoredAny,
+        #[serde(default = "yes")]
+        trim_offsets: bool,
+        #[serde(default = "yes")]
+        add_prefix_space: bool,
     },
     BertProcessing {
         cls: (String, u32),
@@ -48,20 +56,44 @@ struct Named {
     ids: Vec<u32>,
 }
 
-/// The ids that go before and after one text: `([0], [2])` for `RoBERTa`.
-pub fn ids_around(post_processor: &Value) -> Result<Around> {
+/// The ids that go before and after one text, `([0], [2])` for `RoBERTa`, and what trims.
+pub fn read(post_processor: &Value) -> Result<(Around, Vec<Trim>)> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
+    let mut trims = Vec::new();
     for step in leaves::read_all(post_processor, "post-processor")? {
+        if let Some(prefix) = trims_with(&step) {
+            trims.push(Trim {
+                prefix,
+                shift: before.len(),
+            });
+        }
         let (first, last) = around(step)?;
         before.splice(0..0, first);
         after.extend(last);
     }
-    Ok((before, after))
+    Ok(((before, after), trims))
+}
+
+/// Whether a step that trims leaves one space at the start.
+fn trims_with(step: &PostProcessor) -> Option<bool> {
+    match step {
+        PostProcessor::ByteLevel {
+            trim_offsets: true,
+            add_prefix_space,
+            ..
+        }
+        | PostProcessor::RobertaProcessing {
+            trim_offsets: true,
+            add_prefix_space,
+            ..
+        } => Some(*add_prefix_space),
+        _ => None,
+    }
 }
 
 fn around(step: PostProcessor) -> Result<Around> {
     let (single, named) = match step {
-        PostProcessor::ByteLevel(_) => return Ok((vec![], vec![])),
+        PostProcessor::ByteLevel { .. } => return Ok((vec![], vec![])),
         PostProcessor::RobertaProcessing { cls, sep, .. }
         | PostProcessor::BertProcessing { cls, sep } => return Ok((vec![cls.1], vec![sep.1])),
         PostProcessor::TemplateProcessing {

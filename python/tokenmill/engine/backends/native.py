@@ -77,16 +77,9 @@ class NativeEngine:
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Ids and their places; what the template adds has the empty place at its end of the text."""
-        ids, starts, ends = self.codec.offsets(check_text(text, 0), special)
-        places = list(zip(starts, ends, strict=True))
-        if template:
-            around = self.codec.encode("", special, template=True)
-            before = around[: self.codec.template_split]
-            after = around[self.codec.template_split :]
-            ids = [*before, *ids, *after]
-            places = [(0, 0)] * len(before) + places + [(len(text), len(text))] * len(after)
-        return ids, places
+        """Ids and their places; what the template adds has the place `(0, 0)`."""
+        ids, starts, ends = self.codec.offsets(check_text(text, 0), special, template)
+        return ids, list(zip(starts, ends, strict=True))
 
     def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
         """The ids of the parts together, in bounded memory where cuts are proven."""
