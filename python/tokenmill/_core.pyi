@@ -339,9 +339,7 @@ class Codec:
         self, docs: list[str | bytes], special: str, template: bool, threads: int
     ) -> NDArray[np.int64]:
         """How many ids each document has."""
-    def offsets(
-        self, text: str, special: str, template: bool
-    ) -> tuple[list[int], list[int], list[int]]:
+    def offsets(self, text: str, special: str, template: bool) -> tuple[list[int], list[int], list[int]]:
         """Ids, and for each the first and one past the last character."""
     def piece_ends(self, text: str, special: str) -> list[int]:
         """The end of every piece, in bytes of the normalized text."""
