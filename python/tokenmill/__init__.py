@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     from tokenmill.engine.batch import TokenBatch
     from tokenmill.engine.doors.patch import patch_transformers
     from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.jobs.extend import extend
     from tokenmill.jobs.prepare.prepare import prepare
-    from tokenmill.jobs.surgery import extend, trim
     from tokenmill.jobs.train import train
     from tokenmill.jobs.transcode import transcode
+    from tokenmill.jobs.trim import trim
     from tokenmill.settings.options import PrepareOptions, TrainOptions
 
 __all__ = [
@@ -111,10 +112,11 @@ _HOMES = {
     "engine.batch": ("TokenBatch",),
     "engine.doors.patch": ("patch_transformers",),
     "engine.tokenizer": ("Tokenizer",),
+    "jobs.extend": ("extend",),
     "jobs.prepare.prepare": ("prepare",),
-    "jobs.surgery": ("extend", "trim"),
     "jobs.train": ("train",),
     "jobs.transcode": ("transcode",),
+    "jobs.trim": ("trim",),
     "settings.options": ("PrepareOptions", "TrainOptions"),
 }
 

@@ -34,6 +34,7 @@ __all__ = [
     "has_blank",
     "hash_texts",
     "ids_to_lists",
+    "in_scripts",
     "invalid_rows",
     "last_cut",
     "pattern_of",
@@ -213,6 +214,9 @@ class PieceCounts:
 
     def batch(self, part: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]:
         """Batch `part` as (data, offsets, counts); the same batches whatever was spilled."""
+
+def in_scripts(tokens: Sequence[bytes], scripts: Sequence[str]) -> list[bool]:
+    """Whether each token is written in these scripts: every letter is of one of them, and there is one."""
 
 @final
 class PairMerger:
@@ -439,6 +443,8 @@ class Tokens(Sequence[bytes | None]):
         """What pickling took apart: the bytes of all tokens, their lengths and their ids."""
     def after(self, first: Sequence[bytes]) -> Tokens:
         """The same tokens after `first`, each id so much higher."""
+    def splits(self, order: Sequence[int], characters: bool) -> Merges:
+        """Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged."""
     def digest_bytes(self) -> bytes:
         """What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole."""
 

@@ -8,7 +8,7 @@ import pytest
 import tokenmill
 from small_tokenizers import write_word_piece
 from tokenmill.base.errors import DatasetError
-from tokenmill.jobs.surgery import extend
+from tokenmill.jobs.extend import extend
 from tokenmill.jobs.transcode import transcode
 
 WORDS = [

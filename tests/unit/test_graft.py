@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import tokenmill
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.vocabulary.graft import graft_model
-from tokenmill.engine.vocabulary.maps import VocabularyMap
+from tokenmill.engine.vocabulary.maps import VocabularyMap, load_map
 from tokenmill.engine.vocabulary.tensors import TensorFile, from_float, to_float
 
 ROWS, WIDTH = 20, 6
@@ -129,3 +130,99 @@ def test_wrong_models_are_refused(tmp_path):
         TensorFile(path)
     assert not (tmp_path / "out").exists()
     assert not list(tmp_path.glob(".tmp*"))
+
+
+def korean(folder, **options):
+    """A small base in a directory, and its extension."""
+    base = tokenmill.train(
+        iter(["low lower lowest"] * 9), 262, special_tokens=["<|eos|>"], output=folder / "base"
+    )
+    (folder / "base" / "chat_template.jinja").write_text("{{ new }}")
+    texts = ["방앗간이 돈다 물레방아"] * 9
+    tokenmill.extend(folder / "base", iter(texts), add=20, output=folder / "longer", **options)
+    return base
+
+
+def fill(folder, rows, tokenizer=None):
+    model(folder, rows=rows)
+    (folder / "chat_template.jinja").write_text("{{ old }}")
+    (folder / "LICENSE").write_text("free")
+    (folder / "vocab.json").write_text("{}")
+    (folder / "pytorch_model.bin").write_bytes(b"old")
+    (folder / "extra").mkdir()
+    (folder / "extra" / "notes.txt").write_text("kept")
+    if tokenizer is not None:
+        tokenizer.save(folder)
+    return folder
+
+
+def test_the_tokenizer_beside_the_map_takes_the_place_of_the_old_one(tmp_path):
+    base = korean(tmp_path)
+    fill(tmp_path / "in", base.vocab_size, base)
+    told = graft_model(tmp_path / "in", load_map(tmp_path / "longer"), tmp_path / "out")
+    out = tmp_path / "out"
+    assert told["tokenizer"]
+    assert tokenmill.Tokenizer.load(out).vocab_size == base.vocab_size + 20
+    assert (out / "chat_template.jinja").read_text() == "{{ new }}"
+    assert (out / "LICENSE").read_text() == "free"
+    assert (out / "extra" / "notes.txt").read_text() == "kept"
+    assert not (out / "vocab.json").exists()
+    assert not (out / "pytorch_model.bin").exists()
+    assert not (out / "extension.json").exists()
+
+
+def test_a_model_with_another_tokenizer_is_refused(tmp_path):
+    base = korean(tmp_path)
+    other = tokenmill.train(iter(["quite another text"] * 9), 262, special_tokens=["<|eos|>"])
+    fill(tmp_path / "in", base.vocab_size, other)
+    with pytest.raises(InputError, match="another tokenizer") as refused:
+        graft_model(tmp_path / "in", load_map(tmp_path / "longer"), tmp_path / "out")
+    assert base.fingerprint[:16] in str(refused.value)
+    assert other.fingerprint[:16] in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_same_vocabulary_in_another_form_is_taken(tmp_path):
+    base = korean(tmp_path)
+    (tmp_path / "in").mkdir()
+    base.save(tmp_path / "in" / "tokenizer.tiktoken", format="tiktoken")
+    told_size = base.vocab_size
+    data = (tmp_path / "in" / "tokenizer.tiktoken").read_bytes()
+    (tmp_path / "in" / "tokenizer.tiktoken").unlink()
+    (tmp_path / "in").rmdir()
+    fill(tmp_path / "in", told_size)
+    (tmp_path / "in" / "vocab.json").unlink()
+    (tmp_path / "in" / "tokenizer.tiktoken").write_bytes(data)
+    # A .tiktoken file of its own does not say its pattern: it cannot be compared, and is no reason to refuse.
+    graft_model(tmp_path / "in", load_map(tmp_path / "longer"), tmp_path / "out")
+    assert not (tmp_path / "out" / "tokenizer.tiktoken").exists()
+
+
+def test_ids_in_configs_follow_a_trim(tmp_path):
+    base = tokenmill.train(
+        iter(["low lower lowest"] * 9), 262, special_tokens=["<|pad|>", "<|eos|>"], output=tmp_path / "base"
+    )
+    eos = base.special_tokens["<|eos|>"]
+    (tmp_path / "low.txt").write_text("low")
+    tokenmill.trim(tmp_path / "base", tmp_path / "low.txt", size=259, output=tmp_path / "small")
+    fill(tmp_path / "in", base.vocab_size, base)
+    config = {"vocab_size": base.vocab_size, "hidden_size": WIDTH, "eos_token_id": eos, "pad_token_id": 261}
+    (tmp_path / "in" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "in" / "generation_config.json").write_text(json.dumps({"eos_token_id": [eos, 261]}))
+    graft_model(tmp_path / "in", load_map(tmp_path / "small"), tmp_path / "out")
+    small = tokenmill.Tokenizer.load(tmp_path / "small")
+    after = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert after["eos_token_id"] == small.special_tokens["<|eos|>"]
+    assert after["pad_token_id"] is None
+    generation = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert generation == {"eos_token_id": [small.special_tokens["<|eos|>"]]}
+
+
+def test_a_map_without_a_tokenizer_leaves_none_behind(tmp_path):
+    base = korean(tmp_path)
+    (tmp_path / "map").mkdir()
+    (tmp_path / "longer" / "extension.json").rename(tmp_path / "map" / "extension.json")
+    fill(tmp_path / "in", base.vocab_size, base)
+    told = graft_model(tmp_path / "in", load_map(tmp_path / "map" / "extension.json"), tmp_path / "out")
+    assert not told["tokenizer"]
+    assert not (tmp_path / "out" / "tokenizer.json").exists()

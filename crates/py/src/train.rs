@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use tokenmill_core::bpe::{MergeList, Tokens as TokenTable};
 use tokenmill_core::scan::ScanSpec;
 use tokenmill_core::train::{
@@ -28,7 +29,18 @@ type Columns<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, u64>);
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PieceCounter>()?;
     module.add_class::<PieceCounts>()?;
-    module.add_class::<PairMerger>()
+    module.add_class::<PairMerger>()?;
+    module.add_function(wrap_pyfunction!(in_scripts, module)?)
+}
+
+/// Whether each token is written in these scripts.
+#[pyfunction]
+fn in_scripts(
+    py: Python<'_>,
+    tokens: Vec<PyBackedBytes>,
+    scripts: Vec<String>,
+) -> PyResult<Vec<bool>> {
+    brief(py, || tokenmill_core::train::in_scripts(&tokens, &scripts))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -112,6 +112,14 @@ impl Tokens {
         Self::new(tokens)
     }
 
+    /// Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged.
+    fn splits(&self, py: Python<'_>, order: Vec<u32>, characters: bool) -> PyResult<Merges> {
+        brief(py, || {
+            let splits = files::all_splits(&self.tokens, &order, characters);
+            Ok(Merges::new(splits.into()))
+        })
+    }
+
     /// What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole.
     fn digest_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut out = Vec::with_capacity(self.tokens.bytes().len() + 4 * self.places.len());

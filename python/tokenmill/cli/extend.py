@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Continue the training of BASE on INPUTS; no id of BASE changes."""
     from tokenmill.engine.vocabulary.maps import EXTENSION
-    from tokenmill.jobs.surgery import extend
+    from tokenmill.jobs.extend import extend
 
     options["only_script"] = [name for names in options["only_script"] for name in names.split(",") if name]
     required = Path(require).read_text(encoding="utf-8").splitlines() if require else []

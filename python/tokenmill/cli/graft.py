@@ -56,3 +56,5 @@ def command(
     for name, rows in told["tensors"].items():
         click.echo(f"{name}: {rows:,} -> {told['rows']:,} rows")
     click.echo(f"{output}: {told['new']:,} new rows by {init}")
+    if not told["tokenizer"]:
+        click.echo("No tokenizer lies beside the map, so none is in the output; copy the new one there.")

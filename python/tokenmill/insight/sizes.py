@@ -21,7 +21,8 @@ from tokenmill.engine.training.counts_file import add_saved, describe_counts, pa
 from tokenmill.engine.training.merging import merge
 from tokenmill.engine.training.vocabulary import first_tokens, recipe_of
 from tokenmill.engine.vocabulary.counting import batches
-from tokenmill.engine.vocabulary.extension import Wishes, extend_recipe
+from tokenmill.engine.vocabulary.extension import extend_recipe
+from tokenmill.engine.vocabulary.places import Wishes
 from tokenmill.engine.vocabulary.words import Words, check_base, piece_tokenizer
 from tokenmill.insight.account.account import account
 from tokenmill.settings.schema import TrainingConfig
@@ -100,7 +101,7 @@ def _extend(
             f"{base.source} has {base.vocab_size:,} tokens and cuts texts as {base.family}; expected larger "
             f"sizes, and counts made with --pattern {base.family} (these are of {pattern})"
         )
-    words = Words.of(base, [(corpus.pieces, corpus.counts) for corpus in corpora])
+    words = Words.of(piece_tokenizer(base), [(corpus.pieces, corpus.counts) for corpus in corpora])
     wishes = Wishes(wanted[-1] - base.vocab_size, min_frequency=1)
     made = extend_recipe(base, words, wishes, np.empty(0, np.uint64))
     return made.recipe, [token.count for token in made.tokens], base.vocab_size, float(words.tokens())

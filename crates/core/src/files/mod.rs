@@ -7,12 +7,14 @@ mod index;
 mod json;
 mod merges;
 mod spellings;
+mod splits;
 mod tiktoken;
 mod words;
 
 pub use hf::{read as read_hf, HfFile};
 pub use merges::read_lines as read_merges;
 pub use spellings::Spellings;
+pub use splits::all_splits;
 pub use tiktoken::read as read_tiktoken;
 pub use words::{check_pairs, refuse_twins};
 

@@ -30,7 +30,7 @@ pub use merge::Merger;
 pub use options::MergeOptions;
 pub use table::PieceTable;
 pub use tokens::{byte_order, Tokens};
-pub use veto::Veto;
+pub use veto::{in_scripts, Veto};
 pub use words::{CountSource, Words};
 
 /// Asks for `slice[index]` ahead of its use; an index past the end does no harm.

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
+
 use super::pairs::key;
 use crate::{Error, Result};
 
@@ -41,36 +43,45 @@ impl Veto {
     }
 }
 
-/// The letters and marks of some scripts, and those of all, as ranges of code points in ascending order.
+/// Whether each token is written in these scripts: every letter is of one of them, and there is one.
+pub fn in_scripts<T: AsRef<[u8]>>(tokens: &[T], scripts: &[String]) -> Result<Vec<bool>> {
+    let script = Script::of(scripts)?;
+    Ok(tokens
+        .iter()
+        .map(|token| script.writes(token.as_ref()))
+        .collect())
+}
+
+/// The letters and marks of some scripts, and those of all others, as ranges of code points in ascending order.
 struct Script {
     own: Vec<(u32, u32)>,
-    all: Vec<(u32, u32)>,
+    foreign: Vec<(u32, u32)>,
 }
 
 impl Script {
     fn of(names: &[String]) -> Result<Self> {
-        let mut ranges = Vec::new();
+        let mut own = ClassUnicode::empty();
         for name in names {
-            ranges.extend(letters_of(name)?);
+            own.union(&letters_of(name)?);
         }
-        ranges.sort_unstable();
-        // Neighbours are joined, so that a range is found by its start alone.
-        let mut own: Vec<(u32, u32)> = Vec::new();
-        for (first, last) in ranges {
-            match own.last_mut() {
-                Some(open) if first <= open.1 + 1 => open.1 = open.1.max(last),
-                _ => own.push((first, last)),
-            }
-        }
+        let mut foreign = class(r"[\p{L}\p{M}]").unwrap_or_else(ClassUnicode::empty);
+        foreign.difference(&own);
         Ok(Self {
-            own,
-            all: ranges_of(r"[\p{L}\p{M}]").unwrap_or_default(),
+            own: ranges(&own),
+            foreign: ranges(&foreign),
         })
     }
 
-    /// Every letter is of these scripts, and there is one. The last character may be cut short where every
-    /// way to complete it is in these scripts; a token may not begin inside a character.
+    /// Every letter is of these scripts, and there is one. The last character may be cut short where it
+    /// can only turn out to be of these scripts, and the end of one that began in the token before may lead:
+    /// the bases of such tokens are full of both, and longer tokens are made of them.
     fn writes(&self, spelled: &[u8]) -> bool {
+        let begun = spelled
+            .iter()
+            .take(3)
+            .take_while(|&byte| byte & 0xC0 == 0x80)
+            .count();
+        let spelled = &spelled[begun..];
         let (whole, cut) = match std::str::from_utf8(spelled) {
             Ok(whole) => (whole, &[][..]),
             Err(error) if error.error_len().is_none() => {
@@ -81,22 +92,24 @@ impl Script {
         };
         let mut letters = 0;
         for c in whole.chars().map(u32::from) {
-            if holds(&self.own, c, c) {
-                letters += 1;
-            } else if holds(&self.all, c, c) {
+            if meets(&self.foreign, c, c) {
                 return false;
             }
+            letters += usize::from(meets(&self.own, c, c));
         }
         match completions(cut) {
-            Some((first, last)) => holds(&self.own, first, last),
+            Some((first, last)) => {
+                meets(&self.own, first, last) && !meets(&self.foreign, first, last)
+            }
             None => letters > 0,
         }
     }
 }
 
-fn holds(ranges: &[(u32, u32)], first: u32, last: u32) -> bool {
-    let after = ranges.partition_point(|&(start, _)| start <= first);
-    after > 0 && ranges[after - 1].1 >= last
+/// Whether one of the code points from `first` to `last` is in `ranges`.
+fn meets(ranges: &[(u32, u32)], first: u32, last: u32) -> bool {
+    let begun = ranges.partition_point(|&(start, _)| start <= last);
+    begun > 0 && ranges[begun - 1].1 >= first
 }
 
 /// The code points that a character cut short may turn out to be; None if nothing was cut.
@@ -114,7 +127,7 @@ fn completions(cut: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// `"Hangul"` -> the ranges of its letters and marks, those that it shares with other scripts included.
-fn letters_of(name: &str) -> Result<Vec<(u32, u32)>> {
+fn letters_of(name: &str) -> Result<ClassUnicode> {
     let unknown = || {
         Error::Input(format!(
             "{name:?} is not a script; expected Unicode names such as Hangul, Han, Hiragana, Katakana, Latin, \
@@ -124,22 +137,20 @@ fn letters_of(name: &str) -> Result<Vec<(u32, u32)>> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_') {
         return Err(unknown());
     }
-    ranges_of(&format!(r"[\p{{scx={name}}}&&[\p{{L}}\p{{M}}]]")).ok_or_else(unknown)
+    class(&format!(r"[\p{{scx={name}}}&&[\p{{L}}\p{{M}}]]")).ok_or_else(unknown)
 }
 
-/// The code points of a class of characters, as a regular expression writes it.
-fn ranges_of(class: &str) -> Option<Vec<(u32, u32)>> {
-    use regex_syntax::hir::{Class, HirKind};
-    match regex_syntax::parse(class).ok()?.into_kind() {
-        HirKind::Class(Class::Unicode(found)) => Some(
-            found
-                .ranges()
-                .iter()
-                .map(|range| (u32::from(range.start()), u32::from(range.end())))
-                .collect(),
-        ),
+/// A class of characters, as a regular expression writes it.
+fn class(pattern: &str) -> Option<ClassUnicode> {
+    match regex_syntax::parse(pattern).ok()?.into_kind() {
+        HirKind::Class(Class::Unicode(found)) => Some(found),
         _ => None,
     }
+}
+
+fn ranges(class: &ClassUnicode) -> Vec<(u32, u32)> {
+    let bounds = |range: &ClassUnicodeRange| (u32::from(range.start()), u32::from(range.end()));
+    class.ranges().iter().map(bounds).collect()
 }
 
 #[cfg(test)]
@@ -162,14 +173,26 @@ mod tests {
     }
 
     #[test]
-    fn a_character_cut_short_counts_where_all_its_completions_do() {
+    fn a_character_cut_short_counts_where_no_other_script_completes_it() {
         let script = korean();
         assert!(script.writes(&"한".as_bytes()[..2]));
         assert!(script.writes(&[b" ", &"국한".as_bytes()[..5]].concat()));
-        // U+D000 to U+D7FF holds code points that are not assigned.
-        assert!(!script.writes(&"한".as_bytes()[..1]));
-        assert!(!script.writes(&"한".as_bytes()[1..]));
+        // U+D000 to U+D7FF holds code points that are not assigned, but no other letters.
+        assert!(script.writes(&"한".as_bytes()[..1]));
+        // U+A000 to U+AFFF holds Yi, Vai and others.
+        assert!(!script.writes(&"가".as_bytes()[..1]));
         assert!(!script.writes(&"漢".as_bytes()[..2]));
+        assert!(!script.writes(&[b"a", &"한".as_bytes()[..2]].concat()));
+    }
+
+    #[test]
+    fn the_end_of_a_character_may_lead_but_is_no_letter_itself() {
+        let script = korean();
+        assert!(script.writes(&"한국".as_bytes()[1..]));
+        assert!(script.writes(&"한국".as_bytes()[2..5]));
+        assert!(!script.writes(&"한".as_bytes()[1..]));
+        assert!(!script.writes(&"한a".as_bytes()[1..]));
+        assert!(!script.writes(&[0x80, 0x80, 0x80, 0x80]));
     }
 
     #[test]

@@ -114,6 +114,16 @@ def _normalizer(proto: _Proto) -> Json:
     return {"type": "Sequence", "normalizers": steps}
 
 
+def as_hf_reads(normalizer: Json | None) -> Json | None:
+    """The normalizer in words that HF knows: its `Prepend` acts after every special token in a text too."""
+    if normalizer is None:
+        return None
+    steps = normalizer.get("normalizers")
+    if isinstance(steps, list):
+        return {**normalizer, "normalizers": [as_hf_reads(step) for step in steps]}
+    return {key: value for key, value in normalizer.items() if key != "scheme"}
+
+
 def _decoder(proto: _Proto) -> Json:
     steps: list[Json] = [
         {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.engine.files.sentencepiece import as_hf_reads
 from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.recipe import number_tokens
+from tokenmill.engine.vocabulary.places import NewToken, Places
 from tokenmill.engine.vocabulary.words import piece_tokenizer, surface
 
 if TYPE_CHECKING:
@@ -21,21 +23,10 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.recipe import Recipe
     from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.engine.vocabulary.places import Wishes
     from tokenmill.engine.vocabulary.words import Words
 
 Pair = tuple[int, int]
-# What vocabularies call the tokens that they keep for later.
-_RESERVED = re.compile(r"reserved|unused|extra_id|extra_\d|placeholder|dummy", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class NewToken:
-    """A token that an extension adds: what it spells, the old ids it stands for, how often it was seen."""
-
-    id: int
-    bytes: bytes
-    parts: tuple[int, ...]
-    count: int
 
 
 @dataclass(frozen=True)
@@ -46,22 +37,28 @@ class Extension:
     tokens: tuple[NewToken, ...]
     merges: tuple[Pair, ...]
 
-
-@dataclass(frozen=True)
-class Wishes:
-    """What decides the new tokens beside the counts."""
-
-    add: int
-    min_frequency: int = 2
-    max_token_length: int = 1 << 16
-    tie_break: str = "huggingface"
-    scripts: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    reuse_reserved: bool = False
+    def products(self) -> list[int]:
+        """The token that each merge makes."""
+        model = self.recipe.model
+        assert model is not None, "an extension is one of a model"
+        ids = {token.bytes: token.id for token in self.tokens}
+        return [
+            ids[(model.tokens[left] or b"") + (model.tokens[right] or b"")] for left, right in self.merges
+        ]
 
 
-def extend_recipe(base: Tokenizer, words: Words, wishes: Wishes, apart: NDArray[np.uint64]) -> Extension:
-    """`wishes.add` new tokens from `words`; a pair in `apart` (`left << 32 | right`) never merges."""
+def extend_recipe(
+    base: Tokenizer,
+    words: Words,
+    wishes: Wishes,
+    apart: NDArray[np.uint64],
+    characters: Sequence[NewToken] = (),
+) -> Extension:
+    """`wishes.add` new tokens from `words`; a pair in `apart` (`left << 32 | right`) never merges.
+
+    `characters` are those of the new tokens that `base` has already.
+    """
+    wishes = replace(wishes, add=wishes.add - len(characters))
     old, model = surface(base), base.recipe.model
     merger = _core.PairMerger.continued(
         np.frombuffer(b"".join(old), np.uint8),
@@ -90,11 +87,12 @@ def extend_recipe(base: Tokenizer, words: Words, wishes: Wishes, apart: NDArray[
     made = list(merger.tokens())[len(old) :]
     if len(made) < wishes.add:
         raise InputError(
-            f"only {len(made):,} new tokens can be made of these texts, {wishes.add:,} asked for: no other "
+            f"only {len(characters) + len(made):,} new tokens can be made of these texts, "
+            f"{len(characters) + wishes.add:,} asked for: no other "
             f"pair that may merge occurs {max(1, wishes.min_frequency)} times; add fewer, give more text, or "
             "lower --min-frequency"
         )
-    return _assemble(base, wishes, made, list(merger.merges()), merger.counts().tolist())
+    return _assemble(base, wishes, made, list(merger.merges()), merger.counts().tolist(), characters)
 
 
 def _flat(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -104,8 +102,11 @@ def _flat(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 def required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
     """The merges that make each string one token, in an order in which none undoes an earlier one."""
-    alone = piece_tokenizer(base)
+    if not strings:
+        return []
     merges: dict[Pair, int] = {}
+    alone, spelled = piece_tokenizer(base), surface(base)
+    old = set(spelled)
     for string in dict.fromkeys(strings):
         if len(base.engine.piece_ends(string, "text") or ()) != 1:
             raise ConfigError(
@@ -116,8 +117,16 @@ def required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
         for pair, made in merges.items():
             ids = _merge(ids, pair, made)
         while len(ids) > 1:
-            pair = (ids[0], ids[1])
-            merges[pair] = base.vocab_size + len(merges)
+            # Texts that hold an old token in parts would change without a new token to tell.
+            fresh = [pair for pair in pairwise(ids) if spelled[pair[0]] + spelled[pair[1]] not in old]
+            if not fresh:
+                raise ConfigError(
+                    f"{string!r} cannot become one token: all that its {len(ids)} tokens could be joined "
+                    "to are tokens of the base already, which its merges do not make here; leave it out"
+                )
+            pair = fresh[0]
+            merges[pair] = len(spelled)
+            spelled.append(spelled[pair[0]] + spelled[pair[1]])
             ids = _merge(ids, pair, merges[pair])
     return list(merges)
 
@@ -133,49 +142,47 @@ def _merge(ids: list[int], pair: Pair, made: int) -> list[int]:
 
 
 def _assemble(
-    base: Tokenizer, wishes: Wishes, made: list[Any], merges: list[Pair], counts: list[int]
+    base: Tokenizer,
+    wishes: Wishes,
+    made: list[Any],
+    merges: list[Pair],
+    counts: list[int],
+    characters: Sequence[NewToken],
 ) -> Extension:
-    model = base.recipe.model
-    assert model is not None, "check_base comes first"
     first = base.vocab_size
-    reserved = reserved_ids(base) if wishes.reuse_reserved else []
-    places = [*reserved[: len(made)], *range(first, first + max(0, len(made) - len(reserved)))]
-    table = list(model.tokens) + [None] * (max([*places, first - 1]) + 1 - len(model.tokens))
-    parts: dict[int, tuple[int, ...]] = {}
+    places = Places.after(base, len(made), reuse_reserved=wishes.reuse_reserved)
+    finals = [*range(first), *places.ids]
+    parts = {token.id: token.parts for token in characters}
     count_of: dict[int, int] = {}
     by_bytes = {data: first + place for place, data in enumerate(made)}
     spelled: list[bytes] = [*surface(base), *made]
-    finals = [*range(first), *places]
     for (left, right), count in zip(merges, counts, strict=True):
         token = by_bytes[spelled[left] + spelled[right]]
         if token not in parts:
             parts[token] = (*parts.get(left, (left,)), *parts.get(right, (right,)))
             count_of[token] = count
-    new = []
-    for place, data in enumerate(made):
-        table[places[place]] = data
-        new.append(NewToken(places[place], data, parts[first + place], count_of[first + place]))
-    taken = set(reserved[: len(made)])
+    numbered = enumerate(zip(places.ids, made, strict=True), start=first)
+    new = [NewToken(place, data, parts[token], count_of[token]) for token, (place, data) in numbered]
     renamed = tuple((finals[left], finals[right]) for left, right in merges)
+    recipe = places.without_taken(base.recipe)
+    model = recipe.model
+    assert model is not None, "check_base comes first"
+    table = places.table(model.tokens)
+    for token_id, data in zip(places.ids, made, strict=True):
+        table[token_id] = data
+    total = len(made) + len(characters)
     recipe = replace(
-        base.recipe,
+        recipe,
         model=replace(
             model,
             tokens=number_tokens(table, base.source),
             merges=_core.Merges([*merges_of(model), *renamed]),
             rank_order=(),
             scores=None,
-            unreachable=tuple((i, data) for i, data in model.unreachable if i not in taken),
         ),
-        added=tuple(token for token in base.recipe.added if token.id not in taken),
+        # What is written is read by HF, and must give the same ids there.
+        normalizer=as_hf_reads(base.recipe.normalizer),
         hf=None,
-        source=f"{base.source} + {len(made):,}",
+        source=f"{base.source} + {total:,}",
     )
-    return Extension(recipe, tuple(new), renamed)
-
-
-def reserved_ids(base: Tokenizer) -> list[int]:
-    """Ids of special tokens that their vocabulary keeps for later, such as `<|reserved_special_token_7|>`."""
-    return sorted(
-        token.id for token in base.recipe.added if token.special and _RESERVED.search(token.content)
-    )
+    return Extension(recipe, (*characters, *new), renamed)

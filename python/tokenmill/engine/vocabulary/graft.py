@@ -11,6 +11,8 @@ import numpy as np
 
 from tokenmill.base.durable import temporary_name
 from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.engine.vocabulary.graft_files import check_tokenizer, copy_rest, update_configs
+from tokenmill.engine.vocabulary.side_files import CONFIG
 from tokenmill.engine.vocabulary.tensors import INDEX, TensorFile, find_files, from_float, write_tensors
 
 if TYPE_CHECKING:
@@ -53,16 +55,18 @@ def graft_model(
 ) -> dict[str, Any]:
     """Write `model` with rows for the new vocabulary into `output`; gives what was done, for people.
 
-    Everything else of the directory is copied. `donor` is a model with the new vocabulary, for `omp`.
+    Everything else of the directory is copied, with the tokenizer that lies beside the map in place of the
+    old one. `donor` is a model with the new vocabulary, for `omp`.
     """
     if (init == "omp") != (donor is not None):
         raise ConfigError("omp, and only omp, needs --donor DIR: a model with the new vocabulary")
-    if output.exists() and any(output.iterdir()):
-        raise ConfigError(f"{output} is not empty; give another --output")
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ConfigError(f"{output} is not an empty directory; give another --output")
     files, index = find_files(model)
     opened = [TensorFile(path) for path in files]
     found = {name: file for file in opened for name in _tables(file, embeddings)}
     _check(model, change, found, embeddings)
+    check_tokenizer(model, change)
     staging = temporary_name(output)
     staging.mkdir(parents=True)
     try:
@@ -70,16 +74,23 @@ def graft_model(
         for file in opened:
             mine = [name for name, home in found.items() if home is file]
             sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
-        _copy_rest(model, staging, {path.name for path in files} | {INDEX})
+        renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
         rows = max(shape[0] for shape in _shapes(found, change).values())
-        _follow(staging, rows, index, sizes)
+        update_configs(staging, rows, index, sizes, change)
         if output.exists():
             output.rmdir()
         staging.replace(output)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     before = {name: file.tensors[name].shape[0] for name, file in found.items()}
-    return {"tensors": before, "rows": rows, "init": init, "new": len(change.parts), "output": str(output)}
+    return {
+        "tensors": before,
+        "rows": rows,
+        "init": init,
+        "new": len(change.parts),
+        "tokenizer": renewed,
+        "output": str(output),
+    }
 
 
 def _shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tuple[int, int]]:
@@ -114,7 +125,7 @@ def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], nam
                 f"{name} of {model} has {tensor.shape[0]:,} rows, and the base vocabulary of the map needs "
                 f"{change.base_size:,}: this model has another tokenizer"
             )
-    config = model / "config.json"
+    config = model / CONFIG
     said = json.loads(config.read_text(encoding="utf-8")).get("vocab_size") if config.is_file() else None
     rows = next(iter(found.values())).tensors[next(iter(found))].shape[0]
     if said is not None and said != rows:
@@ -234,23 +245,3 @@ class Sparse:
             rest = wanted - weights @ self._rows[chosen]
         ours = np.concatenate([self._file.rows(self._tensor, self._old[place], 1) for place in chosen])
         return np.asarray(weights @ ours, np.float32)
-
-
-def _copy_rest(model: Path, staging: Path, done: set[str]) -> None:
-    for path in sorted(model.iterdir()):
-        if path.is_file() and path.name not in done and not path.name.startswith("."):
-            shutil.copyfile(path, staging / path.name)
-
-
-def _follow(staging: Path, rows: int, index: dict[str, Any] | None, total: int) -> None:
-    """Let `config.json` and the index say what the tensors say."""
-    config = staging / "config.json"
-    if config.is_file():
-        body = json.loads(config.read_text(encoding="utf-8"))
-        for part in (body, body.get("text_config")):
-            if isinstance(part, dict) and "vocab_size" in part:
-                part["vocab_size"] = rows
-        config.write_text(json.dumps(body, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    if index is not None:
-        index.setdefault("metadata", {})["total_size"] = total
-        (staging / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")

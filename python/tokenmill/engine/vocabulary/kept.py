@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import InputError
-from tokenmill.engine.vocabulary.counting import batches, count_pieces
-from tokenmill.engine.vocabulary.words import Words
+from tokenmill.sources.raw import RawFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.engine.training.inputs import Corpus
+    from tokenmill.engine.vocabulary.places import NewToken
+    from tokenmill.engine.vocabulary.words import Words
 
 _READ = 1 << 20
 
@@ -42,12 +42,9 @@ class Certificate:
         return asdict(self)
 
 
-def neighbours(base: Tokenizer, corpus: Corpus) -> NDArray[np.uint64]:
-    """The pairs of old ids that stand side by side in these texts, as `left << 32 | right`."""
-    counted = count_pieces(base, corpus)
-    if not counted.documents:
-        raise InputError("the files whose ids are to be kept hold no document; give files with text")
-    return Words.of(base, batches(counted)).pairs()
+def join_pairs(pairs: Sequence[tuple[int, int]]) -> NDArray[np.uint64]:
+    """Pairs of ids as `left << 32 | right`."""
+    return np.array([left << 32 | right for left, right in pairs], np.uint64)
 
 
 def spend_budget(
@@ -83,12 +80,10 @@ def spend_budget(
     return np.setdiff1d(apart, np.array(released, np.uint64))
 
 
-def count_changed(
-    extended: Tokenizer, new_ids: NDArray[np.int64], corpus: Corpus
-) -> tuple[int, int, set[int]]:
+def count_changed(extended: Tokenizer, new: Sequence[NewToken], corpus: Corpus) -> tuple[int, int, set[int]]:
     """(documents, documents that changed, the new ids in them), by encoding every one of them."""
     is_new = np.zeros(extended.vocab_size, bool)
-    is_new[new_ids] = True
+    is_new[[token.id for token in new]] = True
     documents = changed = 0
     seen: set[int] = set()
     for block in corpus.blocks():
@@ -101,17 +96,14 @@ def count_changed(
 
 
 def hash_files(corpus: Corpus) -> tuple[dict[str, Any], ...]:
-    """Which files were kept, by what is in them."""
+    """Which files were kept, by what is in them; data in memory has only its name."""
+    if corpus.in_memory:
+        return tuple(corpus.identity())
     found = []
     for file in corpus.files:
         digest = hashlib.sha256()
-        with open(file.url, "rb") as data:  # noqa: PTH123 - a local file by the name that sources gave it
+        with RawFile(file) as data:
             while chunk := data.read(_READ):
                 digest.update(chunk)
         found.append({"path": file.url, "bytes": file.size, "sha256": digest.hexdigest()})
     return tuple(found)
-
-
-def all_new(tokens: Iterable[Any]) -> NDArray[np.int64]:
-    """The ids of new tokens."""
-    return np.array([token.id for token in tokens], np.int64)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.durable import publish_json
+from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import InputError, InputNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tokenmill.engine.recipe import Recipe
 
 EXTENSION = "extension.json"
 TRIM = "trim.json"
@@ -23,7 +26,8 @@ class VocabularyMap:
     """New ids as old ones: `same` keeps a row, `parts` is made of several.
 
     `base` and `result` are the fingerprints of the two tokenizers, `base_size` and `size` how many rows
-    their embeddings need. `weights` are how often old ids occur in the corpus, where that is known.
+    their embeddings need. `weights` are how often old ids occur in the corpus, where that is known;
+    `vocabulary` is the hash of what the ids of the base spell, `home` where the new tokenizer lies.
     """
 
     kind: str
@@ -34,6 +38,8 @@ class VocabularyMap:
     same: Mapping[int, int]
     parts: Mapping[int, tuple[int, ...]]
     weights: Mapping[int, int]
+    vocabulary: str | None = None
+    home: Path | None = None
 
     def old_of(self, new: int) -> tuple[int, ...]:
         """The old ids that a new one stands for; none for an id that nothing has."""
@@ -44,9 +50,30 @@ class VocabularyMap:
         return (self.same[new],) if new in self.same else ()
 
 
+def hash_vocabulary(recipe: Recipe) -> str:
+    """A hash of what each id spells: the same for a `.tiktoken` file and the `tokenizer.json` made of it."""
+    digest = hashlib.blake2b(digest_size=16)
+    if recipe.model is not None:
+        digest.update(recipe.model.tokens.digest_bytes())
+    for token in sorted(recipe.added, key=lambda token: token.id):
+        digest.update(f"{token.id} {token.content}\n".encode())
+    return digest.hexdigest()
+
+
 def write_map(path: Path, body: dict[str, Any]) -> None:
-    """Write the map as JSON; it is whole or absent."""
-    publish_json(path, {"version": VERSION, **body})
+    """Write the map as JSON, a new token a line; it is whole or absent.
+
+    An indent would make a line of every number, and Python's own encoder takes ten times as long for it.
+    """
+    lines = [f"{json.dumps(key)}: {_rows(value)}" for key, value in {"version": VERSION, **body}.items()]
+    publish_bytes(path, ("{\n " + ",\n ".join(lines) + "\n}\n").encode("utf-8", "backslashreplace"))
+
+
+def _rows(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in value)
+        return f"[\n  {rows}\n ]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def load_map(path: str | Path) -> VocabularyMap:
@@ -63,12 +90,12 @@ def load_map(path: str | Path) -> VocabularyMap:
     except ValueError as error:
         raise InputError(f"{path} is not a vocabulary map: {error}") from error
     try:
-        return _from_json(body)
+        return _from_json(body, path.parent)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is not a whole vocabulary map ({error!r}); make it again") from error
 
 
-def _from_json(body: dict[str, Any]) -> VocabularyMap:
+def _from_json(body: dict[str, Any], home: Path) -> VocabularyMap:
     if body["version"] != VERSION:
         raise ValueError(f"version {body['version']}; this tokenmill reads {VERSION}")
     extends = body["kind"] == "extension"
@@ -81,4 +108,6 @@ def _from_json(body: dict[str, Any]) -> VocabularyMap:
         same={} if extends else {new: int(old) for new, old in enumerate(body["old_ids"])},
         parts={int(t["id"]): tuple(t["parts"]) for t in body["tokens"]} if extends else {},
         weights={int(key): int(value) for key, value in body.get("old_counts", {}).items()},
+        vocabulary=body["base"].get("vocabulary"),
+        home=home,
     )

@@ -15,6 +15,7 @@ import numpy as np
 
 from tokenmill._core import Merges
 from tokenmill.base.errors import ConfigError
+from tokenmill.engine.files.sentencepiece import as_hf_reads
 from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.words import surface
@@ -37,6 +38,11 @@ class Trim:
     recipe: Recipe
     old_ids: tuple[int, ...]
     dropped: tuple[int, ...]
+
+    @property
+    def new_ids(self) -> dict[int, int]:
+        """Old ids as new ones."""
+        return {old: new for new, old in enumerate(self.old_ids)}
 
 
 def trim_recipe(
@@ -157,6 +163,8 @@ def _assemble(
         added=tuple(replace(token, id=new_of[token.id]) for token in base.recipe.added),
         post_processor=_renumber(base.recipe.post_processor, new_of),
         config=_renumber_config(base.recipe.config, new_of),
+        # What is written is read by HF, and must give the same ids there.
+        normalizer=as_hf_reads(base.recipe.normalizer),
         hf=None,
         source=f"{base.source} - {len(dropped):,}",
     )

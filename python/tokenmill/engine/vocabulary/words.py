@@ -56,9 +56,8 @@ class Words:
     counts: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, base: Tokenizer, batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> Words:
-        """Encode counted pieces, each alone, with the model of `base`."""
-        pieces = piece_tokenizer(base)
+    def of(cls, pieces: Tokenizer, batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> Words:
+        """Encode counted pieces, each alone, with what `piece_tokenizer` gave."""
         ids, lengths, counts = [], [], []
         for texts, numbers in batches:
             batch = pieces.encode_batch(texts, special="text")

@@ -11,7 +11,8 @@ import reference
 import tokenmill
 from tokenmill.base.errors import ConfigError, InputError, TokenizerError
 from tokenmill.engine.vocabulary.words import Words, piece_tokenizer
-from tokenmill.jobs.surgery import extend, trim
+from tokenmill.jobs.extend import extend
+from tokenmill.jobs.trim import trim
 
 WORDS = ["mill", "miller", "turning", "water", "wheel", "flour", "grain", "stone", "river", "bread"]
 KOREAN = [
@@ -163,7 +164,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(base, tmp_path):
     assert not (tmp_path / "out").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    with pytest.raises(ConfigError, match="not empty"):
+    with pytest.raises(ConfigError, match="not an empty"):
         extend(base, iter(texts(KOREAN)), add=5, output=tmp_path / "full")
 
 
@@ -197,6 +198,8 @@ def test_trimming_by_count_and_by_too_small_a_size(base, tmp_path):
         trim(base, documents, size=100)
     with pytest.raises(ConfigError, match="either"):
         trim(base, documents)
+    with pytest.raises(ConfigError, match="iterator"):
+        trim(base, iter(["mill"]), size=290, output=tmp_path / "out")
 
 
 def test_words_know_their_pairs(base):
@@ -205,3 +208,94 @@ def test_words_know_their_pairs(base):
     )
     assert words.pairs().tolist() == [(1 << 32) | 2, (4 << 32) | 5]
     assert words.tokens() == 2 * 7 + 1 + 2 * 2
+
+
+def test_a_required_string_of_a_kept_document_is_refused(base, tmp_path):
+    kept = lines(tmp_path / "kept.jsonl", ["the waterwheel of the mill"])
+    options = {"add": 30, "keep_ids": [kept]}
+    with pytest.raises(ConfigError, match="' waterwheel' cannot be required"):
+        extend(base, iter(texts(KOREAN)), require=[" waterwheel"], **options)
+    extended = extend(base, iter(texts(KOREAN)), require=["물레방아"], **options)
+    assert len(extended.encode("물레방아")) == 1
+
+
+def test_what_lies_beside_the_base_comes_along_but_no_weights(base, tmp_path):
+    home = tmp_path / "base"
+    base.save(home)
+    others = {
+        "generation_config.json": "{}",
+        "LICENSE": "free",
+        "additional_chat_templates/tools.jinja": "{{ t }}",
+    }
+    old = ("vocab.json", "merges.txt", "config.json", "model.safetensors", "corpus.jsonl", "tokenizer.model")
+    for name, text in [*others.items(), *((name, "{}") for name in old)]:
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(text)
+    extend(home, iter(texts(KOREAN)), add=5, output=tmp_path / "out")
+    assert all((tmp_path / "out" / name).read_text() == text for name, text in others.items())
+    assert not any((tmp_path / "out" / name).exists() for name in old)
+    assert (tmp_path / "out" / "tokenizer_config.json").read_bytes() == (
+        home / "tokenizer_config.json"
+    ).read_bytes()
+
+
+def test_configs_forget_reserved_tokens_that_were_taken(base, tmp_path):
+    home = tmp_path / "base"
+    base.save(home)
+    names = {"0": "<|endoftext|>", "1": "<|reserved_0|>", "2": "<|reserved_1|>"}
+    config = {
+        "added_tokens_decoder": {key: {"content": name, "special": True} for key, name in names.items()},
+        "additional_special_tokens": ["<|reserved_0|>", "<|reserved_1|>"],
+    }
+    (home / "tokenizer_config.json").write_text(json.dumps(config))
+    extend(home, iter(texts(KOREAN)), add=1, reuse_reserved=True, output=tmp_path / "out")
+    after = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert list(after["added_tokens_decoder"]) == ["0", "2"]
+    assert after["additional_special_tokens"] == ["<|reserved_1|>"]
+
+
+def sentencepiece_like(folder):
+    """A vocabulary of characters with byte fallback that knows few of Korean's."""
+    known = "▁millturngwaehfosbd방앗간이"
+    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    for token in [f"<0x{byte:02X}>" for byte in range(256)] + sorted(set(known)) + ["▁m", "▁mi"]:
+        vocabulary[token] = len(vocabulary)
+    model = tokenizers.models.BPE(
+        vocab=vocabulary,
+        merges=[("▁", "m"), ("▁m", "i")],
+        unk_token="<unk>",
+        fuse_unk=True,
+        byte_fallback=True,
+    )
+    hf = tokenizers.Tokenizer(model)
+    hf.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
+    )
+    hf.add_special_tokens(["<unk>", "<s>", "</s>"])
+    folder.mkdir()
+    hf.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_characters_that_a_sentencepiece_base_lacks_become_tokens(tmp_path):
+    home = sentencepiece_like(tmp_path / "base")
+    base = tokenmill.Tokenizer.load(home)
+    documents = texts(KOREAN, seed=3)
+    kept = lines(tmp_path / "kept.jsonl", [*texts(WORDS, 40), "강 river"])
+    options = {"add": 40, "output": tmp_path / "out", "keep_ids": [kept], "only_script": ["Hangul"]}
+    extended = extend(home, iter(documents), require=["물레방아"], **options)
+    body = json.loads((tmp_path / "out" / "extension.json").read_text())
+    characters = {token["text"]: token["parts"] for token in body["tokens"] if len(token["text"]) == 1}
+    assert set(characters) == set("".join(KOREAN)) - set("방앗간이강")
+    assert all(base.decode_bytes(parts) == character.encode() for character, parts in characters.items())
+    assert all(
+        len(token["parts"]) == len(base.encode(token["text"].removeprefix("▁"))) - 1
+        for token in body["tokens"]
+        if "▁" not in token["text"]
+    )
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    for text in [*documents, *texts(WORDS, 40), "강 river", "<s>강을 漢 빵🙂", "  두 칸"]:
+        assert extended.encode(text) == peer.encode(text, add_special_tokens=False).ids
+    assert len(extended.encode(" 물레방아")) < len(base.encode(" 물레방아"))
+    assert extended.encode("강 river") == base.encode("강 river")
+    assert sum(map(len, extended.encode_batch(documents))) < 0.2 * sum(map(len, base.encode_batch(documents)))

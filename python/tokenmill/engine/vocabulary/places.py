@@ -1,0 +1,110 @@
+"""What is wanted of an extension, what a new token is, and which id it gets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tokenmill import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from tokenmill.engine.recipe import Json, Recipe
+    from tokenmill.engine.tokenizer import Tokenizer
+
+# What vocabularies call the tokens that they keep for later.
+_RESERVED = re.compile(r"reserved|unused|extra_id|extra_\d|placeholder|dummy", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A token that an extension adds: what it spells, the old ids it stands for, how often it was seen."""
+
+    id: int
+    bytes: bytes
+    parts: tuple[int, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What decides the new tokens beside the counts."""
+
+    add: int
+    min_frequency: int = 2
+    max_token_length: int = 1 << 16
+    tie_break: str = "huggingface"
+    scripts: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    reuse_reserved: bool = False
+
+
+def check_scripts(names: Sequence[str]) -> None:
+    """Refuse a name that is no script before anything is read."""
+    _core.in_scripts([], list(names))
+
+
+@dataclass(frozen=True)
+class Places:
+    """The ids of new tokens in order, and which of them reserved special tokens had."""
+
+    ids: tuple[int, ...]
+    taken: frozenset[int]
+
+    @classmethod
+    def after(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> Places:
+        """The ids after the last of `base`, or those that it reserves first."""
+        reserved = reserved_ids(base)[:number] if reuse_reserved else []
+        first = base.vocab_size
+        ids = (*reserved, *range(first, first + number - len(reserved)))
+        return cls(ids, frozenset(reserved))
+
+    def table(self, tokens: Iterable[bytes | None]) -> list[bytes | None]:
+        """A copy of a table of tokens with room for the new ones."""
+        table = list(tokens)
+        return table + [None] * (max(self.ids, default=-1) + 1 - len(table))
+
+    def without_taken(self, recipe: Recipe) -> Recipe:
+        """The recipe without the special tokens whose ids are taken, in its config files too."""
+        model = recipe.model
+        assert model is not None, "check_base comes first"
+        if not self.taken:
+            return recipe
+        gone = {token.content for token in recipe.added if token.id in self.taken}
+        return replace(
+            recipe,
+            model=replace(
+                model, unreachable=tuple((i, data) for i, data in model.unreachable if i not in self.taken)
+            ),
+            added=tuple(token for token in recipe.added if token.id not in self.taken),
+            config=_without(recipe.config, self.taken, gone),
+        )
+
+
+def _without(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
+    """A `tokenizer_config.json` that does not list these tokens."""
+
+    def content(entry: Any) -> Any:
+        return entry.get("content") if isinstance(entry, dict) else entry
+
+    out = dict(config)
+    listed = out.get("added_tokens_decoder")
+    if isinstance(listed, dict):
+        out["added_tokens_decoder"] = {
+            key: value for key, value in listed.items() if not (key.isdigit() and int(key) in ids)
+        }
+    for key in ("additional_special_tokens", "extra_special_tokens"):
+        names = out.get(key)
+        if isinstance(names, list):
+            out[key] = [entry for entry in names if content(entry) not in contents]
+    return out
+
+
+def reserved_ids(base: Tokenizer) -> list[int]:
+    """Ids of special tokens that their vocabulary keeps for later, such as `<|reserved_special_token_7|>`."""
+    return sorted(
+        token.id for token in base.recipe.added if token.special and _RESERVED.search(token.content)
+    )
