@@ -113,6 +113,7 @@ impl Tokens {
     }
 
     /// Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged.
+    #[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
     fn splits(&self, py: Python<'_>, order: Vec<u32>, characters: bool) -> PyResult<Merges> {
         brief(py, || {
             let splits = files::all_splits(&self.tokens, &order, characters);
