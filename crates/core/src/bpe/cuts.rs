@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::hash::{hash_bytes, mix};
+use super::keys::LONG;
 use super::symbols::Symbols;
 use super::tables::Tables;
 use super::NONE;
@@ -45,8 +46,15 @@ pub(crate) struct Cuts {
     ascii: Box<[u64; 256]>,
     /// Cuts are looked for where one of two neighbours is at least this: with symbols that are whole
     /// characters all of them are known, with bytes the pairs of ASCII are left to the cache.
-    pub(crate) from: u32,
+    from: u32,
+    /// Whether words of alphabets with two bytes to a letter are left whole.
+    whole_words: bool,
 }
+
+/// What says whether two-byte letters can be told apart: those of Russian.
+const LETTERS: std::ops::Range<u32> = 0x430..0x450;
+/// Words are left whole where fewer than one in so many pairs of letters can be cut apart.
+const RARE_CUTS: usize = 2;
 
 impl Cuts {
     /// `None` where the argument above does not hold for this vocabulary.
@@ -69,6 +77,7 @@ impl Cuts {
             shift: 64 - bits.trailing_zeros(),
             ascii: Box::new([u64::MAX; 256]),
             from,
+            whole_words: false,
         };
         for (left, right) in &crossing.whole {
             let bit = cuts.bit_of(*left, *right);
@@ -84,7 +93,29 @@ impl Cuts {
         if from == 0 {
             cuts.fill_ascii();
         }
+        cuts.whole_words = cuts.safe_pairs(LETTERS) * RARE_CUTS < LETTERS.len() * LETTERS.len();
         Some(cuts)
+    }
+
+    fn safe_pairs(&self, letters: std::ops::Range<u32>) -> usize {
+        let at = |code| (code, self.edges_of(code));
+        let pairs = letters
+            .clone()
+            .flat_map(|left| letters.clone().map(move |right| (left, right)));
+        pairs
+            .filter(|(left, right)| self.is_safe(at(*left), at(*right)))
+            .count()
+    }
+
+    /// Whether a piece is not worth the walk: nothing but ASCII, or a word that the cache can hold of an alphabet
+    /// (Cyrillic, Greek, Arabic) in which this vocabulary has too many merges to be cut. Words of Russian in Llama 3
+    /// were walked for a fifth of the time and hardly ever cut; GPT-2, which cuts them nearly everywhere, is a third faster
+    /// for it.
+    #[inline(always)]
+    pub(crate) fn leaves_whole(&self, piece: &[u8]) -> bool {
+        let first = piece[usize::from(piece[0] < 0x80)];
+        let is_word = self.whole_words && piece.len() <= LONG && matches!(first, 0xC2..0xE0);
+        is_word || (self.from > 0 && piece.is_ascii())
     }
 
     fn fill_ascii(&mut self) {

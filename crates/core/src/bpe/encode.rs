@@ -200,7 +200,7 @@ impl Bpe {
         let mut at = start;
         for end in ends {
             let end = *end as usize;
-            if end - at <= UNCUT || (cuts.from > 0 && text[at..end].is_ascii()) {
+            if end - at <= UNCUT || cuts.leaves_whole(&text[at..end]) {
                 if segments.count == ROOM {
                     self.encode_segments(text, &mut segments, state, out);
                 }
