@@ -7,13 +7,14 @@ The core reads the steps of a recipe. One that it does not do exactly as Hugging
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Codec, encode_part, last_cut
 from tokenmill.base.errors import UnsupportedError
 from tokenmill.engine import arrow
+from tokenmill.engine.backends.decoding import decoder_of
 from tokenmill.engine.backends.text import check_text
-from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.stream import encode_stream
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from tokenmill.base.texts import Texts
     from tokenmill.engine.backends.backend import Special
+    from tokenmill.engine.backends.decoding import Decoder
     from tokenmill.engine.recipe import Recipe
 
 
@@ -37,9 +39,9 @@ class NativeEngine:
         self.codec = _codec(recipe)
         self.id_limit: int = self.codec.id_limit
         self.family: str = self.codec.family
-        self._specials = frozenset(token.id for token in recipe.added if token.special)
+        self._decoder = decoder_of(recipe)
+        self._specials = self._decoder.skipped
         self._words = _words(recipe) if self.codec.spelled else None
-        self._drops_space = _drops_space(recipe)
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text."""
@@ -107,15 +109,22 @@ class NativeEngine:
         return b"".join(self._words.get(int(token_id), b"") for token_id in ids)
 
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
-        """The text of the ids, without the space that a SentencePiece-style encoder put first."""
-        data = self.decode(ids, skip_special=skip_special)
-        if self._drops_space and data.startswith(b" "):
-            data = data[1:]
-        return data.decode("utf-8", errors)
+        """The text of the ids, by the tokenizer's own decoder."""
+        if skip_special:
+            ids = [token_id for token_id in ids if token_id not in self._specials]
+        data = self.decode(ids, skip_special=False)
+        decoder = self._decoder
+        if errors != "replace" or (decoder.joins_bytes and decoder.exceptions.isdisjoint(ids)):
+            return _unprefixed(data, decoder).decode("utf-8", errors)
+        if decoder.joins_characters and decoder.exceptions.isdisjoint(ids):
+            # Where some byte is no character, the decoder has rules of its own.
+            with suppress(UnicodeDecodeError):
+                return _unprefixed(data, decoder).decode()
+        return decoder.text(ids)
 
     def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
         """One text for each document, where its bytes are those of its tokens, one after the other."""
-        if self._words is not None or self._drops_space:
+        if not self._decoder.joins_bytes or self._words is not None or self._decoder.exceptions:
             return None
         return self.codec.decode_batch(ids, offsets, errors)
 
@@ -130,15 +139,9 @@ class NativeEngine:
         return next((token_id for token_id, word in self._words.items() if word == token), None)
 
 
-def _drops_space(recipe: Recipe) -> bool:
-    """Whether the decoder takes a space off the beginning of a text."""
-    for step in walk(recipe.decoder):
-        kind = step.get("type")
-        if kind == "Strip" and step.get("content") == " " and step.get("start"):
-            return True
-        if kind == "Metaspace" and step.get("prepend_scheme", "always") != "never":
-            return True
-    return False
+def _unprefixed(data: bytes, decoder: Decoder) -> bytes:
+    """Without the space that a SentencePiece-style encoder put first."""
+    return data.removeprefix(b" ") if decoder.strips else data
 
 
 def _words(recipe: Recipe) -> dict[int, bytes]:
