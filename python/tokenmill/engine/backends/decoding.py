@@ -1,7 +1,7 @@
 """Ids back to text by the rules of a tokenizer's own decoder.
 
-Most tokenizers spell text by the bytes of their tokens, one after the other, and the core does that. What is here
-is for the rest: strings of tokens go through the decoder's steps as they do in Hugging Face.
+Most tokenizers spell text by the bytes of their tokens, one after the other, and the core does that. What
+is here is for the rest: strings of tokens go through the decoder's steps as they do in Hugging Face.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tokenmill.engine.files.hf_json import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from tokenmill.engine.recipe import Json, Recipe
 
@@ -67,7 +69,7 @@ class Decoder:
         added = (_named(token) for token in (*self._recipe.added, *self._unreachable))
         return frozenset(looks | {i for i, token in added if MARKER in token or _BYTE.fullmatch(token)})
 
-    def text(self, ids: Sequence[int]) -> str:
+    def text(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """The text of the ids, by way of the strings of their tokens."""
         tokens = [self._strings[int(token_id)] for token_id in ids]
         if self._recipe.decoder is None:
@@ -101,12 +103,12 @@ class PieceDecoder(Decoder):
 
     @cached_property
     def exceptions(self) -> frozenset[int]:
-        """The unknown token, pieces that hold a marker, and the byte of a space, which is never the prefix."""
+        """The unknown token, pieces with a marker, and the byte of a space, which is never the prefix."""
         own = {token.id for token in self._recipe.added if MARKER in token.content}
         spaces = {i for i, byte in self._bytes.items() if byte == 0x20}
         return frozenset(own | spaces | {self._unknown})
 
-    def text(self, ids: Sequence[int]) -> str:
+    def text(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """The text of the ids, control tokens as they are written."""
         out: list[str] = []
         run = bytearray()

@@ -71,7 +71,7 @@ def from_outline(
         source=source,
         format="hf",
         model=None if bpe is None else _model(body, *bpe, byte_level=byte_level),
-        added=_with_config(added, config, source),
+        added=with_config(added, config, source),
         hf=HfText(data, text),
         config=config,
         **steps,
@@ -170,7 +170,7 @@ def _renumbered(added: tuple[AddedToken, ...], vocabulary: Spellings, source: st
     return tuple(out)
 
 
-def _with_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
+def with_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
     """Adds the tokens that only `tokenizer_config.json` lists (older conversions keep some there)."""
     listed = config.get("added_tokens_decoder")
     if not isinstance(listed, dict):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import warnings
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.files.minbpe import HEADER
 from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.files.vocab_merges import DEFAULT_PATTERN, PATTERN_FILE
@@ -22,8 +25,15 @@ if TYPE_CHECKING:
 def save_tiktoken(recipe: Recipe, path: Path) -> None:
     """One `base64 rank` a line; the pattern and special tokens must be given again when it is loaded."""
     model = _byte_level(recipe, "tiktoken")
+    _plain_added(recipe, "tiktoken")
     _pattern(recipe, "tiktoken")
+    if any(_needed(byte) and bytes([byte]) not in _ids(model) for byte in range(256)):
+        raise TokenizerError(
+            f"{recipe.source}: lacks the tokens of some bytes, which a .tiktoken file must have; save it as "
+            "'hf' or 'vocab-merges'"
+        )
     order = model.rank_order or _ranks_from_merges(recipe, model)
+    _warn_of_template(recipe, "tiktoken")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         for token_id in order:
@@ -33,7 +43,7 @@ def save_tiktoken(recipe: Recipe, path: Path) -> None:
 
 def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
     """Ids in rank order, if the ids of a merge list are in that order: tiktoken's rank is the id."""
-    ids = {token: i for i, token in enumerate(model.tokens) if token is not None}
+    ids = _ids(model)
     made = [
         ids[(model.tokens[left] or b"") + (model.tokens[right] or b"")] for left, right in merges_of(model)
     ]
@@ -44,11 +54,45 @@ def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
             "has one number "
             "for both; save it as 'hf' or 'vocab-merges'"
         )
+    other = next((product for pair, product in zip(merges_of(model), made, strict=True)
+                  if _split_by_ranks(model, ids, product) != pair), None)  # fmt: skip
+    left_out = set(ids.values()) - {*atoms, *made} if model.ignore_merges else None
+    if other is not None or left_out:
+        raise TokenizerError(
+            f"{recipe.source}: its merges are not those that the ranks of a .tiktoken file give; save it as "
+            "'hf' or 'vocab-merges'"
+        )
     return sorted(atoms) + made
 
 
+def _ids(model: Model) -> dict[bytes, int]:
+    return {token: i for i, token in enumerate(model.tokens) if token is not None}
+
+
+def _needed(byte: int) -> bool:
+    """Whether UTF-8 has this byte."""
+    return byte not in {0xC0, 0xC1} and byte < 0xF5
+
+
+def _split_by_ranks(model: Model, ids: dict[bytes, int], product: int) -> tuple[int, int] | None:
+    """The two tokens that merging by rank last joins to this one; None if it never comes to be.
+
+    Where that is the pair of the merge list for every token, both ways of merging are the same.
+    """
+    token = model.tokens[product] or b""
+    parts = [token[at : at + 1] for at in range(len(token))]
+    while len(parts) > 2:
+        ranks = [ids.get(left + right, product) for left, right in pairwise(parts)]
+        best = min(ranks)
+        if best >= product:
+            return None
+        at = ranks.index(best)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return (ids[parts[0]], ids[parts[1]]) if len(parts) == 2 else None
+
+
 def save_vocab_merges(recipe: Recipe, path: Path) -> None:
-    """A directory with `vocab.json` and `merges.txt`, and the pattern where it is not GPT-2's."""
+    """A directory with `vocab.json`, `merges.txt`, the added tokens, and any pattern but GPT-2's."""
     model = _byte_level(recipe, "vocab-merges")
     if model.merges is None or model.ignore_merges:
         raise TokenizerError(
@@ -56,24 +100,40 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
             "save it as 'hf' or 'tiktoken'"
         )
     pattern = _pattern(recipe, "vocab-merges")
+    _refuse_unknown(recipe, model, "vocab-merges")
+    _warn_of_template(recipe, "vocab-merges")
     path.mkdir(parents=True, exist_ok=True)
     (path / PATTERN_FILE).unlink(missing_ok=True)
     if pattern != DEFAULT_PATTERN:
         (path / PATTERN_FILE).write_text(pattern, encoding="utf-8")
     vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
-    for token in recipe.added:
-        vocabulary.setdefault(token.content, token.id)
+    for token_id, token in model.unreachable:
+        vocabulary.setdefault(token.decode(), token_id)
+    # Readers that know no other file find special tokens here.
+    for added in recipe.added:
+        vocabulary.setdefault(added.content, added.id)
     text = json.dumps(vocabulary, ensure_ascii=False)
     (path / "vocab.json").write_text(text, encoding="utf-8")
+    _write_config(recipe, pattern, path / "tokenizer_config.json")
     with (path / "merges.txt").open("w", encoding="utf-8", newline="\n") as file:
         file.write("#version: 0.2\n")
         for left, right in model.merges:
             file.write(f"{spell(model.tokens[left] or b'')} {spell(model.tokens[right] or b'')}\n")
 
 
+def _write_config(recipe: Recipe, pattern: str, path: Path) -> None:
+    """The added tokens, where transformers has them; the class only where it reads these files alike."""
+    listed = {str(token.id): token.to_json() for token in sorted(recipe.added, key=lambda token: token.id)}
+    config = {key: value for key, value in recipe.config.items() if key != "added_tokens_decoder"}
+    config["tokenizer_class"] = "GPT2Tokenizer" if pattern == DEFAULT_PATTERN else "PreTrainedTokenizerFast"
+    whole = {**config, "added_tokens_decoder": listed}
+    path.write_text(json.dumps(whole, ensure_ascii=False, indent=2), encoding="utf-8")
+
+
 def save_minbpe(recipe: Recipe, path: Path) -> None:
     """The text file of minbpe, whose ids are the bytes and then the merges in order."""
     model = _byte_level(recipe, "minbpe")
+    _plain_added(recipe, "minbpe")
     expected = [bytes([byte]) for byte in range(256)]
     merges = [] if model.merges is None else list(model.merges)
     for left, right in merges:
@@ -82,6 +142,7 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
         expected.append(expected[left] + expected[right])
     if (
         model.merges is None
+        or model.ignore_merges
         or list(model.tokens[: len(expected)]) != expected
         or len(expected) != 256 + len(merges)
     ):
@@ -96,6 +157,11 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
             f"{recipe.source}: its pre-tokenizer is not one pattern, and a minbpe file holds "
             "one; save it as 'hf'"
         )
+    if pattern and "\n" in pattern:
+        raise TokenizerError(
+            f"{recipe.source}: its pattern holds a new line, which ends it in a minbpe file; save it as 'hf'"
+        )
+    _warn_of_template(recipe, "minbpe")
     lines = [HEADER, pattern or "", str(len(recipe.added))]
     lines += [f"{token.content} {token.id}" for token in recipe.added]
     lines += [f"{left} {right}" for left, right in merges]
@@ -112,6 +178,37 @@ def _pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
             "hold it; save it as 'hf'"
         )
     return pattern
+
+
+def _plain_added(recipe: Recipe, format: str) -> None:  # noqa: A002
+    """Refuses added tokens that are more than a string with an id."""
+    for token in recipe.added:
+        flags = token.lstrip or token.rstrip or token.single_word
+        if flags or not token.special or "\n" in token.content:
+            raise TokenizerError(
+                f"{recipe.source}: {format} holds no flags of added tokens, and {token.content!r} has some "
+                "(it is not special, strips white space, wants to stand alone, or holds a new line); save it "
+                "as 'hf'"
+            )
+
+
+def _refuse_unknown(recipe: Recipe, model: Model, format: str) -> None:  # noqa: A002
+    lacks = any(_needed(byte) and bytes([byte]) not in _ids(model) for byte in range(256))
+    if lacks and model.unk_id is not None:
+        raise TokenizerError(
+            f"{recipe.source}: has an unknown token for the bytes that it lacks, which {format} cannot hold; "
+            "save it as 'hf'"
+        )
+
+
+def _warn_of_template(recipe: Recipe, format: str) -> None:  # noqa: A002
+    adds = [step.get("type") for step in walk(recipe.post_processor) if step.get("type") != "ByteLevel"]
+    if adds:
+        warnings.warn(
+            f"{recipe.source}: {format} cannot hold what it adds around a text ({adds[0]}): loaded again, "
+            "add_special_tokens=True adds nothing; save it as 'hf' to keep that",
+            stacklevel=5,
+        )
 
 
 def _whole_text(step: Json) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill._core import Spellings
 from tokenmill.base.errors import TokenizerNotFoundError
+from tokenmill.engine.files.hf_json import config_beside, with_config
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
 from tokenmill.engine.recipe import Model, Recipe, check_specials
 
@@ -47,16 +48,18 @@ def load_file(
         vocab = vocab.with_name("encoder.json")
     vocabulary = Spellings(_read(vocab), str(vocab))
     tokens, outside = vocabulary.as_bytes()
+    config = config_beside(vocab)
     end = vocabulary.get(_END)
-    specials = special_tokens or ({} if end is None else {_END: end})
+    specials = {} if end is None or "added_tokens_decoder" in config else {_END: end}
     listed = vocabulary.read_merges(_read(merges), str(merges))
     return Recipe(
         source=str(vocab),
         format="vocab-merges",
         model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
-        added=check_specials(tokens, specials, str(vocab)),
+        added=with_config(check_specials(tokens, special_tokens or specials, str(vocab)), config, str(vocab)),
         pre_tokenizer=pre_tokenizer_of(pattern or _pattern_beside(vocab)),
         decoder=byte_level(use_regex=True),
+        config=config,
     )
 
 
