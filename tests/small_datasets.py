@@ -29,9 +29,9 @@ def write_rows(root, shards, context_length, *, dtype="uint16", pad_id=0, mode="
     return publish(root, entries, PackingIdentity(mode, context_length=context_length, pad_id=pad_id), dtype)
 
 
-def numbered(root, tokens, *, shards=3, document=7, dtype="uint32"):
-    """A stream dataset whose tokens are 0, 1, 2, ...: a row tells where it was cut."""
-    ids = np.arange(tokens)
+def numbered(root, tokens, *, shards=3, document=7, dtype="uint32", first=0):
+    """A stream dataset whose tokens are 0, 1, 2, ..., or from `first` on: a row tells where it was cut."""
+    ids = first + np.arange(tokens)
     parts = list(np.array_split(ids, shards))
     return write_documents(
         root,

@@ -28,6 +28,7 @@ __all__ = [
     "blank_texts",
     "copy_segments",
     "cpu",
+    "deal_turns",
     "encode_part",
     "families",
     "frame_documents",
@@ -76,6 +77,19 @@ def copy_segments(
 
 def best_fit(lengths: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The bin of every item and its place in it: best fit, longest first."""
+
+def deal_turns(
+    unit: int,
+    dues: list[tuple[int, list[tuple[int, int, int]]]],
+    start: int,
+    counts: list[int],
+    length: int,
+) -> tuple[NDArray[np.uint16], list[int]]:
+    """The sources of `length` rows from row `start` on, and how many turns each has had after them.
+
+    `dues` are `(start, [(base, linear, quadratic), ...])`: from that row on, after x more rows,
+    `(base + linear * x + quadratic * x * x) / unit` rows of each source are due.
+    """
 
 @final
 class StringCounter:

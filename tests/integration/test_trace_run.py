@@ -73,12 +73,36 @@ def check(source, legs, seen, states, seed=None):
             assert [(row.step, row.rank, row.place) for row in found] == expected
 
 
+MIXTURE = """
+sources: {web: WEB, code: CODE, notes: NOTES}
+context_length: 5
+seed: 4
+rows_per_step: 6
+steps: 11
+stages:
+  - {from: 0, weights: {web: 3, notes: 1}}
+  - {from: 3, weights: {web: 1, code: 2}, warm_in: 2}
+  - {from: 8, weights: {code: 1}}
+"""
+
+
 def run_and_check(tmp_path, legs, *, launch=False):
+    """A dataset and a mixture with stages, each read to its end and beyond, with other ranks in every stretch."""
     if torch_python() is None:
         pytest.skip(WHY_NOT)
-    rows = tokenmill.open(numbered(tmp_path / "data", 400)).rows(5)
-    spec = {"dataset": str(tmp_path / "data"), "context_length": 5, "seed": 11}
-    check(rows, legs, *record(tmp_path, legs, spec, launch=launch), seed=11)
+    text, sources = MIXTURE, {}
+    for nth, (name, tokens) in enumerate((("web", 400), ("code", 90), ("notes", 50))):
+        root = tmp_path / name
+        sources[name] = tokenmill.open(numbered(root, tokens, first=1000 * nth)).rows(5)
+        text = text.replace(name.upper(), str(root))
+    (tmp_path / "mixture.yaml").write_text(text)
+    spec = {"dataset": str(tmp_path / "web"), "context_length": 5, "seed": 11}
+    (tmp_path / "rows").mkdir()
+    check(sources["web"], legs, *record(tmp_path / "rows", legs, spec, launch=launch), seed=11)
+    (tmp_path / "mixed").mkdir()
+    spec = {"mixture": str(tmp_path / "mixture.yaml")}
+    mixture = tokenmill.Mixture.load(tmp_path / "mixture.yaml")
+    check(mixture, legs, *record(tmp_path / "mixed", legs, spec, launch=launch))
 
 
 def test_every_row_of_every_step(tmp_path):

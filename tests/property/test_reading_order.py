@@ -13,9 +13,10 @@ from small_datasets import numbered
 from tokenmill.base.durable import canonical_json
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.reader.feed import Feed
-from tokenmill.datasets.reader.mixture import period, schedule
 from tokenmill.datasets.reader.order import Order
+from tokenmill.datasets.reader.schedule import NEVER, Schedule
 from tokenmill.datasets.reader.shuffle import Permutation
+from tokenmill.datasets.reader.stages import Stage, period
 from tokenmill.datasets.reader.turns import Turns
 
 # Two thousand examples of the slow profile take minutes.
@@ -268,11 +269,54 @@ def test_anything_that_is_not_a_state_is_refused_with_our_error(state):
 @given(turns=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_a_mixture_is_exact_over_any_prefix(turns):
     turns = period([Fraction(count) for count in turns])
-    order = np.concatenate([schedule(turns)] * 2)
+    order, _ = Schedule([Stage(0, tuple(turns))]).locate(np.arange(2 * sum(turns)))
     for source, count in enumerate(turns):
         given_so_far = np.cumsum(order == source)
         due = np.arange(1, len(order) + 1) * count / sum(turns)
         assert np.abs(given_so_far - due).max() < 1
+
+
+@st.composite
+def staged(draw):
+    sources = draw(st.integers(1, 4))
+    found, row = [], 0
+    for nth in range(draw(st.integers(1, 4))):
+        weights = draw(st.lists(st.integers(0, 9), min_size=sources, max_size=sources).filter(any))
+        change = draw(st.integers(0, 40)) if nth else 0
+        found.append(Stage(row, tuple(period([Fraction(weight) for weight in weights])), change))
+        row += max(1, change + draw(st.integers(0, 300)))
+    return found
+
+
+def due(stages, rows, source):
+    """The sum of a source's weights over the first so many rows: the area under them."""
+    total, ends = Fraction(0), [stage.start for stage in stages[1:]] + [rows]
+    for nth, (stage, end) in enumerate(zip(stages, ends, strict=True)):
+        here = max(0, min(end, rows) - stage.start)
+        rising = min(here, stage.change)
+        if rising:
+            old, new = stages[nth - 1].weight(source), stage.weight(source)
+            total += old * rising + (new - old) * Fraction(rising * rising, 2 * stage.change)
+        total += stage.weight(source) * (here - rising)
+    return total
+
+
+@given(stages=staged(), block=st.sampled_from([7, 64, 1 << 16]))
+def test_stages_are_exact_over_any_prefix_and_can_be_undone(stages, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tokenmill.datasets.reader.schedule.BLOCK", block)
+        schedule = Schedule(stages)
+    rows = stages[-1].start + 150
+    sources, turns = schedule.locate(np.arange(rows))
+    for source in range(len(stages[0].turns)):
+        mine = np.flatnonzero(sources == source)
+        assert turns[mine].tolist() == list(range(len(mine)))  # none is lost and none comes twice
+        assert schedule.find(source, np.arange(len(mine))).tolist() == mine.tolist()
+        given_so_far = np.concatenate([[0], np.cumsum(sources == source)]).tolist()
+        assert all(abs(given_so_far[n] - due(stages, n, source)) < 1 for n in range(rows + 1))
+        assert schedule.count(rows)[source] == len(mine)
+        if not stages[-1].turns[source] and len(mine) > due(stages, rows, source):
+            assert schedule.find(source, np.array([len(mine)])).tolist() == [NEVER]
 
 
 @given(

@@ -1,5 +1,6 @@
 """Mixtures: the proportions hold over any prefix, and each source gives each of its rows in turn."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 import tokenmill
 from small_datasets import numbered
 from tokenmill import Mixture
-from tokenmill.base.errors import ConfigError
-from tokenmill.datasets.reader.mixture import NEAREST_PERIOD, period, schedule
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.cli import main
+from tokenmill.datasets.reader.schedule import Schedule
+from tokenmill.datasets.reader.stages import NEAREST_PERIOD, Stage, period
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def test_weights_without_a_small_denominator():
     turns = period([Fraction(0.123456789), Fraction(3.14159265), Fraction(1e-9)])
     assert sum(turns) == NEAREST_PERIOD
     assert min(turns) == 1
-    assert len(schedule(turns)) == NEAREST_PERIOD
+    assert Schedule([Stage(0, tuple(turns))]).count(NEAREST_PERIOD) == turns
 
 
 def test_decimals_are_kept_exactly():
@@ -80,6 +83,158 @@ def test_a_weight_of_zero_is_no_source(sources):
 def test_bad_weights(sources, weights, said):
     with pytest.raises(ConfigError, match=said):
         Mixture(sources, weights)
+
+
+STAGES = [(0, {"a": 1}), (20, {"a": 1, "b": 1}, 4), (40, {"b": 3, "c": 1})]
+
+
+@pytest.fixture
+def named(sources):
+    return dict(zip("abc", sources, strict=True))
+
+
+def test_stages_change_the_weights_and_lose_nothing(named):
+    mixture = Mixture(named, stages=STAGES, steps=60, seed=3)
+    chosen, rows = mixture.locate(np.arange(60))
+    assert set(chosen[:20].tolist()) == {0}
+    assert np.bincount(chosen[40:], minlength=3).tolist() == [0, 15, 5]
+    for source in range(3):
+        mine, there = rows[chosen == source], len(mixture.sources[source])
+        for start in range(0, len(mine), there):
+            part = mine[start : start + there]
+            assert len(set(part.tolist())) == len(part)
+    assert (
+        sorted(mixture.find(0, np.array([7])).tolist())
+        == np.flatnonzero((chosen == 0) & (rows == 7)).tolist()
+    )
+
+
+def test_the_account_says_what_each_source_gives(named):
+    account = Mixture(named, stages=STAGES, steps=60, seed=3).account()
+    assert (account["rows"], account["tokens"]) == (60, 600)
+    assert [stage["rows"] for stage in account["stages"]] == [20, 20, 20]
+    assert [stage["warm_in"] for stage in account["stages"]] == [0, 4, 0]
+    given = {each["name"]: each for each in account["sources"]}
+    assert sum(each["tokens"] for each in given.values()) == 600
+    assert given["c"]["epochs"] == 5 / 4
+    assert [part["rows"] for part in given["b"]["stages"]] == [0, 9, 15]
+
+
+def test_steps_are_counted_in_rows_of_all_ranks(named):
+    mixture = Mixture(named, stages=[(0, {"a": 1}), (5, {"b": 1})], rows_per_step=4, steps=6)
+    chosen, _ = mixture.locate(np.arange(24))
+    assert chosen.tolist() == [0] * 20 + [1] * 4
+    assert (
+        len(Mixture(named, stages=[{"from": 0, "to": 9, "weights": {"a": 1}}], rows_per_step=4, epochs=9))
+        == 36
+    )
+
+
+def test_epochs_end_a_mixture_or_refuse_it(named):
+    assert len(Mixture(named, {"a": 1, "c": 1}, epochs={"c": 2})) == 17
+    assert len(Mixture(named, {"a": 1, "c": 1}, stop="last", epochs={"c": 3})) == 25
+    with pytest.raises(
+        ConfigError, match=r"c would be read 2.50 times in 20 steps, and may be 2.00 times, up to step 17"
+    ):
+        Mixture(named, {"a": 1, "c": 1}, steps=20, epochs={"c": 2})
+
+
+def test_a_mixture_without_stages_is_what_it_was(sources):
+    """States that were saved before there were stages still fit."""
+    identity = Mixture(sources, [3, 2, 1], seed=1).identity()
+    assert set(identity) == {"sources", "weights", "seed", "stop"}
+    assert identity != Mixture(sources, [3, 2, 1], seed=1, steps=5).identity()
+
+
+def test_a_state_of_other_stages_is_refused(named):
+    state = Mixture(named, stages=STAGES, steps=60).batches(2).state_dict()
+    other = Mixture(named, stages=[*STAGES[:2], (41, {"b": 3, "c": 1})], steps=60).batches(2)
+    with pytest.raises(DatasetError, match="stages is"):
+        other.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ([], "stages is empty"),
+        ([(5, {"a": 1})], "must begin at step 0"),
+        ([(0, {"a": 1}, 5)], "nothing before it"),
+        ([(0, {"a": 1}), (0, {"b": 1})], "ends before it begins"),
+        ([(0, {"a": 1}), (9, {"b": 1}), (4, {"a": 1})], "stage 1 begins at step 9 and ends at step 4"),
+        ([{"from": 0, "to": 0, "weights": {"a": 1}}], "ends before it begins"),
+        ([{"from": 0, "to": 7, "weights": {"a": 1}}, (9, {"b": 1})], "they must be the same"),
+        ([(0, {"a": 1}), (9, {"b": 1}, 5), (12, {"a": 1})], "changes its weights until step 14"),
+        ([(0, {"x": 1})], "stage 0: weights has 'x', which is no source; the sources are a, b, c"),
+        ([(0, {"a": -1})], "stage 0: weight 0 is -1"),
+        ([(0, {"a": "much"})], "stage 0: weight 0 is much"),
+        ([(0,)], r"expected \(step, weights\)"),
+        ([{"from": 0, "weight": {"a": 1}}], "has 'weight'"),
+        ([{"from": 0.5, "weights": {"a": 1}}], "from is 0.5"),
+        ([(0, {"a": 1}), (9, {"b": 1}, 1 << 30)], "too long"),
+    ],
+)
+def test_bad_stages(named, stages, said):
+    with pytest.raises(ConfigError, match=said):
+        Mixture(named, stages=stages, steps=20)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "give one of the two"),
+        ({"weights": {"a": 1}, "stages": STAGES}, "give one of the two"),
+        ({"weights": {"a": 1}, "steps": 0}, "steps is 0"),
+        ({"weights": {"a": 1}, "rows_per_step": 0}, "rows_per_step is 0"),
+        ({"weights": {"a": 1}, "epochs": {"x": 1}}, "epochs has 'x'"),
+        ({"weights": {"a": 1}, "epochs": 0}, "epochs of a is 0"),
+        ({"stages": [(0, {"a": 1}), (5, {"b": 1})], "stop": "last"}, "would never end: a has no weight"),
+    ],
+)
+def test_bad_mixtures(named, options, said):
+    with pytest.raises(ConfigError, match=said):
+        Mixture(named, **options)
+
+
+YAML = """
+sources: {web: WEB, code: CODE}
+context_length: 10
+seed: 3
+rows_per_step: 2
+steps: 12
+stages:
+  - {from: 0, weights: {web: 1}}
+  - {from: 6, weights: {web: 0.5, code: 0.5}, warm_in: 2}
+"""
+
+
+def test_from_a_file(tmp_path, capsys):
+    for name, count in (("web", 300), ("code", 40)):
+        numbered(tmp_path / name, count)
+    file = tmp_path / "mixture.yaml"
+    text = YAML.replace("WEB", str(tmp_path / "web")).replace("CODE", str(tmp_path / "code"))
+    file.write_text(text)
+    mixture = Mixture.load(file)
+    assert mixture.names == ["web", "code"]
+    assert len(mixture) == 24
+    main(["plan", str(file)])
+    said = capsys.readouterr().out
+    assert "12 steps, 24 rows, 240 tokens" in said
+    assert "stage 1: from step 6, 12 rows, weights change over 2 steps" in said
+    assert "code                               50 tokens, read 1.250 times" in said
+    main(["plan", str(file), "--json"])
+    assert json.loads(capsys.readouterr().out) == mixture.account()
+    for old, new, words in (
+        ("seed: 3", "sead: 3", "mixture.yaml:4: .*sead"),
+        ("seed: 3", "seed: x", "seed is 'x'"),
+        ("code: 0.5", "coda: 0.5", "mixture.yaml: stage 1: weights has 'coda'"),
+        ("sources: {", "sources: [", "not valid YAML"),
+    ):
+        file.write_text(text.replace(old, new))
+        with pytest.raises(ConfigError, match=words):
+            Mixture.load(file)
+    file.write_text("seed: 3")
+    with pytest.raises(ConfigError, match="sources is missing"):
+        Mixture.load(file)
 
 
 def test_sources_must_fit(sources, tmp_path):

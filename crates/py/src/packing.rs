@@ -20,6 +20,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frame_documents, module)?)?;
     module.add_function(wrap_pyfunction!(copy_segments, module)?)?;
     module.add_function(wrap_pyfunction!(best_fit, module)?)?;
+    module.add_function(wrap_pyfunction!(deal_turns, module)?)?;
     module.add_function(wrap_pyfunction!(blank_texts, module)?)?;
     module.add_function(wrap_pyfunction!(has_blank, module)?)?;
     module.add_function(wrap_pyfunction!(stored_ends, module)?)?;
@@ -125,6 +126,26 @@ fn best_fit(
     let lengths = lengths.as_slice()?;
     let (bins, places) = brief(py, || packing::best_fit(lengths, capacity))?;
     Ok((bins.into_pyarray(py), places.into_pyarray(py)))
+}
+
+/// The sources of rows from `start` on, and how many turns each has had after them.
+#[pyfunction]
+fn deal_turns(
+    py: Python<'_>,
+    unit: i128,
+    dues: Vec<(i64, Vec<(i128, i128, i128)>)>,
+    start: i64,
+    mut counts: Vec<i64>,
+    length: usize,
+) -> PyResult<(Bound<'_, PyArray1<u16>>, Vec<i64>)> {
+    let dues: Vec<packing::Due> = dues
+        .into_iter()
+        .map(|(start, shares)| packing::Due { start, shares })
+        .collect();
+    let order = detached(py, |stop| {
+        packing::deal_turns(unit, &dues, start, &mut counts, length, stop)
+    })?;
+    Ok((order.into_pyarray(py), counts))
 }
 
 /// Whether each text is empty or all white space, as one byte each.

@@ -9,6 +9,7 @@ import click
 
 from tokenmill.cli.account import show_account
 from tokenmill.cli.sizes import Size
+from tokenmill.settings.names import SETTINGS_FILES
 
 EXAMPLES = """\b
 Examples:
@@ -16,6 +17,7 @@ Examples:
   tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8
   tokenmill plan corpus --tokenizer my-tokenizer --model examples/gpt2-xl.json --budget-tokens 300e9
   tokenmill plan --model examples/gpt2-xl.json --context-length 16384
+  tokenmill plan mixture.yaml
 """
 
 
@@ -46,12 +48,16 @@ def command(
 ) -> None:
     """Sample INPUTS, and say what preparing them would come to: documents, tokens, disk, time, memory.
 
-    Without INPUTS, count the parameters, memory and FLOPs of a model.
+    Without INPUTS, count the parameters, memory and FLOPs of a model. Of a mixture's YAML file, say how many
+    tokens each source gives in each stage, and how often it repeats.
     """
     if not inputs:
         if model is None:
             raise click.UsageError("name INPUTS to plan for, or a --model to take account of")
         show_account(model, context_length, budget_tokens, tokenizer, as_json=as_json)
+        return
+    if len(inputs) == 1 and inputs[0].endswith(SETTINGS_FILES):
+        _show_mixture(inputs[0], as_json=as_json)
         return
     if tokenizer is None:
         raise click.UsageError("--tokenizer is needed to plan for INPUTS")
@@ -68,6 +74,25 @@ def command(
         text_field=text_field,
     )
     click.echo(json.dumps(result, indent=2) if as_json else render(result))
+
+
+def _show_mixture(path: str, *, as_json: bool) -> None:
+    from tokenmill.datasets.reader.mixture import Mixture
+
+    account = Mixture.load(path).account()
+    if as_json:
+        click.echo(json.dumps(account, indent=2, ensure_ascii=False))
+        return
+    click.echo(f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens")
+    for nth, stage in enumerate(account["stages"]):
+        warm = f", weights change over {stage['warm_in']:,} steps" if stage["warm_in"] else ""
+        click.echo(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows{warm}")
+        for each in account["sources"]:
+            part = each["stages"][nth]
+            click.echo(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
+    click.echo("in all:")
+    for each in account["sources"]:
+        click.echo(f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times")
 
 
 def render(result: dict[str, Any]) -> str:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.reader.documents import read_documents
+from tokenmill.datasets.reader.mixture import Mixture
 from tokenmill.datasets.trace.records import Records
 from tokenmill.engine.batch import TokenBatch
 from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
+from tokenmill.settings.names import SETTINGS_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,8 +46,14 @@ def open_source(
     context_length: int | None = None,
     overlap: int | None = None,
     tail: Tail | None = None,
-) -> Rows:
-    """The rows of a dataset as a run read them: cut as its state says, or as is said here."""
+) -> RowSource:
+    """The rows as a run read them: of a mixture's file, or of a dataset, cut as its state or options say."""
+    if path.endswith(SETTINGS_FILES):
+        if context_length is not None or overlap is not None or tail is not None:
+            raise ConfigError(
+                f"{path} says itself how its rows are cut: leave out --context-length and others"
+            )
+        return Mixture.load(path)
     dataset = open_dataset(path)
     if dataset.manifest.layout == "rows":
         return dataset.rows(context_length, overlap)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tokenmill.settings.section import Job, Section, Setting
 
+# How a file of settings ends.
+SETTINGS_FILES = (".yaml", ".yml")
 SECTIONS: dict[str, type[Section]] = {name: each.annotation for name, each in settings_of(JobConfig).items()}
 SETTINGS: dict[str, Setting] = {
     f"{section}.{key}": each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,37 @@ from tokenmill.settings.origin import Given, Origin
 from tokenmill.settings.section import settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from os import PathLike
 
 
 def read_yaml(path: str | PathLike[str]) -> list[Given]:
     """Every setting of the file in its order; null means "leave it automatic" and is left out."""
-    loader = yaml.SafeLoader(_text(Path(path)))
-    try:
+    with _explained(path) as loader:
         root = loader.get_single_node()
         if root is None:
             return []
         return [given for pair in _pairs(root, "the file", path) for given in _section(loader, *pair, path)]
+
+
+def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
+    """The values of a file that has these keys and no others, null left out."""
+    with _explained(path) as loader:
+        root = loader.get_single_node()
+        pairs = [] if root is None else _pairs(root, "the file", path)
+        found = {str(key.value): loader.construct_object(value, deep=True) for key, value in pairs}
+        for key, _ in pairs:
+            if key.value not in known:
+                raise unknown(str(key.value), f"{path}:{key.start_mark.line + 1}", list(known))
+    return {key: value for key, value in found.items() if value is not None}
+
+
+@contextmanager
+def _explained(path: str | PathLike[str]) -> Iterator[yaml.SafeLoader]:
+    """A loader of the file, whose errors name the line."""
+    loader = yaml.SafeLoader(_text(Path(path)))
+    try:
+        yield loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1

@@ -1,5 +1,5 @@
 //! Loops over flat `(ids, offsets)` that `NumPy` has no single pass for: framing documents with BOS and
-//! EOS, copying segments into rows, best-fit packing, hashing and searching texts, finding blank ones.
+//! EOS, copying segments into rows, best-fit packing, dealing out turns, hashing and searching texts, finding blank ones.
 
 mod best_fit;
 mod blank;
@@ -7,6 +7,7 @@ mod copy;
 mod frame;
 mod hash;
 mod strings;
+mod turns;
 
 pub use best_fit::best_fit;
 pub use blank::blank_texts;
@@ -14,6 +15,7 @@ pub use copy::copy_segments;
 pub use frame::frame;
 pub use hash::hash_texts;
 pub use strings::Strings;
+pub use turns::{deal_turns, Due};
 
 use crate::{Error, Result};
 

@@ -1,17 +1,14 @@
-"""Several datasets read as one, in fixed proportions that hold over any prefix, to the row.
+"""Several datasets read as one, in proportions that hold over any prefix, to the row, also where they change.
 
-After *n* rows, source *i* has given more than `n * weight - 1` and fewer than `n * weight + 1` of them.
-Weights become fractions of one period; inside it every turn of a source has a window (not before
-its share is due, not after the next one is), and the turn whose window closes first goes first. Since
-all turns are one row long, that order always meets every window. The period's schedule is stored, so
-any position of the mixture is found without walking up to it.
+After *n* rows, source *i* has given more than its due less 1 and fewer than its due plus 1; that is the sum
+of its weights at those rows. `schedule.py` says whose turn it is at any row without walking up to it; each
+source has an order of its own, which begins anew whenever the source has been read through.
 """
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Mapping
 from fractions import Fraction
-from math import lcm
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,21 +16,21 @@ import numpy as np
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.order import Order
+from tokenmill.datasets.reader.schedule import NEVER, Schedule
 from tokenmill.datasets.reader.shuffle import derive
 from tokenmill.datasets.reader.spans import CU_SEQLENS
+from tokenmill.datasets.reader.stages import Stage, period, read_stages, read_weights
 from tokenmill.datasets.reader.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import os
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.reader.stages import Weights
 
-# Weights with a common denominator up to this, so six decimals, are kept exactly; its schedule takes 0.5 s.
-LONGEST_PERIOD = 1_000_000
-# Other weights are taken to the nearest multiple of one part in so many.
-NEAREST_PERIOD = 1 << 16
 Stop = Literal["first", "last"]
 
 
@@ -47,64 +44,135 @@ class Mixture:
     >>> mixture = tokenmill.Mixture([each.rows(context_length=8) for each in (web, code)], [0.75, 0.25])
     >>> [str(weight) for weight in mixture.weights]
     ['3/4', '1/4']
+    >>> stages = [(0, {"web": 1}), (4, {"web": 1, "code": 1}, 2)]
+    >>> sources = {"web": web.rows(context_length=8), "code": code.rows(context_length=8)}
+    >>> staged = tokenmill.Mixture(sources, stages=stages, steps=10)
+    >>> [(each["name"], each["rows"]) for each in staged.account()["sources"]]
+    [('web', 8), ('code', 2)]
 
     Args:
-        sources: Rows of one length and with the same columns.
-        weights: How often each has its turn, in any unit; a weight of 0 leaves a source out.
+        sources: Rows of one length and with the same columns; a dictionary gives them names.
+        weights: How often each has its turn, in any unit, in order or by name; a weight of 0 leaves a source
+            out.
         seed: The order inside of each source; None takes rows as they are.
-        stop: "first" ends before any source would give a row twice; "last" goes on until every source has
-            given all its rows, repeating the smaller ones, each time in another order.
+        stop: "first" ends before any source would give a row more often than `epochs` lets it, which is once;
+            "last" goes on until every source has given all its rows, repeating the smaller ones, each time in
+            another order.
+        stages: Instead of `weights`, weights that change: `(step, weights)` or `(step, weights, warm_in)`
+            for each, the first from step 0. Over `warm_in` steps the weights of the stage before change to
+            these, in a line.
+        rows_per_step: Rows of all ranks in one step, which `stages` and `steps` count in.
+        steps: Where the mixture ends, instead of `stop`; sources repeat until then.
+        epochs: The most often that a source may be read, for all or by name.
 
     Raises:
-        ConfigError: The sources do not fit each other, or a weight is negative or not a number.
+        ConfigError: The sources do not fit each other, a weight is negative, no number, or of no source, a
+            stage ends before it begins, or a source would be read more often than it may.
     """
 
     keeps_order = True
 
     def __init__(
         self,
-        sources: Sequence[Rows],
-        weights: Sequence[float | Fraction],
+        sources: Sequence[Rows] | Mapping[str, Rows],
+        weights: Weights | None = None,
         *,
         seed: int | None = None,
         stop: Stop = "first",
+        stages: Sequence[Any] | None = None,
+        rows_per_step: int = 1,
+        steps: int | None = None,
+        epochs: float | Fraction | Mapping[str, float | Fraction] | None = None,
     ) -> None:
-        _check(sources, weights, stop)
-        used = [index for index, weight in enumerate(weights) if weight]
-        self.sources = [sources[index] for index in used]
+        named = dict(sources) if isinstance(sources, Mapping) else _number(sources)
+        _check(named, stop, rows_per_step, steps)
+        if (weights is None) == (stages is None):
+            raise ConfigError("a mixture has weights, or stages of them: give one of the two")
+        if stages is None:
+            read, end = [Stage(0, tuple(period(read_weights(list(named), weights))))], None
+        else:
+            read, end = read_stages(list(named), stages, rows_per_step)
+        used = [nth for nth in range(len(named)) if any(stage.turns[nth] for stage in read)]
+        self.names = [list(named)[nth] for nth in used]
+        self.sources = [list(named.values())[nth] for nth in used]
         self._numbers = np.array(used, dtype=np.int64)
         self.seed = seed
         self.stop = stop
-        self._turns = period([Fraction(weights[index]) for index in used])
-        self._schedule = schedule(self._turns)
-        # Where in the period each source has its turns, and which of its turns each place is.
-        self._places = [np.flatnonzero(self._schedule == source) for source in range(len(used))]
-        self._before = np.empty_like(self._schedule)
-        for places in self._places:
-            self._before[places] = np.arange(len(places))
-        self._length = self._end()
+        self.rows_per_step = rows_per_step
+        self.stages = [
+            Stage(stage.start, tuple(stage.turns[nth] for nth in used), stage.change) for stage in read
+        ]
+        self._schedule = Schedule(self.stages)
+        self._limits = self._read_limits(epochs, list(named), forever=steps is not None or end is not None)
+        self._length = self._end(end if steps is None else steps)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Mixture:
+        """The mixture of a YAML file: its datasets by name, and the arguments above; see docs/reading.md."""
+        from tokenmill.datasets.reader.mixture_file import load_mixture
+
+        return load_mixture(path)
+
+    def _read_limits(self, epochs: Any, names: list[str], *, forever: bool) -> list[int]:
+        """The most rows that each source may give."""
+        given = epochs if isinstance(epochs, Mapping) else dict.fromkeys(names, epochs)
+        strange = [name for name in given if name not in names]
+        if strange:
+            raise ConfigError(
+                f"epochs has {strange[0]!r}, which is no source; the sources are {', '.join(names)}"
+            )
+        usual = 1 if self.stop == "first" and not forever else None
+        limits = []
+        for name, rows in zip(self.names, self.sources, strict=True):
+            most = usual if given.get(name) is None else given[name]
+            if most is not None and (not isinstance(most, int | float | Fraction) or not 0 < most < 1e12):
+                raise ConfigError(f"epochs of {name} is {most!r}; it is a number above 0")
+            limits.append(NEVER if most is None else int(Fraction(most) * len(rows)))
+        return limits
+
+    def _end(self, steps: int | None) -> int:
+        reached = [self._position(nth, limit) for nth, limit in enumerate(self._limits)]
+        first = min(reached)
+        if steps is not None:
+            length = steps * self.rows_per_step
+            if first < length:
+                raise self._too_often(reached.index(first), first, length)
+            return length
+        if self.stop == "last":
+            ends = [self._position(nth, len(rows) - 1) for nth, rows in enumerate(self.sources)]
+            if max(ends) == NEVER and first == NEVER:
+                name = self.names[ends.index(NEVER)]
+                raise ConfigError(
+                    f"stop='last' would never end: {name} has no weight in the last stage and has not given "
+                    "all its rows before; say how many steps"
+                )
+            return min(first, max(ends) + 1 if max(ends) != NEVER else NEVER)
+        return first
+
+    def _too_often(self, source: int, reached: int, length: int) -> ConfigError:
+        rows = len(self.sources[source])
+        needed = self._schedule.count(length)[source] / rows
+        return ConfigError(
+            f"{self.names[source]} would be read {needed:.2f} times in {length // self.rows_per_step:,} "
+            f"steps, and may be {self._limits[source] / rows:.2f} times, up to step "
+            f"{reached // self.rows_per_step:,}: give it less weight, end there, or let it be read more often"
+        )
 
     @property
     def weights(self) -> list[Fraction]:
-        """The proportions in use, exactly, without sources of weight 0."""
-        total = sum(self._turns)
-        return [Fraction(turns, total) for turns in self._turns]
+        """The proportions in use, exactly, without sources of weight 0; those of the first stage."""
+        return [self.stages[0].weight(nth) for nth in range(len(self.sources))]
 
     @property
     def context_length(self) -> int:
         """The length of every row."""
         return self.sources[0].context_length
 
-    def _end(self) -> int:
-        ends = [self._position(source, len(rows)) for source, rows in enumerate(self.sources)]
-        if self.stop == "first":
-            return min(ends)
-        return max(self._position(source, len(rows) - 1) + 1 for source, rows in enumerate(self.sources))
-
     def _position(self, source: int, turn: int) -> int:
-        """The position at which a source has its turn number `turn`, from 0."""
-        periods, place = divmod(turn, self._turns[source])
-        return periods * len(self._schedule) + int(self._places[source][place])
+        """The position at which a source has its turn number `turn`, from 0; `NEVER` if it has none."""
+        if turn == NEVER:
+            return NEVER
+        return int(self._schedule.find(source, np.array([turn], dtype=np.int64))[0])
 
     def __len__(self) -> int:
         return self._length
@@ -122,9 +190,7 @@ class Mixture:
         self, positions: NDArray[np.int64], epoch: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which source, and which of its rows, each position is."""
-        periods, places = np.divmod(positions, len(self._schedule))
-        chosen = self._schedule[places]
-        turns = periods * np.array(self._turns, dtype=np.int64)[chosen] + self._before[places]
+        chosen, turns = self._schedule.locate(positions)
         rows = np.empty_like(positions)
         for source, owner in enumerate(self.sources):
             mine = np.flatnonzero(chosen == source)
@@ -143,15 +209,20 @@ class Mixture:
         length, found, number = len(self.sources[source]), [rows[:0]], 0
         while self._position(source, number * length) < self._length:
             turns = self._order(source, epoch, number).invert(rows) + number * length
-            found.append(self._positions(source, turns))
+            found.append(self._schedule.find(source, turns))
             number += 1
         positions = np.concatenate(found)
         return positions[positions < self._length]
 
-    def _positions(self, source: int, turns: NDArray[np.int64]) -> NDArray[np.int64]:
-        periods, places = np.divmod(turns, self._turns[source])
-        found: NDArray[np.int64] = periods * len(self._schedule) + self._places[source][places]
-        return found
+    def account(self) -> dict[str, Any]:
+        """How many rows and tokens each source gives, in each stage and in all, and how often it repeats."""
+        from tokenmill.datasets.reader.mixture_account import account_for
+
+        return account_for(self)
+
+    def count(self, rows: int) -> list[int]:
+        """How many of the first so many rows come from each source."""
+        return self._schedule.count(rows)
 
     def as_of(self, identity: Mapping[str, Any]) -> Mixture:  # noqa: ARG002
         """Itself: a mixture never grows."""
@@ -188,76 +259,46 @@ class Mixture:
 
     def identity(self) -> dict[str, Any]:
         """What decides the rows and their order."""
-        return {
+        plain = {
             "sources": [rows.identity() for rows in self.sources],
             "weights": [str(weight) for weight in self.weights],
             "seed": self.seed,
             "stop": self.stop,
         }
+        if len(self.stages) == 1 and self._length == self._plain_length():
+            return plain
+        stages = [[stage.start, list(stage.turns), stage.change] for stage in self.stages]
+        return plain | {"stages": stages, "rows": self._length}
+
+    def _plain_length(self) -> int:
+        """How long it would be by its weights and `stop` alone."""
+        ends = [self._position(nth, len(rows)) for nth, rows in enumerate(self.sources)]
+        last = [self._position(nth, len(rows) - 1) + 1 for nth, rows in enumerate(self.sources)]
+        return min(ends) if self.stop == "first" else max(last)
 
     def grew_from(self, identity: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """Never: more rows in one source would move the rows of the others."""
         return False
 
 
-def period(weights: Sequence[Fraction]) -> list[int]:
-    """How many turns each source has in one period: `[1/2, 1/3, 1/6]` -> `[3, 2, 1]`."""
-    total = sum(weights)
-    exact = [weight / total for weight in weights]
-    # A float such as 0.1 is not one tenth; what was meant is the simplest fraction within its precision.
-    simple = [value.limit_denominator(LONGEST_PERIOD) for value in exact]
-    common = lcm(*(value.denominator for value in simple))
-    close = all(abs(a - b) <= Fraction(1, 1 << 40) for a, b in zip(simple, exact, strict=True))
-    if close and sum(simple) == 1 and common <= LONGEST_PERIOD:
-        return [int(value * common) for value in simple]
-    return _nearest(exact)
+def _number(sources: Sequence[Rows]) -> dict[str, Rows]:
+    return {str(nth): rows for nth, rows in enumerate(sources)}
 
 
-def _nearest(exact: Sequence[Fraction]) -> list[int]:
-    shares = [value * NEAREST_PERIOD for value in exact]
-    turns = [max(1, int(share)) for share in shares]
-    by_rest = sorted(range(len(shares)), key=lambda index: turns[index] - shares[index])
-    for step in range(abs(NEAREST_PERIOD - sum(turns))):
-        up = sum(turns) < NEAREST_PERIOD
-        turns[by_rest[step % len(turns)] if up else turns.index(max(turns))] += 1 if up else -1
-    return turns
-
-
-def schedule(turns: Sequence[int]) -> NDArray[np.int64]:
-    """Whose turn it is at each place of one period: `[2, 1]` -> `[0, 1, 0]`."""
-    length = sum(turns)
-    numbers = [np.arange(count, dtype=np.int64) for count in turns]
-    opens = np.concatenate([n * length // count for n, count in zip(numbers, turns, strict=True)])
-    closes = np.concatenate([-(-(n + 1) * length // count) for n, count in zip(numbers, turns, strict=True)])
-    sources = np.repeat(np.arange(len(turns)), turns)
-    first = np.argsort(opens, kind="stable")
-    windows = iter(zip(opens[first].tolist(), closes[first].tolist(), sources[first].tolist(), strict=True))
-    waiting: list[tuple[int, int]] = []
-    upcoming = next(windows, None)
-    order = np.empty(length, dtype=np.int64)
-    for place in range(length):
-        while upcoming is not None and upcoming[0] <= place:
-            heapq.heappush(waiting, upcoming[1:])
-            upcoming = next(windows, None)
-        order[place] = heapq.heappop(waiting)[1]
-    return order
-
-
-def _check(sources: Sequence[Rows], weights: Sequence[float | Fraction], stop: str) -> None:
-    if not sources or len(sources) != len(weights):
-        raise ConfigError(
-            f"a mixture of {len(sources)} sources has {len(weights)} weights: give one for each"
-        )
-    for index, weight in enumerate(weights):
-        if not weight >= 0 or weight == float("inf"):
-            raise ConfigError(f"weight {index} is {weight}; a weight is a finite number of at least 0")
-    if not any(weights):
-        raise ConfigError("all weights are 0: at least one source needs a weight above 0")
+def _check(sources: Mapping[str, Rows], stop: str, rows_per_step: int, steps: int | None) -> None:
+    if not sources:
+        raise ConfigError("a mixture of no sources: give at least one")
     if stop not in ("first", "last"):
         raise ConfigError(f"stop is {stop!r}; it must be 'first' or 'last'")
-    lengths = sorted({rows.context_length for rows in sources})
+    for name, number in (("rows_per_step", rows_per_step), ("steps", 1 if steps is None else steps)):
+        if type(number) is not int or number < 1:
+            raise ConfigError(f"{name} is {number!r}; it is a whole number of at least 1")
+    empty = [name for name, rows in sources.items() if not len(rows)]
+    if empty:
+        raise ConfigError(f"source {empty[0]} has no rows: leave it out, or take a smaller context_length")
+    lengths = sorted({rows.context_length for rows in sources.values()})
     if len(lengths) > 1:
         raise ConfigError(f"the sources have rows of {lengths} tokens; cut them to one context_length")
-    columns = {rows.columns for rows in sources}
+    columns = {rows.columns for rows in sources.values()}
     if len(columns) > 1 or CU_SEQLENS in next(iter(columns)):
         raise ConfigError("the sources must have the same columns, without cu_seqlens: use document_ids")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.jobs.prepare.set_up import list_splits, set_up
+from tokenmill.settings.names import SETTINGS_FILES
 from tokenmill.settings.resolve import Resolved, from_options
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from tokenmill.sources import InputFile
 
     Names = str | PathLike[str] | Sequence[str | PathLike[str]]
-
-SETTINGS_FILES = (".yaml", ".yml")
 
 
 @overload
