@@ -51,7 +51,7 @@ pub fn deal_turns(
 fn check(unit: i128, dues: &[Due], start: i64, counts: &[i64]) -> Result<()> {
     let fits = unit > 0
         && start >= 0
-        && counts.len() <= usize::from(u16::MAX)
+        && u16::try_from(counts.len()).is_ok()
         && dues.first().is_some_and(|due| due.start == 0)
         && dues.windows(2).all(|pair| pair[0].start < pair[1].start)
         && dues.iter().all(|due| due.shares.len() == counts.len());
