@@ -12,6 +12,7 @@ use tokenmill_core::{packing, writeback};
 use crate::error::{brief, detached, to_py};
 use crate::flat::{view, Borrowed as Ids};
 
+type Shares = Vec<(i128, i128, i128)>;
 type Int64s<'py> = Bound<'py, PyArray1<i64>>;
 type Flat<'py, T> = (Bound<'py, PyArray1<T>>, Int64s<'py>);
 
@@ -133,7 +134,7 @@ fn best_fit(
 fn deal_turns(
     py: Python<'_>,
     unit: i128,
-    dues: Vec<(i64, Vec<(i128, i128, i128)>)>,
+    dues: Vec<(i64, Shares)>,
     start: i64,
     mut counts: Vec<i64>,
     length: usize,

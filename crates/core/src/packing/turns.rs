@@ -160,11 +160,11 @@ mod tests {
                 .find(|due| due.start <= row as i64)
                 .unwrap();
             let x = row as i128 - i128::from(due.start);
-            for source in 0..sources {
+            for (source, &count) in counts.iter().enumerate() {
                 let (base, linear, quadratic) = due.shares[source];
                 let owed = base + linear * x + quadratic * x * x;
                 assert!(
-                    (counts[source] * unit - owed).abs() < unit,
+                    (count * unit - owed).abs() < unit,
                     "source {source} at row {row}"
                 );
             }
