@@ -38,24 +38,24 @@ fn try_out(tokens: Tokens, merges: Merges) {
 }
 
 fn check_hf(data: &[u8]) {
-    let Some(file) = read_hf(data) else {
+    let Ok(file) = read_hf(data, "tokenizer.json") else {
         return;
     };
     // What is around the large parts is for a JSON parser to judge, by the outline.
     let outline = serde_json::from_slice::<Value>(&file.outline);
     let whole = serde_json::from_slice::<Value>(data);
     assert_eq!(outline.is_ok(), whole.is_ok(), "the outline is as good as the file");
-    let Ok(value) = whole else {
+    let (Ok(value), Some((spellings, merges))) = (whole, file.bpe) else {
         return;
     };
     let vocabulary = value["model"]["vocab"].as_object().expect("taken without a vocabulary");
-    assert_eq!(file.spellings.tokens().len(), vocabulary.len());
+    assert_eq!(spellings.tokens().len(), vocabulary.len());
     for (token, id) in vocabulary {
-        assert_eq!(file.spellings.id_of(token).map(u64::from), id.as_u64(), "{token:?}");
+        assert_eq!(spellings.id_of(token.as_bytes()).map(u64::from), id.as_u64(), "{token:?}");
     }
-    let merges = value["model"]["merges"].as_array().expect("taken without merges");
-    let id_of = |token: &str| file.spellings.id_of(token).expect("a merge of tokens that exist");
-    let pairs: Vec<_> = merges
+    let listed = value["model"]["merges"].as_array().expect("taken without merges");
+    let id_of = |token: &str| spellings.id_of(token.as_bytes()).expect("a merge of tokens that exist");
+    let pairs: Vec<_> = listed
         .iter()
         .map(|merge| match merge {
             Value::String(both) => both.split_once(' ').expect("two tokens"),
@@ -63,22 +63,27 @@ fn check_hf(data: &[u8]) {
         })
         .map(|(left, right)| (id_of(left), id_of(right)))
         .collect();
-    assert_eq!(file.merges.pairs(), pairs);
-    let (tokens, _) = file.spellings.as_bytes();
-    try_out(tokens, Merges::List(file.merges));
+    assert_eq!(merges.pairs(), pairs);
+    let (tokens, _) = spellings.as_bytes();
+    try_out(tokens, Merges::List(merges));
 }
 
 fn check_tiktoken(data: &[u8]) {
-    let Some(tokens) = read_tiktoken(data) else {
+    let Ok(tokens) = read_tiktoken(data, "ranks.tiktoken") else {
         return;
     };
     let text = std::str::from_utf8(data).expect("taken, and not text");
-    let lines = text.lines().filter(|line| !line.is_empty());
-    for (line, (token, rank)) in lines.zip(tokens.iter()) {
-        let (spelling, number) = line.split_once(' ').expect("taken without a rank");
-        assert_eq!(number.parse(), Ok(rank));
-        assert_eq!(decode_base64(spelling).as_deref(), Some(token));
-    }
+    let lines = text.lines().filter(|line| !line.trim_end().is_empty());
+    let mut listed: Vec<(u32, Vec<u8>)> = lines
+        .map(|line| {
+            let (spelling, number) = line.trim_end().split_once(' ').expect("taken without a rank");
+            let rank = number.trim().parse().expect("taken with a rank that is no number");
+            (rank, decode_base64(spelling).expect("taken, and not base64"))
+        })
+        .collect();
+    listed.sort();
+    let found: Vec<_> = tokens.iter().map(|(token, rank)| (rank, token.to_vec())).collect();
+    assert_eq!(found, listed);
     let ranks = tokens.ids().to_vec();
     try_out(tokens, Merges::Ranked(ranks));
 }

@@ -155,8 +155,22 @@ class JsonlReader:
         """Reads a block of whole lines."""
     def read_in_place(self, block: Buffer, /) -> tuple[int, int] | None:
         """Unescapes the text of one line where it stands and gives its span; None: the line is for `read`."""
+    def outline(self) -> JsonOutline:
+        """The outline of a line that is too long to hold."""
     def read_elements(self, block: Buffer, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
         """Reads the whole elements of a part of one JSON value: records, bytes used, state, broken."""
+
+@final
+class JsonOutline:
+    """A long line in windows: the middle of its long strings is left out."""
+
+    def feed(self, window: Buffer, /, *, last: bool) -> tuple[int, int]:
+        """Takes more of the line: how many bytes were used, and how many the outline holds."""
+    def finish(self) -> tuple[Records, list[bytes | tuple[int, int]] | None]:
+        """The record without its text, and what the text is made of; None: read the whole line."""
+
+def unescape_part(part: Buffer, /, *, replace: bool, last: bool) -> tuple[memoryview, int]:
+    """Unescapes a part of the body of a good JSON string: the text, and how many bytes it took."""
 
 @final
 class CsvReader:

@@ -15,7 +15,7 @@ from tokenmill.base.texts import Texts
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.windows import BOM, Buffer, Cut, first_byte, windows
+from tokenmill.sources.windows import BOM, Buffer, Cut, Window, first_byte, skip_record, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tokenmill.sources.columns import CsvColumn, JsonColumn
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import InputFile
-    from tokenmill.sources.windows import Window
 
 # A line number is found by counting from the file's start; beyond this it would cost more than it tells.
 _COUNTABLE_BYTES = 1 << 30
@@ -133,12 +132,41 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
         origin = Origin(places, rows, window.offset, len(window.data))
         return as_block(request, reader.read(window.data), origin, "json")
 
+    def read_long(buffer: Buffer) -> Iterator[Block]:
+        if isinstance(reader, _core.JsonlReader):
+            yield from _long_line(request, reader, buffer, rows)
+
     start = first_byte(part.start, delimiter)
+    in_parts = request.parts and isinstance(reader, _core.JsonlReader)
     with closing(open_stream(file, start, config.max_expansion)) as stream:
-        for block in windows(stream, cut, read):
+        for block in windows(stream, cut, read, read_long if in_parts else None):
             rows += block.rows_read
             yield block
             del block  # before the next one is read: it may be huge
+
+
+def _long_line(request: Request, reader: _core.JsonlReader, buffer: Buffer, row: int) -> Iterator[Block]:
+    """The blocks of one line that is not held: the parts of its text, or why it is refused."""
+    from tokenmill.sources.long_lines import outline, read_again, text_parts  # seldom needed
+
+    places = Places(request.file, request.part.start, lines=True)
+    start, sample = buffer.offset, bytes(buffer.data[:200])
+    line = outline(reader, buffer, request.config.max_record_bytes)
+    if line is None:
+        skip_record(buffer, b"\n")
+        yield _over_long(Window(memoryview(sample), start), row, places)
+        return
+    origin = Origin(places, row, line.offset, line.size)
+    if line.parts is None:
+        with closing(read_again(request, line.offset)) as again:
+            again.read(line.size)
+            yield as_block(request, reader.read(memoryview(again.data)[: line.size]), origin, "json")
+        return
+    block = as_block(request, line.records, origin, "json")
+    if line.is_bad:
+        yield block
+    else:
+        yield from text_parts(request, line, block)
 
 
 def _span(reader: Reader, window: Window) -> tuple[int, int] | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 BOM = b"\xef\xbb\xbf"
 LARGE = 64 << 20
+# From here on a record may be given to somebody who does not hold it.
+LONG = 32 << 20
 
 
 class Stream(Protocol):
@@ -27,6 +29,9 @@ class Stream(Protocol):
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of `buffer`; 0 means the end."""
+
+    def close(self) -> None:
+        """Close what is behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,10 @@ class Buffer:
         self.fill = kept
         self.offset += count
 
+    def close(self) -> None:
+        """Close the stream."""
+        self.stream.close()
+
     @property
     def is_large(self) -> bool:
         """Whether a record has outgrown what is usual."""
@@ -126,11 +135,16 @@ def first_byte(start: int, delimiter: bytes) -> int:
     return max(start - len(delimiter), 0)
 
 
-def windows(stream: Stream, cut: Cut, read: Callable[[Window], Item]) -> Iterator[Item]:
+def windows(
+    stream: Stream,
+    cut: Cut,
+    read: Callable[[Window], Item],
+    read_long: Callable[[Buffer], Iterator[Item]] | None = None,
+) -> Iterator[Item]:
     """What `read` makes of the records of `cut`; `stream` begins at `first_byte(cut.start, cut.delimiter)`.
 
     The room of a window is given back before its result is handed on, so that a huge record is not
-    held twice.
+    held twice. A record that does not end within `LONG` is left to `read_long`, which takes it away.
     """
     delimiter, stop = cut.delimiter, cut.stop
     block_bytes = max(cut.block_bytes, 2 * len(delimiter), len(BOM))
@@ -155,8 +169,10 @@ def windows(stream: Stream, cut: Cut, read: Callable[[Window], Item]) -> Iterato
             return
         elif buffer.fill > cut.max_record:
             item = read(Window(memoryview(buffer.data)[:200], buffer.offset, over_long=True))
-            _skip_record(buffer, delimiter)
+            skip_record(buffer, delimiter)
             yield item
+        elif read_long is not None and buffer.fill >= LONG:
+            yield from read_long(buffer)
         else:
             # Beyond some size in steps, so that little of what follows a huge record is held with it.
             target = min(buffer.fill + min(buffer.fill, LARGE), cut.max_record + len(delimiter) + 1)
@@ -172,13 +188,13 @@ def _find_start(buffer: Buffer, cut: Cut) -> bool:
         if buffer.data[: len(BOM)] == BOM:
             buffer.drop(len(BOM))
         return True
-    _skip_record(buffer, cut.delimiter)
+    skip_record(buffer, cut.delimiter)
     if buffer.fault and not buffer.fill:
         raise buffer.fault
     return not (buffer.ended and not buffer.fill)
 
 
-def _skip_record(buffer: Buffer, delimiter: bytes) -> None:
+def skip_record(buffer: Buffer, delimiter: bytes) -> None:
     """Drop everything up to and with the next delimiter, keeping at most a block in memory."""
     while (at := buffer.find(delimiter)) < 0:
         if buffer.ended:

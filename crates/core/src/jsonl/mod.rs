@@ -7,6 +7,7 @@ mod elements;
 mod fields;
 mod in_place;
 mod lines;
+mod outline;
 mod parse;
 mod strings;
 
@@ -14,5 +15,6 @@ pub use elements::{read_elements, Elements, State};
 pub use fields::{Fields, Part};
 pub use in_place::text_in_place;
 pub use lines::read;
+pub use outline::{unescape_part, Outline, TextPart};
 pub(crate) use parse::{Fault, Parser};
 pub(crate) use strings::unescape;

@@ -110,8 +110,9 @@ fn ends_with_space(text: &[u8]) -> bool {
     start.is_none_or(|start| first_char(&text[start..]).is_none_or(char::is_whitespace))
 }
 
+/// Looks at four bytes and no more: whatever follows may be a gigabyte.
 fn first_char(text: &[u8]) -> Option<char> {
-    let start = text.utf8_chunks().next()?;
+    let start = text[..text.len().min(4)].utf8_chunks().next()?;
     start.valid().chars().next()
 }
 
