@@ -122,8 +122,11 @@ impl Tables {
         })
     }
 
-    fn trie(&self) -> &Trie {
-        self.trie.get_or_init(|| Trie::new(self))
+    /// None for tokens that have more bytes together than the trie has numbers for its nodes: some token is then
+    /// megabytes long, as training on one endless letter makes them, and a trie of it costs more than it saves.
+    fn trie(&self) -> Option<&Trie> {
+        let bytes: u64 = self.lens.iter().map(|&length| u64::from(length)).sum();
+        (bytes < Trie::MOST_NODES).then(|| self.trie.get_or_init(|| Trie::new(self)))
     }
 
     /// Whether text becomes this symbol: byte tokens and the unknown token only stand in for text.
@@ -164,14 +167,17 @@ impl Tables {
             {
                 return self.emit(&scratch.symbols, out);
             }
-            if piece.len()
-                > if letters.is_some() {
-                    windows::SHORT_PIECE
-                } else {
-                    CAPACITY
-                }
-                && backtrack::encode(self, self.trie(), piece, &mut scratch.symbols)
-            {
+            let short = if letters.is_some() {
+                windows::SHORT_PIECE
+            } else {
+                CAPACITY
+            };
+            let trie = if piece.len() > short {
+                self.trie()
+            } else {
+                None
+            };
+            if trie.is_some_and(|trie| backtrack::encode(self, trie, piece, &mut scratch.symbols)) {
                 return self.emit(&scratch.symbols, out);
             }
         }

@@ -418,3 +418,29 @@ fn a_missing_byte_is_left_out_or_unknown() {
         assert_eq!(ids(&spec, "axxb"), want);
     }
 }
+
+#[test]
+fn tokens_of_megabytes_need_no_table_of_all_their_bytes() {
+    let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255u8)
+        .map(|byte| (vec![byte], u32::from(byte)))
+        .collect();
+    let (mut list, mut last) = (Vec::new(), u32::from(b'a'));
+    for doubling in 1..=24 {
+        list.push((last, last));
+        last = tokens.len() as u32;
+        tokens.push((vec![b'a'; 1 << doubling], last));
+    }
+    let spec = VocabSpec {
+        tokens: tokens.into_iter().collect(),
+        extra: Vec::new(),
+        merges: Merges::List(MergeList::from(list)),
+        alphabet: Alphabet::Bytes,
+        unknown: None,
+        ignore_merges: false,
+    };
+    let bpe = Bpe::new(&spec).unwrap();
+    let mut state = EncodeState::new(&bpe, 1 << 16);
+    // 700 = 512 + 128 + 32 + 16 + 8 + 4.
+    let ids = encode_one(&bpe, &mut state, &"a".repeat(700));
+    assert_eq!(ids, [264, 262, 260, 259, 258, 257]);
+}

@@ -22,6 +22,9 @@ pub(crate) struct Trie {
 }
 
 impl Trie {
+    /// A node and a byte are one number of 32 bits.
+    pub(crate) const MOST_NODES: u64 = 1 << 24;
+
     pub(crate) fn new(tables: &Tables) -> Self {
         let made = |symbol: usize| tables.is_made(symbol as u32);
         let all = 0..tables.splits.len();
@@ -85,7 +88,7 @@ impl Trie {
         child
     }
 
-    /// Nodes are fewer than 2^24: the tokens of a vocabulary that large would not fit its other tables.
+    /// Nodes are fewer than [`Self::MOST_NODES`]: the caller has checked.
     #[inline(always)]
     fn key(node: u32, byte: u8) -> u64 {
         (u64::from(node) << 8) | u64::from(byte)
