@@ -16,6 +16,8 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
 
 /// Whether these tokens, if they make a tokenizer, encode a text to ids that decode to it.
 fn try_out(tokens: Tokens, merges: Merges) {
+    let single = |byte: u8| tokens.iter().any(|(token, _)| token == [byte]);
+    let all_bytes = (0..=255).all(single);
     let spec = VocabSpec {
         tokens,
         extra: vec![],
@@ -34,7 +36,8 @@ fn try_out(tokens: Tokens, merges: Merges) {
     bpe.finish(&mut state, &mut ids);
     let mut decoded = Vec::new();
     bpe.decode_into(&ids, &mut decoded).expect("ids of our own decode");
-    assert_eq!(decoded, text.as_bytes());
+    // A byte that is no token is left out.
+    assert!(decoded == text.as_bytes() || !all_bytes);
 }
 
 fn check_hf(data: &[u8]) {

@@ -135,7 +135,6 @@ impl Outline {
                 continue;
             }
             let (width, show) = match rest[0] {
-                b'"' => (1, true),
                 b'\\' => match escape(rest, last) {
                     Some(found) => found,
                     None => return at,
