@@ -168,10 +168,10 @@ impl JsonlReader {
     }
 
     /// The outline of a line that is too long to hold.
-    fn outline(slf: Py<Self>, py: Python<'_>) -> JsonOutline {
+    fn outline(slf: &Bound<'_, Self>) -> JsonOutline {
         let outline = jsonl::Outline::new(&slf.get().fields);
         JsonOutline {
-            reader: slf.clone_ref(py),
+            reader: slf.clone().unbind(),
             outline: Mutex::new(Some(outline)),
         }
     }
