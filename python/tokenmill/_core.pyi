@@ -13,6 +13,7 @@ __all__ = [
     "Codec",
     "CsvReader",
     "Family",
+    "JsonOutline",
     "JsonlReader",
     "Merges",
     "PairMerger",
@@ -49,6 +50,7 @@ __all__ = [
     "spell",
     "split_text",
     "stored_ends",
+    "unescape_part",
     "unspell",
 ]
 
