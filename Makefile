@@ -24,6 +24,7 @@ $(VENV)/.base: pyproject.toml
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.base $(CORE_SOURCES)
+	@rm -f python/tokenmill/_core.*.so  # one that was built for another Python would be taken first
 	@. $(BIN)/activate && maturin develop --release --quiet
 	@touch $@
 

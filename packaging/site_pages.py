@@ -60,8 +60,14 @@ def main(words: list[str]) -> None:
 
 def documents() -> dict[str, str]:
     """Root documents, with their links as they are on the site."""
-    found = {name: page for name, page in DOCUMENTS.items() if (ROOT / name).exists()}
-    return {page: _relink((ROOT / name).read_text(encoding="utf-8"), page) for name, page in found.items()}
+    found = {page: (ROOT / name) for name, page in DOCUMENTS.items()}
+    texts = {page: path.read_text(encoding="utf-8") for page, path in found.items()}
+    # The line of languages at the head of a README: the site has a switch.
+    texts = {
+        page: re.sub(r"^.*\(README\.\w\w\.md\).*\n", "", text, flags=re.MULTILINE)
+        for page, text in texts.items()
+    }
+    return {page: _relink(text, page) for page, text in texts.items()}
 
 
 def _relink(text: str, page: str) -> str:
@@ -73,18 +79,14 @@ def _relink(text: str, page: str) -> str:
         if link.startswith(("http", "#")):
             return match[0]
         if link in DOCUMENTS:
-            link = DOCUMENTS[link] if not re.search(r"\.(ko|zh)\.md$", link) else _other_language(link)
+            link = DOCUMENTS[link]
         elif link.startswith("docs/"):
             link = re.sub(r"\.(ko|zh)\.md$", ".md", link.removeprefix("docs/"))
         else:
             return f"]({REPOSITORY}/blob/main/{link}{fragment})"
-        return f"]({link if link.startswith('http') else up + link}{fragment})"
+        return f"]({up}{link}{fragment})"
 
     return re.sub(r"\]\(([^)#\s]+)(#[^)]*)?\)", target, text)
-
-
-def _other_language(link: str) -> str:
-    return f"{REPOSITORY}/blob/main/{link}"
 
 
 def names() -> dict[str, str]:

@@ -60,6 +60,14 @@ def test_every_name_and_command_has_a_page(site):
     assert "max_record_bytes" in settings
 
 
+def test_every_language_has_its_pages(site):
+    for language, word in (("ko", "토크나이저"), ("zh", "分词器")):
+        for page in ("", "tutorial/", "continual/"):
+            text = (site / language / page / "index.html").read_text(encoding="utf-8")
+            assert f'lang="{language}"' in text
+            assert word in text, f"{language}/{page} is not translated"
+
+
 def test_search_knows_all_languages(site):
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     words = " ".join(entry["text"] for entry in index["docs"])

@@ -2,29 +2,19 @@
 
 use pyo3::buffer::Element;
 use pyo3::exceptions::PyTypeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::string::PyStringData;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use tokenmill_core::codec::Document;
 use tokenmill_core::{Error, Result};
 
 use crate::error::to_py;
 use crate::flat::Borrowed;
+use crate::strings::characters_of;
 
 /// The text of one `str` or `bytes`, borrowed from it.
 pub fn document_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<Document<'a>> {
     if let Ok(string) = text.cast::<PyString>() {
-        // SAFETY: a string it is.
-        if unsafe { ffi::PyUnicode_IS_ASCII(string.as_ptr()) } == 1 {
-            return string.to_str().map(Document::Utf8);
-        }
-        // SAFETY: a string neither moves nor changes while it lives; `data` tells how wide its characters are.
-        return Ok(match unsafe { string.data() }? {
-            PyStringData::Ucs1(units) => Document::Ucs1(units),
-            PyStringData::Ucs2(units) => Document::Ucs2(units),
-            PyStringData::Ucs4(units) => Document::Ucs4(units),
-        });
+        return characters_of(string);
     }
     if let Ok(bytes) = text.cast::<PyBytes>() {
         let text = utf8(bytes.as_bytes()).map_err(|error| to_py(&error))?;

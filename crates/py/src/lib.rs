@@ -11,6 +11,7 @@ mod packing;
 mod parts;
 mod records;
 mod scan;
+mod strings;
 mod train;
 mod vocabulary;
 
