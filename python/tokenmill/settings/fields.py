@@ -45,10 +45,21 @@ def _raise_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
+def parse_share(value: Any) -> Any:
+    """`"0.5%"` -> `0.005`; anything else is left as it is."""
+    if not isinstance(value, str) or not value.strip().endswith("%"):
+        return value
+    try:
+        return float(value.strip()[:-1]) / 100
+    except ValueError:
+        raise MismatchError("a share, such as 0.5% or 0.005") from None
+
+
 Positive = Annotated[int, Limit(">", 0)]
 NonNegative = Annotated[int, Limit("≥", 0)]
 Seconds = Annotated[float, Limit(">", 0)]
 Fraction = Annotated[float, Limit("≥", 0)]
+Share = Annotated[float, Limit(">", 0), Read(parse_share, r"^\s*\d[\d.]*\s*%?\s*$")]
 Size = Annotated[int, Limit(">", 0), Read(parse_size, r"^\s*\d")]
 Names = Annotated[tuple[str, ...], Read(_list_names, "")]
 WeightedNames = Annotated[tuple[str, ...], Read(_list_weighted, "")]

@@ -65,6 +65,9 @@ class PrepareOptions(_Both, total=False):
     max_tokens: int | None
     deduplicate: bool
     where: str | None
+    validation: float | None
+    validation_by: Literal["hash", "id-field"] | None
+    validation_part: Literal["training", "validation"] | None
     mode: PackingMode
     packing: PackingMode | bool | dict[str, Any]
     context_length: int | None

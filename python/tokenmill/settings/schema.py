@@ -23,6 +23,7 @@ from tokenmill.settings.fields import (
     Positive,
     SaveFormats,
     Seconds,
+    Share,
     Size,
     TieBreak,
     WeightedNames,
@@ -99,13 +100,29 @@ class FilterConfig(Section):
     max_tokens: Positive | None = deciding(None, "Leave out documents of more tokens.")
     deduplicate: bool = deciding(False, "Leave out exact copies of an earlier document.")
     where: str | None = deciding(None, "Keep only rows for which this is true, e.g. \"lang == 'ko'\".")
+    validation: Share | None = deciding(
+        None, "The share of documents that go to a dataset of their own, OUTPUT/validation, e.g. 0.5%."
+    )
+    validation_by: Literal["hash", "id-field"] | None = deciding(
+        None, "What chooses them: the hash of the text (left out), or of the id_field's value."
+    )
+    validation_part: Literal["training", "validation"] | None = deciding(
+        None, "Of a job with validation, write only this dataset; left out: both."
+    )
 
     def contradiction(self) -> tuple[str, str] | None:
-        """A smallest size above the largest."""
+        """A smallest size above the largest, or a share that leaves nothing."""
         for low, high in (("min_chars", "max_chars"), ("min_tokens", "max_tokens")):
             least, most = getattr(self, low), getattr(self, high)
             if least is not None and most is not None and least > most:
                 return low, f"{low} {least} is above {high} {most}, so every document would be left out"
+        if self.validation is not None and self.validation >= 1:
+            return "validation", (
+                f"validation {self.validation:.6g} leaves nothing to train on; take less, e.g. 0.5%"
+            )
+        for key in ("validation_by", "validation_part"):
+            if getattr(self, key) is not None and self.validation is None:
+                return key, f"{key} {getattr(self, key)} is for jobs with validation, e.g. validation: 0.5%"
         return None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards
 from tokenmill.datasets.shards.format import every_format, find_format
@@ -215,6 +216,24 @@ class Dataset:
         if found.reader is None or self.manifest.layout == "rows":
             return f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
         return f"tokenmill dataset convert {self.path} NEW_DIR --format {mapped}"
+
+    def split(self, name: str) -> Dataset:
+        """The dataset beside this one of that name, such as `"validation"`; `"training"` is this one.
+
+        Raises:
+            DatasetError: There is none; it is made by `prepare(..., validation="0.5%")`.
+        """
+        if name in (TRAINING, "train"):
+            return self
+        # A URL keeps its two slashes.
+        address = self.address.rstrip("/")
+        try:
+            return open_dataset(f"{address}/{name}" if is_remote(address) else Path(address) / name)
+        except DatasetError as error:
+            raise DatasetError(
+                f"{address} has no split {name!r} ({error}); `tokenmill prepare --validation 0.5%` makes one "
+                f"called {VALIDATION}"
+            ) from None
 
     def to_hf(self) -> Any:
         """A Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` gives one of rows."""

@@ -79,6 +79,7 @@ def prepare(
 
     Returns:
         The finished dataset, opened; a dictionary of them, by name, where the inputs have several splits.
+        With `validation` it is the one to train on, whose `split("validation")` is the other.
 
     Raises:
         ConfigError: A setting is unknown, of a wrong type, or contradicts another.
@@ -101,7 +102,7 @@ def prepare(
         runs = set_up(resolved, inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh)
         made = {name: run.execute().dataset for name, run in runs.items()}
         list_splits(resolved, list(made))
-    return made if len(made) > 1 else next(iter(made.values()))
+    return made[""] if "" in made else made if len(made) > 1 else next(iter(made.values()))
 
 
 def _are_names(inputs: Any) -> bool:

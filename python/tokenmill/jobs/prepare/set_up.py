@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console import lines, logs
 from tokenmill.base.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
+from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import replace_file
@@ -38,7 +39,10 @@ def set_up(
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
 ) -> dict[str, Run]:
-    """A run for each split of the inputs, by name; one with an empty name where they have no splits."""
+    """A run for each split of the inputs, by name; one with an empty name where they have no splits.
+
+    Beside that one there is another for validation, if a share of the documents is kept apart for it.
+    """
     resolved = with_all_cores(resolved)
     execution = resolved.config.execution
     logs.configure(execution.verbose_level, log_json=execution.log_json)
@@ -53,7 +57,8 @@ def set_up(
             inputs = discover(resolved.config.source)
     check_inputs(executor, inputs)
     runs: dict[str, Run] = {}
-    for name, files in _by_split(inputs).items():
+    by_split = _by_split(inputs)
+    for name, files in by_split.items() if "" not in by_split else _parts(resolved, by_split[""]):
         job = _settle_job(_of_split(resolved, name), files, tokenizer, keep)
         tokenizer = job.encoder
         runs[name] = Run(job, files, executor)
@@ -80,23 +85,43 @@ def _by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
     return {name or "rest": [file for file in inputs if file.split == name] for name in names}
 
 
+def _parts(resolved: Resolved, files: list[InputFile]) -> list[tuple[str, list[InputFile]]]:
+    """The datasets of inputs without splits: one, and one more for validation where a share is asked for."""
+    chosen = resolved.config.filter
+    names = [""] if chosen.validation is None or chosen.validation_part == TRAINING else ["", VALIDATION]
+    return [(name, files) for name in (names if chosen.validation_part != VALIDATION else [VALIDATION])]
+
+
 def _of_split(resolved: Resolved, name: str) -> Resolved:
-    """The settings of one split's dataset: its own directory below the output."""
+    """The settings of one split's dataset: its own directory below the output; the output for training."""
     config = resolved.config
+    if config.filter.validation is not None:
+        if name not in ("", VALIDATION) or config.source.split is not None:
+            raise ConfigError(
+                f"the inputs have splits of their own ({name or config.source.split}): leave out validation, "
+                "or give inputs without splits"
+            )
+        part = replace(config.filter, validation_part=VALIDATION if name else TRAINING)
+        resolved = replace(resolved, config=replace(config, filter=part))
+    elif name:
+        source = replace(config.source, split=name)
+        resolved = replace(resolved, config=replace(config, source=source))
     if not name or config.output.path is None:
         return resolved
+    output = replace(config.output, path=_below(config.output.path, name))
+    return replace(resolved, config=replace(resolved.config, output=output))
+
+
+def _below(path: str, name: str) -> str:
     # A URL keeps its two slashes.
-    path = config.output.path
-    below = f"{path.rstrip('/')}/{name}" if is_remote(path) else str(Path(path) / name)
-    output, source = replace(config.output, path=below), replace(config.source, split=name)
-    return replace(resolved, config=replace(config, output=output, source=source))
+    return f"{path.rstrip('/')}/{name}" if is_remote(path) else str(Path(path) / name)
 
 
 def list_splits(resolved: Resolved, names: Sequence[str]) -> None:
     """Write the file by which the format's readers know that the directory holds several datasets."""
     output = resolved.config.output
     make_list = find_format(output.format).list_splits
-    if make_list is not None and output.path is not None and len(names) > 1:
+    if make_list is not None and output.path is not None and len(names) > 1 and "" not in names:
         replace_file(output.path, *make_list(names))
 
 

@@ -8,6 +8,7 @@ from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, Manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.ledger.splits import VALIDATION, part_left_by
 from tokenmill.datasets.shards.format import find_format
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
             f"{account.documents_written} documents gave not one token: {plan.target.tokenizer.name} finds "
             "nothing in their text. Check --tokenizer, --pattern and the text field; nothing was published"
         )
+    _check_share(plan, account)
     places = [place for receipt in ordered for place in receipt.rejects][:MAX_REJECT_PLACES]
     return Manifest(
         format=plan.target.format,
@@ -65,6 +67,16 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
         inputs=plan.entries,
         shards=tuple(receipt.shard for receipt in ordered),
     )
+
+
+def _check_share(plan: Plan, account: Account) -> None:
+    """Raise `DatasetError` if a share for validation left one side empty."""
+    part, share = plan.values.get("filter.validation_part"), plan.values.get("filter.validation")
+    if part is not None and account.documents_dropped[part_left_by(part)] and not account.documents_written:
+        raise DatasetError(
+            f"validation {share:.6g} of {account.documents_read:,} documents leaves none for {part}: take "
+            f"a {'larger' if part == VALIDATION else 'smaller'} share; no {part} dataset was published"
+        )
 
 
 def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remote | None = None) -> Manifest:

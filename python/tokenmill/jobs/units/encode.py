@@ -78,6 +78,11 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[int, Block]], duplicates: Mask 
             mask[candidates[again]] = False
             reasons["duplicate"] += int(again.sum())
             passed += len(candidates)
+        if job.split is not None:
+            mask = np.ones(len(block.texts), dtype=bool) if mask is None else mask
+            elsewhere = mask & job.split.leaves_out(block.texts, block.ids)
+            mask &= ~elsewhere
+            reasons[job.split.other] += int(elsewhere.sum())
         account = Account(
             documents_read=len(block),
             documents_dropped=+reasons,

@@ -1,7 +1,7 @@
 """Which documents are left out, and why: text filters before encoding, token filters after it.
 
 A document is counted under the first reason that applies, in the order blank, too few characters, too many,
-predicate, function, duplicate, too few tokens, too many.
+predicate, function, duplicate, the other side of a split, too few tokens, too many.
 """
 
 from __future__ import annotations

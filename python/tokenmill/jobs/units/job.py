@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
+from tokenmill.datasets.ledger.splits import TRAINING, Split
 from tokenmill.datasets.packing.strings import StringCounter
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.jobs.units.filters import TextFilters
@@ -68,6 +69,8 @@ class Job:
     # Strings that would be special tokens and are read as plain text: they are counted, never dropped.
     special_strings: StringCounter = field(default_factory=lambda: StringCounter(()))
     remote: Remote | None = None
+    # Which side of training and validation the dataset is, where they are split.
+    split: Split | None = None
 
     @property
     def location(self) -> str:
@@ -135,7 +138,18 @@ def make_job(
         values["filter.function"] = _name_of(keep)
     filters = TextFilters.of(config.filter, keep)
     plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
-    return Job(config, root, encoder, identity, packing, dtype, filters, values, StringCounter(plain))
+    counter, split = StringCounter(plain), _split_of(config)
+    return Job(config, root, encoder, identity, packing, dtype, filters, values, counter, split=split)
+
+
+def _split_of(config: JobConfig) -> Split | None:
+    chosen = config.filter
+    if chosen.validation is None:
+        return None
+    by_id = chosen.validation_by == "id-field"
+    if by_id and config.source.id_field is None:
+        raise ConfigError("validation_by id-field needs an id_field: the column that names a document")
+    return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
 
 
 def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:
