@@ -1,6 +1,9 @@
 """The doors of Stanford's CS336: signatures, tie rule and behaviour of its handout."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -66,3 +69,66 @@ def test_from_files(tmp_path, corpus):
 def test_merges_outside_the_vocabulary_are_refused():
     with pytest.raises(InputError, match="not in the vocabulary"):
         Tokenizer({0: b"a", 1: b"b"}, [(b"a", b"zz")])
+
+
+LIMITED = """
+import resource, sys, psutil
+from tokenmill.compat.cs336 import Tokenizer, train_bpe
+path = sys.argv[1]
+vocab, merges = train_bpe(path, 300, ["<|endoftext|>"])
+tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
+limits = resource.getrlimit(resource.RLIMIT_AS)
+
+def limited(act):
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().rss + 1_000_000, -1))
+    try:
+        return act()
+    except MemoryError:
+        return "MemoryError"
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+def count():
+    with open(path, encoding="utf-8") as file:
+        return sum(1 for _ in tokenizer.encode_iterable(file))
+
+text = open(path, encoding="utf-8").read()
+print(limited(count) == len(tokenizer.encode(text)), limited(lambda: len(tokenizer.encode(text))), limited(lambda: train_bpe(path, 300, [])))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is one of Linux")
+def test_the_assignment_s_memory_limits(tmp_path):
+    """A megabyte above what is held: the iterable fits; a text or a training that does not is a MemoryError."""
+    path = tmp_path / "corpus.txt"
+    path.write_text(TEXT * 20_000, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    iterable, whole, training = done.stdout.split()
+    # A whole text may still find room in what Python gave back before.
+    assert (iterable, training) == ("True", "MemoryError")
+    assert whole == "MemoryError" or whole.isdecimal()
+
+
+def test_special_tokens_are_never_merged(tmp_path):
+    path = tmp_path / "stories.txt"
+    path.write_text((f"Once upon a time{EOT}\nThere was <| a cat{EOT}\n\n") * 500, encoding="utf-8")
+    vocab, _ = train_bpe(path, 400, [EOT])
+    assert all(b"<|end" not in token for token in vocab.values() if token != EOT.encode())
+
+
+def test_the_assignment_s_texts_against_tiktoken():
+    """GPT-2's vocabulary through the door: white space beside special tokens, overlapping ones, other scripts."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))
+    from vocabularies import GPT2, GPT2_MERGES, gpt2_hf, place
+
+    tokenizer = Tokenizer.from_files(place(*GPT2), place(*GPT2_MERGES), [EOT, f"{EOT}{EOT}"])
+    plain = gpt2_hf()
+    for text in ("", "s", "🙃", "Hello, how are you?", "Héllò hôw are ü? 🙃", "Die Leute\n\n  sagen, daß"):
+        assert tokenizer.encode(text) == plain.encode(text).ids
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+    text = f"Hello, how {EOT}{EOT} are you?{EOT}\n\n"
+    parts = [tokenizer.decode([i]) for i in tokenizer.encode(text)]
+    assert (parts.count(EOT), parts.count(EOT + EOT), "".join(parts)) == (1, 1, text)

@@ -56,7 +56,7 @@ def test_the_usage_example_runs_as_published(tmp_path, monkeypatch):
         use_batching=True
     )  # fmt: skip
 
-    with tokenizer:
+    with tokenizer, pytest.warns(UserWarning, match="lower min_freq_threshold"):
         tokenizer.train(text, vocab_size=32000, verbose=True)
         tokenizer.save("model")
 
@@ -119,3 +119,82 @@ def test_what_makes_no_sense_is_refused(tmp_path):
 def test_workers_that_cannot_be_are_refused(workers):
     with pytest.raises(ConfigError, match=f"max_workers is {workers}; expected at least 1"):
         OptimizedRegexTokenizer(max_workers=workers)
+
+
+def test_minbpe_s_own_cases(tmp_path):
+    """The texts and expectations of minbpe's own tests."""
+    wikipedia = "aaabdaaabac"
+    for kind in (BasicTokenizer, RegexTokenizer):
+        for text in ("", "?", "hello world!!!? (안녕하세요!) lol123 😉"):
+            assert kind().decode(kind().encode(text)) == text
+        tokenizer = kind()
+        tokenizer.train(wikipedia, 256 + 3)
+        assert tokenizer.encode(wikipedia) == [258, 100, 258, 97, 99]
+        assert tokenizer.decode(tokenizer.encode(wikipedia)) == wikipedia
+    text = "<|endoftext|>The llama is a camelid.\nLlamas live as a herd (5–8 miles).[3]<|endofprompt|>" * 3
+    for special in ({}, {"<|endoftext|>": 100257, "<|endofprompt|>": 100276}):
+        tokenizer = RegexTokenizer()
+        tokenizer.train(text, 256 + 64)
+        tokenizer.register_special_tokens(special)
+        ids = tokenizer.encode(text, "all")
+        tokenizer.save(str(tmp_path / "tmp"))
+        again = RegexTokenizer()
+        again.load(str(tmp_path / "tmp.model"))
+        assert (again.encode(text, "all"), again.decode(ids)) == (ids, text)
+
+
+def test_verbose_prints_without_any_logging(capsys):
+    RegexTokenizer().train("aaabdaaabac", 258, verbose=True)
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "merge 1/2: (97, 97) -> 256 (b'aa') had 4 occurrences"
+    assert len(out) == 2
+
+
+def test_a_threshold_that_ends_training_early_is_warned_of():
+    tokenizer = OptimizedRegexTokenizer(min_freq_threshold=3)
+    with pytest.warns(UserWarning, match="ended at 258 of 300 tokens.*lower min_freq_threshold"):
+        tokenizer.train("ab ab ab ab zz yy", 300)
+
+
+def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):
+    import sys
+    from pathlib import Path
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))
+    from vocabularies import openai, place, tiktoken_reference
+
+    from tokenmill.compat import minbpe
+    from tokenmill.engine.tokenizer import Tokenizer
+
+    file = place(*openai("cl100k_base"))
+    monkeypatch.setattr(
+        minbpe.Engine, "load", classmethod(lambda _cls, name: Tokenizer(_recipe_of(file, name)))
+    )
+    tokenizer, own = minbpe.GPT4Tokenizer(), tiktoken_reference("cl100k_base")
+    text = "hello world!!!? (안녕하세요!) lol123 😉  \n\n x"
+    special = "<|endoftext|>Hello<|fim_prefix|>And<|fim_suffix|> tokens.<|fim_middle|> FIM 👋<|endofprompt|>"
+    assert tokenizer.encode(text) == own.encode(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.encode(special, "all") == own.encode(special, allowed_special="all")
+    assert tokenizer.encode(special, {"<|endoftext|>"}) == own.encode(
+        special, allowed_special={"<|endoftext|>"}, disallowed_special=()
+    )
+    assert tokenizer.merges[
+        (tokenizer.byte_shuffle[ord("i")], tokenizer.byte_shuffle[ord("n")])
+    ] == own.encode_single_token("in")
+    tokenizer.save_vocab(str(tmp_path / "gpt4.vocab"))
+    assert (tmp_path / "gpt4.vocab").read_text(encoding="utf-8").count("\n") >= 100_000
+    for refuse in (
+        lambda: tokenizer.train("a", 300),
+        lambda: tokenizer.save("x"),
+        lambda: tokenizer.load("x"),
+    ):
+        with pytest.raises(NotImplementedError):
+            refuse()
+
+
+def _recipe_of(file, name):
+    from tokenmill.engine.loading import recipe_of
+
+    assert name == "cl100k_base"
+    return recipe_of(file)

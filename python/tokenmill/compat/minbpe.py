@@ -1,4 +1,4 @@
-"""minbpe's classes on this engine: `BasicTokenizer`, `RegexTokenizer`, `OptimizedRegexTokenizer`.
+"""minbpe's classes on this engine: Basic-, Regex-, GPT4- and `OptimizedRegexTokenizer`.
 
 Ids are minbpe's: the 256 bytes in order, then one id a merge. Between pairs of equal counts minbpe takes
 whichever its dictionary met first; here the lowest pair of ids wins, so that a training can be repeated.
@@ -6,17 +6,19 @@ whichever its dictionary met first; here the lowest pair of ids wins, so that a 
 
 from __future__ import annotations
 
-import logging
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.minbpe import load_file
 from tokenmill.engine.files.saving import save
+from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
 from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
-from tokenmill.engine.training.direct import train_merges
+from tokenmill.engine.training.direct import ask_room, train_merges
 from tokenmill.engine.training.outputs import vocabulary_lines
 from tokenmill.settings.schema import TrainingConfig
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from tokenmill.engine.training.merging import Merged, MergeState
+    from tokenmill.engine.training.merging import Merged
 
 GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 GPT4_SPLIT_PATTERN = (
@@ -34,8 +36,10 @@ GPT4_SPLIT_PATTERN = (
 # The whole text is one piece, line ends included.
 _EVERYTHING = r"(?s:.+)"
 
+# What merging holds for each byte of a text that is one piece.
+PER_BYTE = 16
+
 AllowedSpecial = Literal["all", "none", "none_raise"] | set[str]
-logger = logging.getLogger("tokenmill.train")
 
 
 class RegexTokenizer:
@@ -54,16 +58,17 @@ class RegexTokenizer:
         given = {"vocab_size": vocab_size, "pattern": self._scan_pattern(), **self._filters()}
         options = TrainingConfig.from_dict(given)
         texts = [text] if isinstance(text, str) else text
-        tell = _tell if verbose else None
-        merged = train_merges(iter(texts), options, threads=self._threads(), tell=tell, unify=False)
+        if not self.pattern:
+            # One piece, which merging holds whole.
+            ask_room(PER_BYTE * sum(len(each) for each in texts))
+        merged = train_merges(iter(texts), options, threads=self._threads(), unify=False)
         self._take(merged)
         if verbose:
+            # Printed as minbpe does, whether or not anybody has set up logging.
             for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):
                 new = self.merges[pair]
-                logger.info(
-                    "merge %d/%d: %s -> %d (%r) had %d occurrences",
-                    rank + 1, len(self.merges), pair, new, self.vocab[new], count,
-                )  # fmt: skip
+                told = f"{pair} -> {new} ({self.vocab[new]!r}) had {count} occurrences"
+                print(f"merge {rank + 1}/{vocab_size - 256}: {told}")
 
     def register_special_tokens(self, special_tokens: dict[str, int]) -> None:
         """`{"<|endoftext|>": 100257}`: strings that become one id."""
@@ -163,6 +168,49 @@ class BasicTokenizer(RegexTokenizer):
         super().__init__("")
 
 
+class GPT4Tokenizer(RegexTokenizer):
+    """GPT-4's own tokenizer (cl100k_base), which is not trained, saved or loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        engine = Engine.load("cl100k_base")
+        model = engine.recipe.model
+        assert model is not None
+        ids = {token: i for i, token in enumerate(model.tokens) if token is not None}
+        self.vocab = {i: token for token, i in ids.items()}
+        tokens = [token or b"" for token in model.tokens]
+        self.merges = {pair: ids[tokens[pair[0]] + tokens[pair[1]]] for pair in merges_of(model)}
+        self.byte_shuffle = {byte: ids[bytes([byte])] for byte in range(256)}
+        self.inverse_byte_shuffle = {token_id: byte for byte, token_id in self.byte_shuffle.items()}
+        self.special_tokens = engine.special_tokens
+        self.inverse_special_tokens = {token_id: token for token, token_id in self.special_tokens.items()}
+        self._whole = engine.recipe
+        self._engine = engine
+
+    def _recipe(self, special: dict[str, int]) -> Recipe:
+        added = tuple(AddedToken(token, token_id) for token, token_id in special.items())
+        return replace(self._whole, added=added)
+
+    def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Refused: it is trained already."""
+        raise NotImplementedError("GPT4Tokenizer is trained already; use RegexTokenizer to train one")
+
+    def save(self, file_prefix: str) -> None:
+        """Refused, as in minbpe: its file cannot hold the order of GPT-4's bytes."""
+        raise NotImplementedError(
+            "GPT4Tokenizer cannot be saved; tokenmill.Tokenizer.load('cl100k_base') can"
+        )
+
+    def load(self, model_file: str) -> None:
+        """Refused: it is loaded already."""
+        raise NotImplementedError("GPT4Tokenizer cannot be loaded; use RegexTokenizer")
+
+    def save_vocab(self, vocab_file: str) -> None:
+        """Write its tokens, to look at."""
+        text = "".join(f"{line}\n" for line in vocabulary_lines(self._whole))
+        Path(vocab_file).write_text(text, encoding="utf-8")
+
+
 class OptimizedRegexTokenizer(RegexTokenizer):
     """`RegexTokenizer` with the settings of a popular fast variant, as a context manager.
 
@@ -197,9 +245,15 @@ class OptimizedRegexTokenizer(RegexTokenizer):
     def _filters(self) -> dict[str, Any]:
         return {"min_piece_frequency": self.min_freq_threshold}
 
+    def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
+        """As `RegexTokenizer`; a threshold that ends training early is warned of."""
+        super().train(text, vocab_size, verbose)
+        if self.min_freq_threshold > 1 and len(self.vocab) < vocab_size:
+            warnings.warn(
+                f"training ended at {len(self.vocab)} of {vocab_size} tokens: no pair is left in pieces that "
+                f"occur {self.min_freq_threshold} times or more; lower min_freq_threshold, or take more text",
+                stacklevel=2,
+            )
+
     def _threads(self) -> int:
         return self.max_workers or super()._threads()
-
-
-def _tell(state: MergeState) -> None:
-    logger.info("%d of %d merges, %.1f MB held", state.merges, state.wanted, state.memory / 1e6)

@@ -58,6 +58,18 @@ def host_memory(meminfo: Path = Path("/proc/meminfo")) -> tuple[int, int]:
         return found.available, found.total
 
 
+def address_room(statm: Path = Path("/proc/self/statm")) -> int | None:
+    """Bytes that this process may still map below its `ulimit -v`; None where there is no such limit."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        mapped = int(statm.read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError, IndexError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - mapped)
+
+
 def memory_mode(available: int) -> MemoryMode:
     """`memory_mode(85_300_000_000)` -> `"in-memory"`."""
     if available >= IN_MEMORY_FROM:

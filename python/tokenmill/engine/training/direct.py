@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.hardware.memory import address_room
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting, count_all
 from tokenmill.engine.training.inputs import open_corpus
@@ -15,6 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenmill.settings.schema import TrainingConfig
+
+# Counting a block and starting the core; and what merging needs for each byte of counts that is held.
+LEAST = 64 << 20
+PER_HELD = 8
+
+
+def ask_room(size: int) -> None:
+    """A `MemoryError` where the process may not map so many bytes more."""
+    room = address_room()
+    if room is not None and room < size:
+        raise MemoryError(
+            f"training needs about {size / 1e6:.0f} MB more, and the limit of this process (ulimit -v) "
+            f"leaves {room / 1e6:.0f} MB; raise it, or train on less"
+        )
 
 
 def train_merges(
@@ -27,10 +42,19 @@ def train_merges(
     unify: bool = True,
     source: SourceConfig | None = None,
 ) -> Merged:
-    """`train_merges(iter(["low lower"]), TrainingConfig(vocab_size=258))` -> the first two merges."""
+    """`train_merges(iter(["low lower"]), TrainingConfig(vocab_size=258))` -> the first two merges.
+
+    Where the process has a limit of its own (`ulimit -v`), one thread counts, what is held is bounded by it,
+    and a corpus that still needs more is a `MemoryError` here, before an allocation would end the process.
+    """
+    room = address_room()
+    if room is not None:
+        threads, memory_budget = 1, min(memory_budget, room // 8)
+        ask_room(LEAST)
     counting = Counting(
         options, threads=threads, memory_budget=memory_budget, spill_dir=tempfile.gettempdir()
     )
     with open_corpus(inputs, source or SourceConfig()) as corpus:
         count_all(counting, corpus.blocks(parts=counting.takes_parts), readers=corpus.readers(threads))
+    ask_room(PER_HELD * counting.totals()[3])
     return merge(counting.finish(), options, checkpoint=Checkpoint(None), tell=tell, unify=unify)
