@@ -56,8 +56,9 @@ def test_the_usage_example_runs_as_published(tmp_path, monkeypatch):
         use_batching=True
     )  # fmt: skip
 
-    with tokenizer, pytest.warns(UserWarning, match="lower min_freq_threshold"):
-        tokenizer.train(text, vocab_size=32000, verbose=True)
+    with tokenizer:
+        with pytest.warns(UserWarning, match="lower min_freq_threshold"):
+            tokenizer.train(text, vocab_size=32000, verbose=True)
         tokenizer.save("model")
 
     again = OptimizedRegexTokenizer()
