@@ -143,5 +143,5 @@ def test_what_is_not_read_back_says_who_reads_it_and_what_to_do(known, made, tmp
 
 
 def test_columns_where_there_is_no_place_for_them(tmp_path):
-    with pytest.raises(ConfigError, match="write one of arrow, mds, npy, parquet, tokenmill"):
+    with pytest.raises(ConfigError, match="write one of arrow, mds, npy, olmo, parquet, tokenmill"):
         prepare(tmp_path / "out", format="litdata", context_length=8, columns=("labels",))

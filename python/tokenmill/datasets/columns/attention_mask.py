@@ -5,5 +5,9 @@ from __future__ import annotations
 from tokenmill.datasets.packing.column import Column
 
 COLUMN = Column(
-    "attention_mask", stored="int8", read="int8", make=lambda cover, dtype: cover.covered.astype(dtype)
+    "attention_mask",
+    stored="int8",
+    read="int8",
+    make=lambda cover, dtype: cover.covered.astype(dtype),
+    masks=True,
 )

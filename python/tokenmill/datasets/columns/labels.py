@@ -20,4 +20,4 @@ def _make(cover: Cover, dtype: str) -> NDArray[Any]:
     return labels
 
 
-COLUMN = Column("labels", stored="int32", read="int64", make=_make)
+COLUMN = Column("labels", stored="int32", read="int64", make=_make, masks=True)

@@ -62,6 +62,7 @@ FORMAT = Format(
     reader=partial(read_table, _open_batches),
     read_by="datasets.load_from_disk",
     bytes_per_document=4,
+    document_columns=True,
     beside=(STATE, _INFO),
     finish=_finish,
     list_splits=_list_splits,

@@ -30,4 +30,5 @@ FORMAT = Format(
     writer=partial(TableWriter, suffix=".parquet", open_sink=_open_sink),
     reader=partial(read_table, _open_batches),
     read_by="pyarrow.parquet",
+    document_columns=True,
 )

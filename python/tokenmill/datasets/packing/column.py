@@ -50,6 +50,8 @@ class Column:
     stored: str
     read: str
     make: Callable[[Cover, str], NDArray[Any]]
+    # Whether it says which tokens count: 0 in a mask or a negative label does not.
+    masks: bool = False
 
 
 def column_names() -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.base.folders import list_modules
+from tokenmill.datasets.packing.column import find_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,10 @@ class Format:
     u16_vocabulary: int = 1 << 16
     """The largest vocabulary that its readers take as u16."""
     holds_columns: bool = True
+    document_columns: bool = False
+    """Whether whole documents can have columns too, not only rows."""
+    holds_masks_only: bool = False
+    """Whether it keeps of a column only where it counts, so that only columns that say so can be written."""
     bytes_per_document: int | None = None
     """What a document takes beside its tokens; None if only a written sample can tell."""
     beside: tuple[str, ...] = ()
@@ -70,6 +75,12 @@ class Format:
             raise ConfigError(
                 f"the format {self.name} holds token ids only, not {', '.join(columns)}: "
                 f"leave columns out, or write one of {others}"
+            )
+        plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
+        if plain:
+            raise ConfigError(
+                f"the format {self.name} keeps of a column only where it counts, and {', '.join(plain)} does "
+                "not say that: leave it out, or write another format"
             )
 
     def read_items(self, root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:

@@ -12,12 +12,13 @@ from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentit
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.splits import TRAINING, Split
 from tokenmill.datasets.packing.strings import StringCounter
-from tokenmill.datasets.shards.format import find_format
+from tokenmill.datasets.shards.format import every_format, find_format
 from tokenmill.jobs.units.filters import TextFilters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tokenmill.datasets.shards.format import Format
     from tokenmill.datasets.store.remote import Remote
     from tokenmill.engine.backends.backend import Engine, Special, Strategy
     from tokenmill.engine.roles import Role
@@ -120,8 +121,8 @@ def make_job(
         if config.output.path is None:
             raise ConfigError("no output directory: give --output DIR (in Python output=...)")
         root = Path(config.output.path)
-    packing = _packing(config.packing, encoder)
     written_as = find_format(config.output.format)
+    packing = _packing(config.packing, encoder, written_as)
     written_as.check_columns(packing.columns)
     dtype = written_as.choose_dtype(config.output.dtype, encoder.vocab_size)
     identity = TokenizerIdentity(
@@ -152,14 +153,16 @@ def _split_of(config: JobConfig) -> Split | None:
     return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
 
 
-def _packing(config: PackingConfig, encoder: Encoder) -> PackingIdentity:
+def _packing(config: PackingConfig, encoder: Encoder, written_as: Format) -> PackingIdentity:
     if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
         raise ConfigError(
             f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows"
         )
-    if config.columns and config.mode == "stream":
+    if config.columns and config.mode == "stream" and not written_as.document_columns:
+        others = " or ".join(known.name for known in every_format() if known.document_columns)
         raise ConfigError(
-            "columns belong to rows; a stream has none: set context_length, or ask for them when reading"
+            "columns belong to rows, and a stream has none: set context_length, ask for them when reading, "
+            f"or write {others}, which have them for whole documents too"
         )
     eos = marker_id(encoder, config.eos, "eos", automatic=True)
     pad = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.datasets.ledger.account import Account
+from tokenmill.datasets.packing.column import Cover, store_columns
 from tokenmill.datasets.packing.packer import Packer, RowShape, make_packer
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.items import Items, ShardShape
@@ -35,6 +36,7 @@ class ShardBuilder:
         batching = control.batching
         shape = ShardShape(job.root, name, job.dtype, length, packing.columns, batching.keep_in_memory)
         self._length = length
+        self._columns = packing.columns
         self._packer = _packer_of(job) if length is not None else None
         self._held: list[Encoded] = []
         self._held_documents = 0
@@ -57,13 +59,20 @@ class ShardBuilder:
         self._held, self._held_documents = [], 0
         if len(offsets) == 1:
             return
+        first = self.documents
         self.documents += len(offsets) - 1
         self.account.documents_written += len(offsets) - 1
         if self._packer is None:
             self.account.tokens_written += len(ids)
-            self._writer.write(Items(np.asarray(ids), np.asarray(offsets)))
+            self._writer.write(self._whole(np.asarray(ids), np.asarray(offsets), first))
         else:
             self._write_rows(self._packer.push(np.asarray(ids), np.asarray(offsets)))
+
+    def _whole(self, ids: Any, offsets: Any, first: int) -> Items:
+        """Documents as they are, with the columns that were asked for."""
+        lengths = np.diff(offsets)
+        cover = Cover(ids, np.arange(first, first + len(lengths)), offsets[:-1], lengths)
+        return Items(ids, offsets, store_columns(self._columns, cover))
 
     def _write_rows(self, finished: Iterable[Packed]) -> None:
         for packed in finished:

@@ -1,0 +1,75 @@
+"""The `datatrove` format: bare tokens in `.ds` with `.ds.index` and `.ds.metadata`, as nanotron has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tokenmill import _core
+from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.shards.flat import cut_items, map_file
+from tokenmill.datasets.shards.format import Format
+from tokenmill.datasets.shards.writer import ShardWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.shards.items import Items, ShardShape
+
+
+class DatatroveWriter(ShardWriter):
+    """Tokens, the u64 end of each document, and what datatrove says of a file in words."""
+
+    def __init__(self, shape: ShardShape) -> None:
+        super().__init__(shape)
+        self._tokens = self.open("tokens", ".ds")
+        self._ends = self.open("index", ".ds.index")
+        self._words = self.open("metadata", ".ds.metadata")
+        self._position = 0
+
+    def write(self, items: Items) -> None:
+        """Append documents."""
+        offsets = items.offsets
+        self._tokens.write(self.shape.store(items.ids[offsets[0] : offsets[-1]]))
+        self._ends.write(_core.stored_ends(offsets, self._position))
+        self._position += int(offsets[-1]) - int(offsets[0])
+
+    def close(self) -> list[FileEntry]:
+        """Say how many tokens of how many bytes there are, and publish."""
+        size = np.dtype(self.shape.dtype).itemsize
+        self._words.write(f"tokenmill|{size}\n{self._position}\n{_metric(self._position)}".encode())
+        return super().close()
+
+
+def _metric(count: int) -> str:
+    """`1234567` -> `1.23 MT`, for people."""
+    for power, name in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if count >= 10**power:
+            return f"{count / 10**power:.3g} {name}T"
+    return f"{count} T"
+
+
+def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
+    tokens = map_file(root, shard.file("tokens"), manifest.dtype)
+    ends = map_file(root, shard.file("index"), "uint64")
+    if len(ends) and int(ends.max()) > len(tokens):
+        raise DatasetError(
+            f"shard {shard.name}: its index ends after its {len(tokens)} tokens: it is damaged"
+        )
+    return cut_items(shard, tokens, np.concatenate([[0], ends]).astype(np.int64))
+
+
+FORMAT = Format(
+    name="datatrove",
+    writer=DatatroveWriter,
+    reader=_read,
+    read_by="datatrove's DatatroveFolderDataset and nanotron",
+    dtypes=("uint16", "uint32"),
+    # The loss mask of datatrove is a file of its own for fine-tuning; pre-training has none.
+    holds_columns=False,
+    bytes_per_document=8,
+)

@@ -1,0 +1,111 @@
+"""What trainers read: datatrove's and OLMo's files, and whole documents with the columns that axolotl wants."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.base.errors import ConfigError, DatasetError
+
+TEXTS = [f"document {number} " * (number % 17 + 1) + "끝" for number in range(120)]
+DOCUMENTS = [[*text.encode(), 256] for text in TEXTS]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus") / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
+    return path
+
+
+def run(corpus, output, **options):
+    options = {"unit_bytes": 6_000, "verbose_level": "ERROR"} | options
+    return tokenmill.prepare(inputs=str(corpus), tokenizer=ByteTokenizer(), output=str(output), **options)
+
+
+def test_datatrove_s_own_writer_gives_the_same_files(corpus, tmp_path):
+    """All that its reader takes: tokens, the ends of documents, and the size of a token."""
+    tokens = pytest.importorskip("datatrove.pipeline.tokens.tokenizer")
+    run(corpus, tmp_path / "out", format="datatrove", num_shards=1, unit_bytes="1GB")
+    (tmp_path / "own").mkdir()
+    own = tokens.TokenizedFile(
+        str(tmp_path / "own"), "x.ds", tokenizer_name_or_path="tokenmill", save_final_metadata=True
+    )
+    for ids in DOCUMENTS:
+        own.write(ids, None)
+    own.close()
+    (found,) = (tmp_path / "out" / "shards").glob("*.ds")
+    for suffix in ("", ".index"):
+        assert (
+            found.with_name(found.name + suffix).read_bytes()
+            == (tmp_path / "own" / f"x.ds{suffix}").read_bytes()
+        )
+    ours, theirs = (
+        path.read_text().split("\n")
+        for path in (found.with_name(found.name + ".metadata"), tmp_path / "own" / "x.ds.metadata")
+    )
+    assert ours[:2] == theirs[:2] == ["tokenmill|2", str(sum(map(len, DOCUMENTS)))]
+
+
+def test_a_damaged_datatrove_index_is_told(corpus, tmp_path):
+    from tokenmill.jobs.convert import convert_dataset
+
+    run(corpus, tmp_path / "out", format="datatrove")
+    index = next((tmp_path / "out" / "shards").glob("*.index"))
+    index.write_bytes(b"\xff" * index.stat().st_size)
+    with pytest.raises(DatasetError, match="damaged"):
+        convert_dataset(tmp_path / "out", tmp_path / "new", "tokenmill")
+
+
+def test_olmo_files(corpus, tmp_path):
+    """As OLMo-core reads them: a bare memmap, and start, end of each document in the table beside it."""
+    manifest = run(corpus, tmp_path, format="olmo").manifest
+    found = []
+    for shard in manifest.shards:
+        ids = np.memmap(tmp_path / shard.file("tokens").path, dtype=np.uint16, mode="r")
+        with gzip.open(tmp_path / shard.file("documents").path, "rt") as file:
+            found += [ids[int(line.split(",")[0]) : int(line.split(",")[1])].tolist() for line in file]
+    assert found == DOCUMENTS
+    again = run(corpus, tmp_path / "again", format="olmo").manifest
+    assert again.content_hash == manifest.content_hash
+
+
+def test_olmo_masks_of_labels(corpus, tmp_path):
+    manifest = run(
+        corpus, tmp_path, format="olmo", context_length=64, packing="pad", columns=("labels",)
+    ).manifest
+    for shard in manifest.shards:
+        ids = np.fromfile(tmp_path / shard.file("tokens").path, dtype=np.uint16)
+        mask = np.fromfile(tmp_path / shard.file("labels").path, dtype=np.bool_)
+        assert (len(mask), shard.file("labels").path.endswith(".labels_mask.npy")) == (len(ids), True)
+        assert not mask.all()
+    assert sum(
+        int(np.fromfile(tmp_path / s.file("labels").path, "u1").sum()) for s in manifest.shards
+    ) == sum(map(len, DOCUMENTS))
+    with pytest.raises(ConfigError, match="position_ids does not say that"):
+        run(corpus, tmp_path / "no", format="olmo", context_length=64, columns=("position_ids",))
+
+
+@pytest.mark.parametrize("name", ["arrow", "parquet"])
+def test_whole_documents_with_columns(name, corpus, tmp_path):
+    """axolotl takes input_ids, attention_mask and labels of whole documents, and packs them itself."""
+    datasets = pytest.importorskip("datasets")
+    run(corpus, tmp_path, format=name, columns=("attention_mask", "labels"))
+    if name == "arrow":
+        table = datasets.load_from_disk(str(tmp_path))
+    else:
+        files = sorted(map(str, (tmp_path / "shards").glob("*.parquet")))
+        table = datasets.Dataset.from_parquet(files, cache_dir=str(tmp_path / "cache"))
+    assert table.column_names == ["input_ids", "attention_mask", "labels"]
+    assert table["input_ids"][:] == table["labels"][:] == DOCUMENTS
+    assert table["attention_mask"][:] == [[1] * len(ids) for ids in DOCUMENTS]
+
+
+def test_columns_of_a_stream_elsewhere_are_refused_with_the_way_out(corpus, tmp_path):
+    with pytest.raises(
+        ConfigError, match="or write arrow or parquet, which have them for whole documents too"
+    ):
+        run(corpus, tmp_path, columns=("labels",))
