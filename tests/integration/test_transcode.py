@@ -2,12 +2,17 @@
 
 import json
 import random
+import subprocess
+import sys
+import time
 
 import pytest
 
 import tokenmill
 from small_tokenizers import write_word_piece
 from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.trace.records import Records
+from tokenmill.engine.backends.native import NativeEngine
 from tokenmill.jobs.extend import extend
 from tokenmill.jobs.transcode import transcode
 
@@ -106,3 +111,89 @@ def test_it_goes_on_where_it_stopped(world, tmp_path):
     again = transcode(tmp_path / "a", world / "new", tmp_path / "b", report=False)
     assert again.content_hash == whole.content_hash
     assert receipts[0].stat().st_mtime_ns == kept
+
+
+def several_files(world, folder):
+    """Files of which some share a unit and one makes several, with ids and lines that are no documents."""
+    lines = (world / "c.jsonl").read_text(encoding="utf-8").splitlines()
+    folder.mkdir()
+    for nth, (start, stop) in enumerate([(0, 5), (5, 300), (300, 310), (310, 400)]):
+        records = [
+            json.loads(line) | {"name": f"d{place}"} for place, line in enumerate(lines[start:stop], start)
+        ]
+        texts = [json.dumps(record, ensure_ascii=False) for record in records]
+        texts.insert(2, '{"text": "   ", "name": "blank"}')
+        (folder / f"{nth}.jsonl").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return str(folder)
+
+
+@pytest.mark.parametrize("packing", ["stream", "concat"])
+@pytest.mark.parametrize("new", ["new", "longer"])
+@pytest.mark.parametrize("units", [{"unit_bytes": 8000}, {"num_shards": 3}], ids=["bytes", "number"])
+def test_provenance_comes_along(world, tmp_path, packing, new, units):
+    inputs = several_files(world, tmp_path / "in")
+    options = {"report": False, "provenance": True, "id_field": "name", **units, **PACKINGS[packing]}
+    tokenmill.prepare(inputs=inputs, tokenizer=world / "old", output=tmp_path / "a", **options)
+    anew = tokenmill.prepare(inputs=inputs, tokenizer=world / new, output=tmp_path / "b", **options)
+    made = transcode(tmp_path / "a", world / new, tmp_path / "c", report=False)
+    assert made.content_hash == anew.content_hash
+    for document in (0, 4, 5, 150, 299, len(anew) - 1):
+        assert Records(made).origin(document) == Records(anew).origin(document)
+    assert Records(made).find_id("d7") == Records(anew).find_id("d7")
+    again = transcode(tmp_path / "a", world / new, tmp_path / "c", report=False)
+    assert again.content_hash == anew.content_hash
+
+
+def test_only_documents_that_can_change_are_encoded_again(world, tmp_path, monkeypatch):
+    old = tokenmill.Tokenizer.load(world / "old")
+    longer = tokenmill.Tokenizer.load(world / "longer")
+    rng = random.Random(8)
+    english = [" ".join(rng.choices(["zq", "qz", "xw"], k=30)) for _ in range(50)]
+    assert all(longer.encode(text) == old.encode(text) for text in english)
+    korean = ["방앗간이 돌아간다 물레방아"] * 3
+    texts = [*english, *korean, *english]
+    made = tokenmill.prepare(dataset=texts, tokenizer=old, output=tmp_path / "a", report=False, eos=False)
+    encoded = []
+    framed = NativeEngine.encode_framed
+
+    def note(self, some, *args, **options):
+        encoded.append(len(some))
+        return framed(self, some, *args, **options)
+
+    monkeypatch.setattr(NativeEngine, "encode_framed", note)
+    again = transcode(tmp_path / "a", longer, tmp_path / "b", old_tokenizer=old, report=False)
+    assert sum(encoded) == len(korean)
+    monkeypatch.undo()
+    anew = tokenmill.prepare(dataset=texts, tokenizer=longer, output=tmp_path / "c", report=False, eos=False)
+    assert [ids.tolist() for ids in again] == [ids.tolist() for ids in anew]
+    assert again.manifest.account.to_json()["tokens"] == anew.manifest.account.to_json()["tokens"]
+    assert made.num_tokens > again.num_tokens
+
+
+def test_what_was_cut_off_or_chosen_by_tokens_is_refused(world, tmp_path):
+    inputs = str(world / "c.jsonl")
+    cut = {"mode": "concat", "context_length": 64, "tail": "drop"}
+    for name, options, reason in (("a", cut, "tail drop"), ("b", {"max_tokens": 40}, "number of tokens")):
+        tokenmill.prepare(
+            inputs=inputs, tokenizer=world / "old", output=tmp_path / name, report=False, **options
+        )
+        with pytest.raises(DatasetError, match=reason):
+            transcode(tmp_path / name, world / "new", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_killed_run_is_finished_by_the_same_command(world, tmp_path):
+    options = {"unit_bytes": 1000, "report": False, "provenance": True}
+    inputs = str(world / "c.jsonl")
+    tokenmill.prepare(inputs=inputs, tokenizer=world / "old", output=tmp_path / "a", **options)
+    anew = tokenmill.prepare(inputs=inputs, tokenizer=world / "new", output=tmp_path / "b", **options)
+    command = [sys.executable, "-m", "tokenmill", "dataset", "transcode", str(tmp_path / "a")]
+    command += ["--tokenizer", str(world / "new"), "--output", str(tmp_path / "c")]
+    receipts = tmp_path / "c" / "receipts"
+    for kills in range(1, 4):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+            while run.poll() is None and len(list(receipts.glob("*.json"))) < 5 * kills:
+                time.sleep(0.002)
+            run.kill()
+    subprocess.run(command, check=True, capture_output=True)
+    assert tokenmill.open(tmp_path / "c").content_hash == anew.content_hash

@@ -1,38 +1,27 @@
 """`tokenmill dataset transcode`: one tokenizer's ids become another's, without the raw text.
 
-Each shard of the old dataset is an input of its own, decoded while it is read; from there on it is an
-ordinary `prepare`, so units, receipts, resuming and the account are the same, and so are the bytes.
+The documents of the old dataset are decoded while they are read; from there on it is an ordinary `prepare`,
+so units, receipts, resuming and the account are the same, and so are the bytes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.base.errors import DatasetError
-from tokenmill.base.texts import Texts
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.engine.tokenizer import Tokenizer
-from tokenmill.engine.vocabulary.words import surface
+from tokenmill.engine.vocabulary.extension import added_pairs
 from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
+from tokenmill.jobs.decoded import DocumentDecoder, decode_by_input, decode_by_shard
 from tokenmill.jobs.prepare.prepare import prepare
-from tokenmill.sources.memory import Parts
-from tokenmill.sources.model import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from tokenmill.datasets.ledger.manifest import PackingIdentity
-    from tokenmill.sources.fields import Request
 
-# Bytes of text for a token, to plan by; what is read says how many they really were.
-_BYTES_PER_TOKEN = 4
+_TOKEN_FILTERS = ("min_tokens", "max_tokens")
 
 
 def transcode(
@@ -72,14 +61,12 @@ def transcode(
     new = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     manifest = source.manifest
     packing = manifest.packing
-    widths = np.array([len(token) for token in surface(old)], np.int64)
-    for token in old.recipe.added:
-        widths[token.id] = len(token.content.encode())
-    starts = accumulate((entry.documents for entry in manifest.shards), initial=0)
-    shards = Parts(
-        DecodedShard(source, old, number, widths, first)
-        for number, first in zip(range(len(manifest.shards)), starts, strict=False)
-    )
+    markers = _markers(packing, old, new)
+    filters = {key: manifest.config.get(f"filter.{key}") for key in _TOKEN_FILTERS}
+    # Where a filter counts tokens, every document is counted anew.
+    joins = added_pairs(old, new) if not any(filters.values()) else None
+    decoder = DocumentDecoder(source, old, joins)
+    by_input = decode_by_input(decoder)
     settings = {
         "mode": packing.mode,
         "context_length": packing.context_length,
@@ -88,13 +75,17 @@ def transcode(
         "columns": packing.columns,
         "format": manifest.format,
         "special": manifest.config.get("tokenizer.special", "text"),
-        **_markers(packing, old, new),
+        **markers,
+        **filters,
         "drop_blank": False,
         # One unit, and so one shard, for each shard of the old dataset.
         "unit_bytes": 1,
     }
-    made = prepare(dataset=shards, tokenizer=new, output=str(output), **settings, **options)
-    assert isinstance(made, Dataset), "the shards have no splits"
+    if by_input is not None:
+        settings |= {"provenance": True, **by_input.units}
+    parts = decode_by_shard(decoder) if by_input is None else by_input.parts
+    made = prepare(dataset=parts, tokenizer=new, output=str(output), **settings, **options)
+    assert isinstance(made, Dataset), "the parts have no splits"
     return made
 
 
@@ -106,14 +97,20 @@ def _old_tokenizer(source: Dataset, given: str | Path | Tokenizer | None) -> Tok
 
 def _check_lossless(source: Dataset, old: Tokenizer) -> None:
     recipe, reason = old.recipe, None
+    account = source.manifest.account
+    by_tokens = sum(account.documents_dropped[key] for key in _TOKEN_FILTERS)
     if recipe.model is None or not old.engine.takes_parts:
         reason = f"its tokenizer runs on the {old.strategy.name} engine ({old.strategy.reason})"
     elif recipe.normalizer is not None:
         reason = "its tokenizer has a normalizer, which changes text before it is encoded"
     elif recipe.model.kind != "bytes" or recipe.model.end_of_word_suffix:
         reason = "its tokenizer spells words with markers, so that ids do not tell every space"
-    elif source.manifest.account.to_json().get("replaced"):
+    elif account.to_json().get("replaced"):
         reason = "some of its records were changed when they were read (--on-error replace)"
+    elif account.tokens_dropped["tail"]:
+        reason = f"{account.tokens_dropped['tail']:,} tokens at the ends of rows were dropped (tail drop)"
+    elif by_tokens:
+        reason = f"{by_tokens:,} documents were left out by their number of tokens, which changes"
     if reason is not None:
         raise DatasetError(
             f"{source.address} cannot be transcoded: {reason}; prepare it from the raw text instead"
@@ -129,60 +126,3 @@ def _markers(packing: PackingIdentity, old: Tokenizer, new: Tokenizer) -> dict[s
         settings[key] = False if token is None else string if string in new.special_tokens else True
     pad = strings.get(packing.pad_id) if packing.pad_id is not None else None
     return settings | ({"pad_token": pad} if pad in new.special_tokens else {})
-
-
-@dataclass(slots=True)
-class DecodedShard:
-    """The documents of one shard as texts, given the shape of data in memory."""
-
-    dataset: Dataset
-    tokenizer: Tokenizer
-    number: int
-    widths: NDArray[np.int64]
-    first: int
-    rows: int | None = field(default=None, init=False)
-
-    @property
-    def size(self) -> int:
-        """About how many bytes of text."""
-        return self.dataset.manifest.shards[self.number].tokens * _BYTES_PER_TOKEN
-
-    def identity(self) -> str:
-        """The hash of the shard's files."""
-        entry = self.dataset.manifest.shards[self.number]
-        return f"{self.number:08d}{entry.file('tokens').sha256[:24]}"
-
-    def sample(self) -> list[Any]:
-        """What a record looks like: a text."""
-        return [""]
-
-    def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
-        """All documents, decoded some at a time."""
-        del start, stop  # a shard is always read whole
-        entry = self.dataset.manifest.shards[self.number]
-        first, held, held_tokens = 0, [], 0
-        for local in range(entry.documents):
-            held.append(self._document(local))
-            held_tokens += len(held[-1])
-            if held_tokens * _BYTES_PER_TOKEN >= request.block_bytes:
-                yield self._block(first, held)
-                first, held, held_tokens = local + 1, [], 0
-        if held:
-            yield self._block(first, held)
-
-    def _document(self, local: int) -> NDArray[Any]:
-        """The ids of one document without the tokens around it."""
-        packing = self.dataset.manifest.packing
-        ids = self.dataset[self.first + local]
-        start = int(packing.bos_id is not None and len(ids) > 0 and ids[0] == packing.bos_id)
-        stop = len(ids) - int(packing.eos_id is not None and len(ids) > start and ids[-1] == packing.eos_id)
-        return ids[start:stop]
-
-    def _block(self, first: int, documents: list[NDArray[Any]]) -> Block:
-        ids = np.concatenate(documents) if documents else np.empty(0, np.uint32)
-        ends = np.cumsum([0, *map(len, documents)])
-        places = np.concatenate([[0], np.cumsum(self.widths[ids])])
-        data = self.tokenizer.decode_bytes(ids)
-        rows = np.arange(first, first + len(documents))
-        texts = Texts(data, np.ascontiguousarray(places[ends], np.int64))
-        return Block(texts, rows, bytes_read=len(data), rows_read=len(documents))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from abc import ABC
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -51,8 +52,15 @@ class _Data(Protocol):
         """The blocks of a range of rows."""
 
 
-class Parts(tuple["_Data", ...]):
-    """Objects that know how to give their blocks; each is an input of its own, in this order."""
+class Shaped(ABC):
+    """An object that says itself what it is called and how it is cut."""
+
+    url: str
+    ranges: list[Range]
+
+
+class Parts(tuple[Any, ...]):
+    """Shaped objects that know how to give their blocks; each is an input of its own, in this order."""
 
     __slots__ = ()
 
@@ -77,7 +85,8 @@ def attached(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
         wrapped = part if isinstance(data, Parts) else _wrap(part)
         identity = wrapped.identity() if hashed else f"{type(part).__name__}, rows: {wrapped.rows}"
         name = identity[:16] if hashed else uuid.uuid4().hex[:16]
-        file = InputFile(f"memory:{split or 'data'}:{name}", wrapped.size, identity, MEMORY, split=split)
+        url = wrapped.url if isinstance(wrapped, Shaped) else f"memory:{split or 'data'}:{name}"
+        file = InputFile(url, wrapped.size, identity, MEMORY, split=split)
         found[file.url] = wrapped
         files.append(file)
     _ATTACHED.update(found)
@@ -91,7 +100,10 @@ def attached(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
 
 def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
     """Ranges of rows; None for what can only be walked."""
-    rows = _data(file).rows
+    data = _data(file)
+    if isinstance(data, Shaped):
+        return data.ranges
+    rows = data.rows
     return None if rows is None else cut_equally("rows", rows, file.size, unit_bytes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.texts import Texts
 from tokenmill.sources.stores import is_remote
@@ -76,6 +76,20 @@ def _no_rows() -> memoryview:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What an earlier job made of a block's documents: `ids[offsets[i]:offsets[i + 1]]`, in their frame.
+
+    Those that are `stale` must be encoded anew; the others are as they would come out. `frame` are the BOS
+    and EOS around them.
+    """
+
+    ids: NDArray[Any]
+    offsets: NDArray[np.int64]
+    stale: NDArray[np.bool_]
+    frame: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """Some documents of a range, in file order.
 
@@ -98,6 +112,7 @@ class Block:
     goes_on: bool = False
     # For a block that is one huge text in memory of its own: gives the text's first bytes back.
     release: Callable[[int], None] | None = None
+    known: Known | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

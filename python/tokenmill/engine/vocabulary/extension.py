@@ -95,6 +95,55 @@ def extend_recipe(
     return _assemble(base, wishes, made, list(merger.merges()), merger.counts().tolist(), characters)
 
 
+class PairSet:
+    """Pairs of ids, looked for in many documents at once."""
+
+    def __init__(self, pairs: Sequence[Pair], size: int) -> None:
+        """Of ids below `size`."""
+        self._left, self._right = np.zeros(size, bool), np.zeros(size, bool)
+        left, right = np.array(pairs, np.uint64).reshape(-1, 2).T
+        self._left[left] = True
+        self._right[right] = True
+        self._joined = np.unique(left << np.uint64(32) | right)
+
+    def any_in(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each document `ids[offsets[i]:offsets[i + 1]]` holds one of the pairs side by side."""
+        # Few places pass the two tables, and only those are looked up.
+        places = np.flatnonzero(self._left[ids[:-1]] & self._right[ids[1:]])
+        joined = ids[places].astype(np.uint64) << np.uint64(32) | ids[places + 1].astype(np.uint64)
+        places = places[np.isin(joined, self._joined)]
+        homes = np.searchsorted(offsets, places, side="right") - 1
+        found = np.zeros(len(offsets) - 1, bool)
+        found[homes[places + 1 < offsets[homes + 1]]] = True
+        return found
+
+
+def added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
+    """The pairs of old ids that `new` joins and `old` does not; None unless `new` is an extension of `old`.
+
+    All its own merges come last, so a text whose old ids hold none of these pairs keeps them.
+    """
+    before, after = old.recipe, new.recipe
+    if before.model is None or after.model is None or after.model.merges is None:
+        return None
+    same = (
+        (before.pre_tokenizer, before.normalizer, before.post_processor)
+        == (after.pre_tokenizer, after.normalizer, after.post_processor)
+        and set(before.added) == set(after.added)
+        and before.model.kind == after.model.kind == "bytes"
+        and not before.model.ignore_merges
+        and not after.model.ignore_merges
+        and before.model.end_of_word_suffix == after.model.end_of_word_suffix
+    )
+    if not same:
+        return None
+    merges, first = merges_of(before.model), list(after.model.merges)
+    count = len(before.model.tokens)
+    if first[: len(merges)] != merges or after.model.tokens[:count] != before.model.tokens[:]:
+        return None
+    return PairSet([pair for pair in first[len(merges) :] if max(pair) < old.vocab_size], old.vocab_size)
+
+
 def _flat(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
     left, right = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
     return np.ascontiguousarray(np.stack([left, right], axis=1).astype(np.uint32).reshape(-1))

@@ -11,6 +11,7 @@ import numpy as np
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins
+from tokenmill.datasets.packing.known import slice_known, weave
 from tokenmill.datasets.packing.packer import frame_documents, select_documents
 from tokenmill.jobs.units.filters import token_filters
 from tokenmill.jobs.units.huge import HUGE, encode_huge
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tokenmill.jobs.units.control import Control
     from tokenmill.jobs.units.job import Job
-    from tokenmill.sources.model import Block, Reject
+    from tokenmill.sources.model import Block, Known, Reject
 
     Mask = NDArray[np.bool_]
     # Views of the core's memory, or arrays where something was made of them.
@@ -56,6 +57,7 @@ class Kept:
     rows_read: int
     rejects: tuple[Reject, ...]
     release: Callable[[int], None] | None
+    known: Known | None = None
 
     def take_texts(self) -> Texts:
         """The texts, which are then held by the caller alone: a huge one goes as soon as it is encoded."""
@@ -93,7 +95,8 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[int, Block]], duplicates: Mask 
         )
         origins = Origins(part, block.rows, block.ids).take(mask)
         texts = block.texts.filter(mask)
-        kept = Kept(texts, origins, account, block.rows_read, block.rejects, block.release)
+        known = block.known if mask is None or mask.all() else None
+        kept = Kept(texts, origins, account, block.rows_read, block.rejects, block.release, known)
         # Nothing here may hold a text that is on its way.
         del block, texts
         yield kept
@@ -104,7 +107,13 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
     """The batches of a block, and the block with what encoding counted."""
     texts, origins, account = kept.take_texts(), kept.origins, kept.account
     account.special_strings += job.special_strings.count(texts.offsets, texts.data)
-    if len(texts) == 1 and texts.nbytes >= HUGE and job.encoder.engine.takes_parts:
+    known = kept.known
+    if known is not None and (
+        known.frame != (job.packing.bos_id, job.packing.eos_id) or not job.frames_at_once
+    ):
+        known = None
+    huge = len(texts) == 1 and texts.nbytes >= HUGE and (known is None or bool(known.stale[0]))
+    if huge and job.encoder.engine.takes_parts:
         data = texts.data[texts.offsets[0] : texts.offsets[-1]]
         del texts
         return kept, [_encode_huge(job, control, data, kept)]
@@ -118,7 +127,11 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
         if start + size >= count:
             del texts
         some = origins.slice(start, len(part))
-        ids, ends, chosen = _encode_framed(job, part, threads, account)
+        if known is None:
+            ids, ends, chosen = _encode_framed(job, part, threads, account)
+        else:
+            ids, ends = _encode_stale(job, part, slice_known(known, start, len(part)), threads, account)
+            chosen = None
         del part
         made.append(Encoded(ids, ends, some.take(chosen)))
     return kept, made
@@ -158,6 +171,18 @@ def _encode_framed(
     ids, offsets = frame_documents(ids, offsets, *frame, job.encoded_dtype)
     account.tokens_added += len(ids) - before
     return ids, offsets, kept
+
+
+def _encode_stale(
+    job: Job, texts: Texts, known: Known, threads: int, account: Account
+) -> tuple[Ids, Offsets]:
+    """Framed ids of all documents, of which only the stale ones are encoded."""
+    fresh, ends, _ = _encode_framed(job, texts.filter(known.stale), threads, account)
+    ids, offsets = weave(known, fresh, ends)
+    added = int(len(known.stale) - known.stale.sum()) * sum(marker is not None for marker in known.frame)
+    account.tokens_encoded += len(ids) - len(fresh) - added
+    account.tokens_added += added
+    return ids, offsets
 
 
 def _filter_tokens(job: Job, lengths: NDArray[np.int64], account: Account) -> Mask:
