@@ -32,8 +32,8 @@ fn try_out(tokens: Tokens, merges: Merges) {
     let text = "the cat sat on the mat, 안녕 1234";
     let mut state = EncodeState::new(&bpe, 1 << 16);
     let mut ids = Vec::new();
-    bpe.encode(&SCANNER, text, &mut state, &mut ids).expect("a family's pattern has no limit to meet");
-    bpe.finish(&mut state, &mut ids);
+    let written = bpe.writer(&mut state, &mut ids).encode(&SCANNER, text);
+    written.expect("a family's pattern has no limit to meet");
     let mut decoded = Vec::new();
     bpe.decode_into(&ids, &mut decoded).expect("ids of our own decode");
     // A byte that is no token is left out.

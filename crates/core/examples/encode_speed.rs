@@ -36,10 +36,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut ids = Vec::with_capacity(text.len() / 2);
             let documents: Vec<&str> = text.split('\0').collect();
             let start = cpu_time();
+            let mut writer = bpe.writer(&mut state, &mut ids);
             for document in &documents {
-                bpe.encode(&scanner, document, &mut state, &mut ids)?;
+                writer.encode(&scanner, document)?;
             }
-            bpe.finish(&mut state, &mut ids);
+            drop(writer);
             best[pass][0] = best[pass][0].min(cpu_time().saturating_sub(start));
             best[pass][1] = best[pass][1].min(scan_only(&scanner, &documents)?);
             sums[pass] = ids.iter().fold(ids.len() as u64, |sum, id| {

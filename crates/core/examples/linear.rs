@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Tables that are built on first use are no part of the cost.
         let mut state = EncodeState::new(&bpe, DEFAULT_CACHE_BYTES);
         let first = make(&mut Random(1), SMALLEST);
-        bpe.encode(&scanner, &first, &mut state, &mut Vec::new())?;
+        bpe.writer(&mut state, &mut Vec::new())
+            .encode(&scanner, &first)?;
         let mut size = SMALLEST;
         while size <= largest {
             let text = make(&mut Random(size as u64), size);
@@ -58,8 +59,7 @@ pub extern "Rust" fn measured(
     state: &mut EncodeState,
 ) -> Result<usize, tokenmill_core::Error> {
     let mut ids = Vec::new();
-    bpe.encode(scanner, text, state, &mut ids)?;
-    bpe.finish(state, &mut ids);
+    bpe.writer(state, &mut ids).encode(scanner, text)?;
     Ok(ids.len())
 }
 

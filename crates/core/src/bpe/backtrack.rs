@@ -5,7 +5,9 @@
 //! to right: take the longest token that stays apart from the last one; where none does, the last one was
 //! wrong, and no guess will lead to that position again. Each position is given up at most once.
 //!
-//! The idea is that of the `bpe` crate of github/rust-gems; a heap of merges costs ten times as much here.
+//! The idea is that of the `bpe` crate of github/rust-gems. On whole corpora this brings nothing; it is for long pieces
+//! that windows give up: a megabyte of one word takes 136 MB/s instead of the 4.5 of a heap of merges, one of a
+//! single letter 104 instead of 26, one of runs of signs 7 instead of 3.6.
 
 use super::pairs::PairTable;
 use super::tables::Tables;

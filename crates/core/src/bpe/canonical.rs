@@ -10,7 +10,6 @@ use std::collections::HashMap;
 
 use super::backtrack::apart;
 use super::merge::MergeScratch;
-use super::merge_short::{self, CAPACITY};
 use super::pairs::{PairTable, SYMBOL_LIMIT};
 use super::symbols::Symbols;
 use super::{MergeList, Merges, Vocabulary, NONE};
@@ -265,7 +264,7 @@ impl<'a> Builder<'a> {
             self.ranks[product as usize] = UNREACHABLE;
             return Ok(());
         }
-        self.merge();
+        self.scratch.merge(&self.table);
         if let [left, right] = self.scratch.symbols[..] {
             let (left, right) = (self.id_of(left), self.id_of(right));
             match self.rule(left, right, product) {
@@ -283,24 +282,6 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         self.replay(rank, product, token)
-    }
-
-    /// Merges the symbols in the scratch by the pairs so far.
-    fn merge(&mut self) {
-        let symbols = &mut self.scratch.symbols;
-        let count = symbols.len();
-        if count > CAPACITY {
-            return self.scratch.merge(&self.table);
-        }
-        let mut first = [0; CAPACITY];
-        let mut products = [NONE; CAPACITY];
-        first[..count].copy_from_slice(symbols);
-        for (product, pair) in products.iter_mut().zip(symbols.windows(2)) {
-            *product = self.table.get(pair[0], pair[1]);
-        }
-        let left = merge_short::merge(&self.table, &mut first, &mut products, count);
-        symbols.truncate(left);
-        symbols.copy_from_slice(&first[..left]);
     }
 
     /// Rank and product of two tokens that together spell `product`.

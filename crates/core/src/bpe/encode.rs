@@ -9,9 +9,7 @@ use super::keys::{Key, LONG};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
-use super::words::Words;
-use super::{EncodeState, Pieces, Unknown, VocabSpec, Vocabulary, WordCut};
-use crate::scan::Scanner;
+use super::{EncodeState, Pieces, Unknown, VocabSpec, Vocabulary, Writer};
 use crate::Result;
 
 /// Pieces up to this length are looked up as they are: short words repeat, and a cut costs a walk.
@@ -47,53 +45,6 @@ impl Bpe {
         &self.tables
     }
 
-    /// Appends the ids of `text`, cut into pieces by `scanner`: `"hello world" -> [15339, 1917]`.
-    ///
-    /// As after every `encode_`, ids of pieces that were not known may be missing from `out` until
-    /// [`Self::finish`]: they are made together, also those of several texts.
-    pub fn encode(
-        &self,
-        scanner: &Scanner,
-        text: &str,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
-        if self.lacks(text.as_bytes()) {
-            return self.encode_with_gaps(scanner, text, state, out);
-        }
-        self.encode_pieces(scanner.spans(text), text, state, out)
-    }
-
-    /// Appends the ids of SentencePiece-style text, in which the word marker is written as a space.
-    pub fn encode_words(
-        &self,
-        text: &str,
-        cut: WordCut,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
-        let cut = if cut == WordCut::Runs {
-            self.tables.word_cut
-        } else {
-            cut
-        };
-        self.encode_pieces(Words::new(text, cut), text, state, out)
-    }
-
-    /// Appends the ids of one piece.
-    pub fn encode_piece(
-        &self,
-        piece: &str,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
-        if self.lacks(piece.as_bytes()) {
-            self.encode_gapped(piece.as_bytes(), state, out);
-            return Ok(());
-        }
-        self.encode_pieces(Words::new(piece, WordCut::Never), piece, state, out)
-    }
-
     /// Whether a character is a token of a model of characters.
     pub fn knows(&self, character: char) -> bool {
         self.tables.symbols.knows(character)
@@ -109,23 +60,13 @@ impl Bpe {
         self.tables.unknown
     }
 
-    /// Appends the ids of `text`, whose pieces come from `pieces`.
-    pub fn encode_pieces(
-        &self,
-        mut pieces: impl Pieces,
-        text: &str,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
-        let text = text.as_bytes();
-        // Taken from the state, which goes to others meanwhile.
-        let mut room = std::mem::take(&mut state.ends);
-        let outcome = self.encode_filled(&mut pieces, text, &mut room, state, out);
-        state.ends = room;
-        outcome
+    /// For appending ids to `out`, with what one thread keeps.
+    pub fn writer<'a>(&'a self, state: &'a mut EncodeState, out: &'a mut Vec<u32>) -> Writer<'a> {
+        Writer::new(self, state, out)
     }
 
-    fn encode_filled(
+    /// Appends the ids of pieces; those that were not known may be missing until [`Self::finish`].
+    pub(super) fn encode_filled(
         &self,
         pieces: &mut impl Pieces,
         text: &[u8],
@@ -267,9 +208,9 @@ impl Bpe {
         match self.tables.whole.get(piece) {
             Some(id) if tag == 0 => out.push(*id),
             _ => {
-                if let Some(letters) = self.tables.letters().filter(|_| Pending::takes(len)) {
+                if Pending::takes(len) {
                     let key = Key::new(text, start, len, tag);
-                    if state.pending.push(&self.tables, letters, piece, key, first) {
+                    if state.pending.push(&self.tables, piece, key, first) {
                         self.finish(state, out);
                     }
                     return;
@@ -286,7 +227,7 @@ impl Bpe {
     }
 
     /// Puts the ids that are still missing where they belong in `out`.
-    pub fn finish(&self, state: &mut EncodeState, out: &mut Vec<u32>) {
+    pub(super) fn finish(&self, state: &mut EncodeState, out: &mut Vec<u32>) {
         let EncodeState { cache, pending, .. } = state;
         if !pending.is_empty() {
             pending.flush(&self.tables, cache, out);

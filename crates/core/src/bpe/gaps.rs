@@ -64,7 +64,7 @@ impl Gaps {
 }
 
 impl Bpe {
-    /// Appends the ids of a text that lacks nothing, or says that some byte of it is no token.
+    /// Whether some byte of a text is no token.
     pub(crate) fn lacks(&self, text: &[u8]) -> bool {
         let gaps = self.tables().gaps.as_ref();
         gaps.is_some_and(|gaps| gaps.any_in(text))

@@ -1,4 +1,8 @@
-//! The exact merge of a piece's first symbols: always the best pair, leftmost among equals.
+//! The exact merge of any number of symbols: always the best pair, leftmost among equals.
+//!
+//! Three ways. The heap is for any vocabulary and any piece. The scan is for tokens, each of which is merged when a
+//! vocabulary is loaded: without it cl100k takes 9 % more instructions. Sweeps are for runs of one sign: without
+//! them a megabyte of one letter takes 80 MB/s instead of 104, English not seen before 2 % more time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,18 +3,21 @@
 //! One merge after the other is a chain of waits: each product decides which two pairs are looked up next,
 //! and the pair table is larger than the near caches. Words do not depend on each other, so their waits
 //! can overlap: each in turn takes the answers to what it asked a round ago, merges its best pair, and asks
-//! what the product merges with.
+//! what the product merges with. Against one at a time this brings 10 to 19 % of the whole encode of texts not seen
+//! before (English, code, Korean, Chinese; GPT-2, cl100k, o200k).
 
-use super::merge_short::{CAPACITY, POSITION_BITS};
 use super::pairs::{PairTable, Spot, SYMBOL_LIMIT};
 use super::tables::Tables;
 use super::NONE;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::Cpu;
 
+/// Places of a word; the first and the last are for what stands outside.
+pub(crate) const CAPACITY: usize = 32;
+const POSITION_BITS: u32 = CAPACITY.trailing_zeros();
 /// Words that are merged at a time: their waits are then hidden, and all fit the first-level cache.
 pub(crate) const WORDS: usize = 16;
-/// The symbols of the longest word: a place at each end is for what stands outside.
+/// The symbols of the longest word.
 pub(crate) const MOST: usize = CAPACITY - 2;
 /// Stands before and after a word; no symbol has this number, so no pair has it either.
 const OUTSIDE: u32 = SYMBOL_LIMIT as u32;
@@ -64,7 +67,17 @@ impl Word {
             self.packed[at - 1] = pack(tables.byte_pair(before, *byte), at - 1);
             before = *byte;
         }
-        self.live = u32::MAX >> (CAPACITY - 2 - bytes.len());
+        self.live = u32::MAX >> (MOST - bytes.len());
+    }
+
+    /// Starts with any symbols, of which there are at most [`MOST`].
+    pub(crate) fn start_symbols(&mut self, pairs: &PairTable, symbols: &[u32]) {
+        *self = Self::EMPTY;
+        self.symbols[1..=symbols.len()].copy_from_slice(symbols);
+        for (at, pair) in (1..).zip(symbols.windows(2)) {
+            self.packed[at] = pack(pairs.get(pair[0], pair[1]), at);
+        }
+        self.live = u32::MAX >> (MOST - symbols.len());
     }
 
     /// Takes the answers about the last product, merges the best pair and asks about its product; `false`
@@ -116,15 +129,21 @@ impl Word {
 
     /// The ids of the symbols that are left, and their number.
     pub(crate) fn ids(&self, ids: &[u32]) -> ([u32; CAPACITY], usize) {
-        let mut found = [0; CAPACITY];
-        let (mut starts, mut count) = (self.starts(), 0);
-        while starts != 0 {
-            let symbol = self.symbol(starts.trailing_zeros() as usize);
+        let (mut found, mut count) = ([0; CAPACITY], 0);
+        self.for_each(|symbol| {
             found[count % CAPACITY] = ids[symbol as usize];
             count += 1;
+        });
+        (found, count)
+    }
+
+    #[inline(always)]
+    fn for_each(&self, mut each: impl FnMut(u32)) {
+        let mut starts = self.starts();
+        while starts != 0 {
+            each(self.symbol(starts.trailing_zeros() as usize));
             starts &= starts - 1;
         }
-        (found, count)
     }
 }
 

@@ -23,7 +23,6 @@ mod hash;
 mod keys;
 mod lines;
 mod merge;
-mod merge_short;
 mod merge_together;
 mod packed;
 mod pairs;
@@ -40,6 +39,7 @@ mod trie;
 mod vocabulary;
 mod windows;
 mod words;
+mod writer;
 
 #[cfg(test)]
 mod reference;
@@ -53,6 +53,7 @@ pub use state::{EncodeState, DEFAULT_CACHE_BYTES};
 pub use tokens::Tokens;
 pub use vocabulary::Vocabulary;
 pub use words::WordCut;
+pub use writer::Writer;
 
 pub(crate) use hash::hash_bytes;
 

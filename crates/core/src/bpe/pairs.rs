@@ -92,22 +92,6 @@ impl PairTable {
         self.get_at(Spot { key, slots })
     }
 
-    /// Fetches what [`Self::get`] will read.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, left: u32, right: u32) {
-        let key = Self::key(left, right);
-        let bit = key.wrapping_mul(MULTIPLIERS[0]) >> self.filter_shift;
-        prefetch(&raw const self.filter[(bit >> 6) as usize]);
-        self.prefetch_slots(self.slots(key));
-    }
-
-    #[inline(always)]
-    fn prefetch_slots(&self, slots: [u32; 2]) {
-        for slot in slots {
-            prefetch(self.entries.as_ptr().wrapping_add(slot as usize));
-        }
-    }
-
     /// Where a pair will be looked for, fetched ahead if the filter cannot rule it out.
     #[inline(always)]
     pub(crate) fn spot(&self, left: u32, right: u32) -> Spot {
@@ -115,7 +99,9 @@ impl PairTable {
         let wanted = u32::from(self.may_hold(key)).wrapping_neg();
         // What is ruled out is looked for where nothing has to be fetched: no branch.
         let slots = self.slots(key).map(|slot| slot & wanted);
-        self.prefetch_slots(slots);
+        for slot in slots {
+            prefetch(self.entries.as_ptr().wrapping_add(slot as usize));
+        }
         Spot { key, slots }
     }
 

@@ -6,8 +6,7 @@
 
 use super::cache::Cache;
 use super::keys::Key;
-use super::merge_short::CAPACITY;
-use super::merge_together::{merge, Word, MOST, WORDS};
+use super::merge_together::{merge, Word, CAPACITY, MOST, WORDS};
 use super::tables::Tables;
 
 /// Places that wait at most: more than words, as words come again.
@@ -27,6 +26,8 @@ pub(crate) struct Pending {
     keys: [Key; WORDS],
     words: [Word; WORDS],
     count: usize,
+    /// The symbols of a piece while it is put off.
+    symbols: Vec<u32>,
     places: [Place; PLACES],
     placed: usize,
     /// Where each text ends in the output, as far as the output goes by now.
@@ -39,6 +40,7 @@ impl Default for Pending {
             keys: [Key::NONE; WORDS],
             words: [Word::EMPTY; WORDS],
             count: 0,
+            symbols: Vec::new(),
             places: [Place::default(); PLACES],
             placed: 0,
             ends: Vec::new(),
@@ -73,21 +75,14 @@ impl Pending {
     }
 
     /// Puts off a piece, whose ids belong at `at`; `true` if there is no more room.
-    pub(crate) fn push(
-        &mut self,
-        tables: &Tables,
-        letters: &[u32; 256],
-        piece: &[u8],
-        key: Key,
-        at: usize,
-    ) -> bool {
+    pub(crate) fn push(&mut self, tables: &Tables, piece: &[u8], key: Key, at: usize) -> bool {
         let known = self.keys[..self.count]
             .iter()
             .position(|other| other.is(key));
         let word = known.unwrap_or(self.count);
         if known.is_none() {
             self.keys[word] = key;
-            self.words[word].start(tables, letters, piece);
+            tables.start(piece, &mut self.symbols, &mut self.words[word]);
             self.count += 1;
         }
         self.places[self.placed] = Place {
@@ -159,17 +154,17 @@ mod tests {
         let bpe = Bpe::new(&spec).unwrap();
         let (mut state, mut out) = (EncodeState::new(&bpe, 64 << 10), Vec::new());
         let (mut fresh, mut alone, mut ends) = (EncodeState::small(&bpe), Vec::new(), Vec::new());
+        let mut writer = bpe.writer(&mut state, &mut out);
         for text in 0..400 {
             for _ in 0..text % 5 {
                 let piece = random.piece(&["a", "b", "c"], 12);
-                bpe.encode_pieces(One(piece.len()), &piece, &mut state, &mut out)
-                    .unwrap();
+                writer.encode_pieces(One(piece.len()), &piece).unwrap();
                 alone.extend(encode_one(&bpe, &mut fresh, &piece));
             }
-            state.end_text(&out);
+            writer.end_text();
             ends.push(alone.len());
         }
-        bpe.finish(&mut state, &mut out);
+        drop(writer);
         assert_eq!(out, alone);
         assert_eq!(state.take_ends().collect::<Vec<_>>(), ends);
     }

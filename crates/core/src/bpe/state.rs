@@ -44,12 +44,7 @@ impl EncodeState {
         }
     }
 
-    /// Notes that a text ends where `out` does, though some of its ids may still be missing.
-    pub fn end_text(&mut self, out: &[u32]) {
-        self.pending.end(out);
-    }
-
-    /// Where each text that was noted ends, all ids being there since [`Bpe::finish`].
+    /// Where each text that was noted ends, right once their writer is gone.
     pub fn take_ends(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.pending.take_ends()
     }

@@ -7,7 +7,7 @@ use super::backtrack;
 use super::canonical;
 use super::gaps::Gaps;
 use super::merge::MergeScratch;
-use super::merge_short::{self, CAPACITY};
+use super::merge_together::{Word, MOST};
 use super::pairs::PairTable;
 use super::symbols::Symbols;
 use super::trie::Trie;
@@ -154,43 +154,43 @@ impl Tables {
 
     /// Appends the exact ids of a piece, by merging alone.
     pub(crate) fn merge(&self, piece: &[u8], scratch: &mut MergeScratch, out: &mut Vec<u32>) {
-        let letters = self.letters();
-        if let Some(letters) = letters.filter(|_| piece.len() <= CAPACITY) {
-            let mut window = [0; CAPACITY];
-            let count = self.merge_window(letters, piece, &mut window);
-            return self.emit(&window[..count], out);
-        }
-        scratch.symbols.clear();
-        if self.ranks_rise {
-            if letters
-                .is_some_and(|letters| windows::encode(self, letters, piece, &mut scratch.symbols))
-            {
-                return self.emit(&scratch.symbols, out);
-            }
-            let short = if letters.is_some() {
-                windows::SHORT_PIECE
-            } else {
-                CAPACITY
-            };
-            let trie = if piece.len() > short {
-                self.trie()
-            } else {
-                None
-            };
-            if trie.is_some_and(|trie| backtrack::encode(self, trie, piece, &mut scratch.symbols)) {
-                return self.emit(&scratch.symbols, out);
-            }
-        }
-        self.symbols.of_piece(piece, &mut scratch.symbols);
-        if scratch.symbols.len() <= CAPACITY {
-            return self.merge_few(&scratch.symbols, out);
-        }
-        if self.ranks_rise {
-            scratch.merge_rising(&self.pairs);
-        } else {
+        let symbols = &mut scratch.symbols;
+        symbols.clear();
+        if !self.ranks_rise {
+            self.symbols.of_piece(piece, symbols);
             scratch.merge(&self.pairs);
+        } else if !self.stitch(piece, symbols) && !self.guess(piece, symbols) {
+            self.symbols.of_piece(piece, symbols);
+            scratch.merge_rising(&self.pairs);
         }
-        self.emit(&scratch.symbols, out);
+        let ids = scratch.symbols.iter();
+        out.extend(ids.map(|symbol| self.ids[*symbol as usize]));
+    }
+
+    fn stitch(&self, piece: &[u8], symbols: &mut Vec<u32>) -> bool {
+        let letters = self.letters();
+        letters.is_some_and(|letters| windows::encode(self, letters, piece, symbols))
+    }
+
+    fn guess(&self, piece: &[u8], symbols: &mut Vec<u32>) -> bool {
+        // Of bytes, only a piece that windows gave up, and a short one does not pay for the trie.
+        let least = if self.letters().is_some() {
+            windows::SHORT_PIECE
+        } else {
+            MOST
+        };
+        let trie = (piece.len() > least).then(|| self.trie()).flatten();
+        trie.is_some_and(|trie| backtrack::encode(self, trie, piece, symbols))
+    }
+
+    /// What a piece of at most [`MOST`] bytes is before any merge.
+    pub(crate) fn start(&self, piece: &[u8], room: &mut Vec<u32>, word: &mut Word) {
+        if let Some(letters) = self.letters() {
+            return word.start(self, letters, piece);
+        }
+        room.clear();
+        self.symbols.of_piece(piece, room);
+        word.start_symbols(&self.pairs, room);
     }
 
     /// The letters of an alphabet of bytes.
@@ -206,56 +206,6 @@ impl Tables {
     #[inline(always)]
     pub(crate) fn byte_pair(&self, left: u8, right: u8) -> u32 {
         self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
-    }
-
-    fn emit(&self, symbols: &[u32], out: &mut Vec<u32>) {
-        out.extend(symbols.iter().map(|symbol| self.ids[*symbol as usize]));
-    }
-
-    /// Merges up to [`CAPACITY`] bytes into the front of `window`; gives the number of symbols.
-    #[inline(always)]
-    pub(crate) fn merge_window(
-        &self,
-        letters: &[u32; 256],
-        bytes: &[u8],
-        window: &mut [u32; CAPACITY],
-    ) -> usize {
-        let mut products = [NONE; CAPACITY];
-        for (symbol, byte) in window.iter_mut().zip(bytes) {
-            *symbol = letters[usize::from(*byte)];
-        }
-        for (product, pair) in products.iter_mut().zip(bytes.windows(2)) {
-            *product = self.byte_pair(pair[0], pair[1]);
-        }
-        self.prefetch(window, &products, bytes.len());
-        merge_short::merge(&self.pairs, window, &mut products, bytes.len())
-    }
-
-    /// Fetches what the first products will be asked about: a miss waits mostly for this table.
-    #[inline(always)]
-    fn prefetch(&self, symbols: &[u32; CAPACITY], products: &[u32; CAPACITY], n: usize) {
-        for at in 0..n.saturating_sub(1) {
-            let product = products[at];
-            if product != NONE {
-                if at + 2 < n {
-                    self.pairs.prefetch(product, symbols[at + 2]);
-                }
-                if at > 0 {
-                    self.pairs.prefetch(symbols[at - 1], product);
-                }
-            }
-        }
-    }
-
-    fn merge_few(&self, symbols: &[u32], out: &mut Vec<u32>) {
-        let mut first = [0; CAPACITY];
-        let mut products = [NONE; CAPACITY];
-        first[..symbols.len()].copy_from_slice(symbols);
-        for (product, pair) in products.iter_mut().zip(symbols.windows(2)) {
-            *product = self.pairs.get(pair[0], pair[1]);
-        }
-        let count = merge_short::merge(&self.pairs, &mut first, &mut products, symbols.len());
-        self.emit(&first[..count], out);
     }
 }
 

@@ -90,9 +90,9 @@ pub(crate) fn byte_spec(
 
 pub(crate) fn encode_one(bpe: &Bpe, state: &mut EncodeState, piece: &str) -> Vec<u32> {
     let mut out = Vec::new();
-    bpe.encode_pieces(One(piece.len()), piece, state, &mut out)
+    bpe.writer(state, &mut out)
+        .encode_pieces(One(piece.len()), piece)
         .unwrap();
-    bpe.finish(state, &mut out);
     out
 }
 
@@ -189,9 +189,9 @@ fn characters_with_fallback_encode_as_the_reference() {
         for _ in 0..40 {
             let text = random.piece(&letters, 30);
             let mut out = Vec::new();
-            bpe.encode_words(&text, WordCut::Runs, &mut state, &mut out)
+            bpe.writer(&mut state, &mut out)
+                .encode_words(&text, WordCut::Runs)
                 .unwrap();
-            bpe.finish(&mut state, &mut out);
             assert_eq!(
                 out,
                 reference::encode_piece(&spec, text.as_bytes()),
@@ -354,9 +354,9 @@ fn many_pieces_in_a_text_are_what_they_are_alone() {
     let lens = [1, 2, 7, 15, 16, 17, 31, 32, 33, 300];
     for len in lens {
         let (mut state, mut out) = (EncodeState::new(&bpe, 1 << 20), Vec::new());
-        bpe.encode_pieces(Every(0, text.len(), len), &text, &mut state, &mut out)
+        bpe.writer(&mut state, &mut out)
+            .encode_pieces(Every(0, text.len(), len), &text)
             .unwrap();
-        bpe.finish(&mut state, &mut out);
         let mut alone = Vec::new();
         let mut fresh = EncodeState::new(&bpe, 64 << 10);
         for start in (0..text.len()).step_by(len) {
@@ -408,8 +408,9 @@ fn a_missing_byte_is_left_out_or_unknown() {
         let bpe = Bpe::new(spec).unwrap();
         let mut state = EncodeState::new(&bpe, 64 << 10);
         let mut out = Vec::new();
-        bpe.encode(&scanner, text, &mut state, &mut out).unwrap();
-        bpe.finish(&mut state, &mut out);
+        bpe.writer(&mut state, &mut out)
+            .encode(&scanner, text)
+            .unwrap();
         out
     };
     assert_eq!(ids(&spec, "axxb ab xx"), [300, 32, 300, 32]);

@@ -5,8 +5,10 @@
 //! it comes from the one, the rest from the other, and every two neighbours stood together in one of them.
 //! Where two windows do not agree, the row ends, and the next one starts two tokens before; only the pair
 //! at that joint needs a look, and mostly not even that, as the next row starts with the very token that
-//! followed. On text of many short tokens (random letters, mixed punctuation) this is several times as fast
-//! as guessing.
+//! followed.
+//!
+//! Texts have few such pieces, and on whole corpora this brings nothing. It is for the bar on long pieces: random
+//! letters take 20 MB/s instead of the 12 of guessing, words without spaces 20 instead of 13.
 
 use super::backtrack::stay_apart;
 use super::merge_together::{merge, Word, MOST, WORDS};

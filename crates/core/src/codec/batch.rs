@@ -5,13 +5,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::added::Special;
+use super::added::{Part, Special};
 use super::document::Document;
 use super::jobs::{Job, JOB_BYTES};
 use super::placing::Placing;
 use super::pool::Scratch;
 use super::width::Width;
 use super::Codec;
+use crate::bpe::Writer;
 use crate::pages::room;
 use crate::{Error, Result, Stop};
 
@@ -207,17 +208,18 @@ impl Codec {
         counts: &mut Vec<usize>,
     ) -> Result<()> {
         let mut first = out.len();
+        let Scratch {
+            state, parts, text, ..
+        } = scratch;
+        let mut writer = self.bpe.writer(state, out);
         for at in job.first..job.last {
             task.stop.check()?;
-            let mut buffer = std::mem::take(&mut scratch.text);
-            let outcome = self.encode_document(task, at, job.part, scratch, &mut buffer, out);
-            scratch.text = buffer;
-            outcome?;
-            scratch.state.end_text(out);
+            self.encode_document(task, at, job.part, (text, parts), &mut writer)?;
+            writer.end_text();
         }
-        self.bpe.finish(&mut scratch.state, out);
+        drop(writer);
         counts.clear();
-        counts.extend(scratch.state.take_ends().map(|end| {
+        counts.extend(state.take_ends().map(|end| {
             let count = end - first;
             first = end;
             count
@@ -225,15 +227,14 @@ impl Codec {
         Ok(())
     }
 
-    /// Appends the ids of a document or a part of it; `buffer` is one to work in.
+    /// Appends the ids of a document or a part of it; two buffers are room to work in.
     fn encode_document(
         &self,
         task: &Task,
         at: usize,
         part: Option<(usize, usize)>,
-        scratch: &mut Scratch,
-        buffer: &mut String,
-        out: &mut Vec<u32>,
+        (buffer, parts): (&mut String, &mut Vec<Part>),
+        out: &mut Writer,
     ) -> Result<()> {
         let Options {
             template,
@@ -248,12 +249,12 @@ impl Codec {
             .map_err(|error| in_document(error, at, ""))?;
         if start == 0 {
             out.extend(frame.0);
-            out.extend_from_slice(if template { &self.template.0 } else { &[] });
+            out.extend(self.template.0.iter().filter(|_| template).copied());
         }
-        self.encode_into(text, special, start > 0, scratch, out)
+        self.encode_into(text, special, start > 0, parts, out)
             .map_err(|error| in_document(error, at, &in_part(doc, start)))?;
         if end == doc.units() {
-            out.extend_from_slice(if template { &self.template.1 } else { &[] });
+            out.extend(self.template.1.iter().filter(|_| template).copied());
             out.extend(frame.1);
         }
         Ok(())

@@ -19,7 +19,7 @@ mod width;
 
 use std::borrow::Cow;
 
-use crate::bpe::{Bpe, VocabSpec, WordCut};
+use crate::bpe::{Bpe, VocabSpec, WordCut, Writer};
 use crate::scan::{SafeCuts, Scanner};
 use crate::{Error, Result};
 
@@ -155,8 +155,10 @@ impl Codec {
     pub fn encode(&self, text: &str, special: Special, continued: bool) -> Result<Vec<u32>> {
         let mut out = Vec::with_capacity(text.len() / 3 + 4);
         let mut scratch = self.pool.take(&self.bpe, text.len());
-        let outcome = self.encode_into(text, special, continued, &mut scratch, &mut out);
-        self.bpe.finish(&mut scratch.state, &mut out);
+        let Scratch { state, parts, .. } = &mut scratch;
+        let mut writer = self.bpe.writer(state, &mut out);
+        let outcome = self.encode_into(text, special, continued, parts, &mut writer);
+        drop(writer);
         self.pool.give(scratch);
         outcome.map(|()| out)
     }
@@ -166,34 +168,32 @@ impl Codec {
         (&self.template.0, &self.template.1)
     }
 
-    /// Appends the ids of a text; some may be missing until [`Bpe::finish`].
+    /// Appends the ids of a text; `parts` is room to work in.
     fn encode_into(
         &self,
         text: &str,
         special: Special,
         continued: bool,
-        scratch: &mut Scratch,
-        out: &mut Vec<u32>,
+        parts: &mut Vec<Part>,
+        out: &mut Writer,
     ) -> Result<()> {
         let matcher = self.raw.as_ref();
         let Some(matcher) = matcher.filter(|matcher| matcher.may_occur(text, special)) else {
-            return self.encode_text(text, special, Place { at: 0, continued }, scratch, out);
+            return self.encode_text(text, special, Place { at: 0, continued }, out);
         };
-        let mut parts = std::mem::take(&mut scratch.parts);
         parts.clear();
-        matcher.split(text, special, &mut parts)?;
-        for part in &parts {
-            if let Some(id) = part.id {
-                out.push(id);
+        matcher.split(text, special, parts)?;
+        for part in parts {
+            if part.id.is_some() {
+                out.extend(part.id);
                 continue;
             }
             let place = Place {
                 at: part.start,
                 continued: continued && part.start == 0,
             };
-            self.encode_text(&text[part.start..part.end], special, place, scratch, out)?;
+            self.encode_text(&text[part.start..part.end], special, place, out)?;
         }
-        scratch.parts = parts;
         Ok(())
     }
 
@@ -203,37 +203,30 @@ impl Codec {
         text: &str,
         special: Special,
         place: Place,
-        scratch: &mut Scratch,
-        out: &mut Vec<u32>,
+        out: &mut Writer,
     ) -> Result<()> {
         let text = normalize::normalize(&self.normalizer, text)?;
         let Some(matcher) = &self.normalized else {
-            return self.encode_normal(&text, place, scratch, out);
+            return self.encode_normal(&text, place, out);
         };
         let mut parts = Vec::new();
         matcher.split(&text, special, &mut parts)?;
         for part in &parts {
-            if let Some(id) = part.id {
-                out.push(id);
+            if part.id.is_some() {
+                out.extend(part.id);
                 continue;
             }
             let place = Place {
                 at: place.at + part.start,
                 continued: place.continued && part.start == 0,
             };
-            self.encode_normal(&text[part.start..part.end], place, scratch, out)?;
+            self.encode_normal(&text[part.start..part.end], place, out)?;
         }
         Ok(())
     }
 
     /// Normalized text without any added token: prefix, scan, BPE.
-    fn encode_normal(
-        &self,
-        text: &str,
-        place: Place,
-        scratch: &mut Scratch,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
+    fn encode_normal(&self, text: &str, place: Place, out: &mut Writer) -> Result<()> {
         if text.is_empty() {
             return Ok(());
         }
@@ -241,12 +234,11 @@ impl Codec {
         if text.len() > u32::MAX as usize {
             return Err(too_long(text.len()));
         }
-        let state = &mut scratch.state;
         match &self.splitter {
-            Splitter::Scan(scanner) => self.bpe.encode(scanner, &text, state, out),
-            Splitter::Spelled(spelled) => spelled.encode(&self.bpe, &text, state, out),
-            Splitter::Whole => self.bpe.encode_words(&text, WordCut::Runs, state, out),
-            Splitter::Words => self.bpe.encode_words(&text, WordCut::Each, state, out),
+            Splitter::Scan(scanner) => out.encode(scanner, &text),
+            Splitter::Spelled(spelled) => spelled.encode(&text, out),
+            Splitter::Whole => out.encode_words(&text, WordCut::Runs),
+            Splitter::Words => out.encode_words(&text, WordCut::Each),
         }
     }
 

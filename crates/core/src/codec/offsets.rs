@@ -186,15 +186,13 @@ impl Codec {
     }
 
     fn encode_word(&self, word: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) -> Result<()> {
-        let state = &mut scratch.state;
+        let mut writer = self.bpe.writer(&mut scratch.state, ids);
         match &self.splitter {
-            Splitter::Spelled(spelled) => spelled.encode_piece(&self.bpe, word, state, ids)?,
-            Splitter::Scan(_) => self.bpe.encode_piece(word, state, ids)?,
-            Splitter::Whole => self.bpe.encode_words(word, WordCut::Runs, state, ids)?,
-            Splitter::Words => self.bpe.encode_words(word, WordCut::Each, state, ids)?,
+            Splitter::Spelled(spelled) => spelled.encode_piece(word, &mut writer),
+            Splitter::Scan(_) => writer.encode_piece(word),
+            Splitter::Whole => writer.encode_words(word, WordCut::Runs),
+            Splitter::Words => writer.encode_words(word, WordCut::Each),
         }
-        self.bpe.finish(state, ids);
-        Ok(())
     }
 
     fn place_word(

@@ -4,7 +4,7 @@
 //! them (Falcon cuts at digits there, and `²` is one though it is half of another character), and a suffix on the
 //! last character of a word (CLIP's `</w>`).
 
-use crate::bpe::{Bpe, EncodeState, WordCut};
+use crate::bpe::{WordCut, Writer};
 use crate::scan::Scanner;
 use crate::spelling::{byte_of, char_of};
 use crate::Result;
@@ -25,61 +25,43 @@ pub struct Spelled {
 
 impl Spelled {
     /// Appends the ids of `text`.
-    pub(super) fn encode(
-        &self,
-        bpe: &Bpe,
-        text: &str,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
+    pub(super) fn encode(&self, text: &str, out: &mut Writer) -> Result<()> {
         let mut outcome = Ok(());
         let mut word = String::new();
         self.before.for_each_piece(text, |piece| {
             if outcome.is_ok() {
                 word.clear();
                 word.extend(piece.iter().map(|&byte| char_of(byte)));
-                outcome = self.encode_word(bpe, &word, state, out);
+                outcome = self.encode_word(&word, out);
             }
         })?;
         outcome
     }
 
-    fn encode_word(
-        &self,
-        bpe: &Bpe,
-        word: &str,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
+    fn encode_word(&self, word: &str, out: &mut Writer) -> Result<()> {
         let Some(after) = &self.after else {
-            return self.encode_piece(bpe, word, state, out);
+            return self.encode_piece(word, out);
         };
         let mut outcome = Ok(());
         let start = word.as_ptr() as usize;
         after.for_each_piece(word, |piece| {
             if outcome.is_ok() {
                 let at = piece.as_ptr() as usize - start;
-                outcome = self.encode_piece(bpe, &word[at..at + piece.len()], state, out);
+                outcome = self.encode_piece(&word[at..at + piece.len()], out);
             }
         })?;
         outcome
     }
 
     /// Appends the ids of one word of the spelling.
-    pub(super) fn encode_piece(
-        &self,
-        bpe: &Bpe,
-        piece: &str,
-        state: &mut EncodeState,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
+    pub(super) fn encode_piece(&self, piece: &str, out: &mut Writer) -> Result<()> {
         let last = piece.chars().next_back().filter(|_| self.suffix);
         let Some(last) = last else {
-            return bpe.encode_words(piece, WordCut::Runs, state, out);
+            return out.encode_words(piece, WordCut::Runs);
         };
         let mut ended = piece[..piece.len() - last.len_utf8()].to_owned();
         ended.extend(self.unit(last, true));
-        bpe.encode_words(&ended, WordCut::Runs, state, out)
+        out.encode_words(&ended, WordCut::Runs)
     }
 
     /// What the model knows a character of a word by.

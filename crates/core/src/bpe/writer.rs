@@ -1,0 +1,81 @@
+//! The one way to ids: a writer holds the output, and gives it back whole.
+//!
+//! Ids of pieces that were not known are made together, also those of several texts, so while texts are written some
+//! are missing from the output. Nobody can see that: the output is borrowed until the writer is dropped, and then
+//! they are in their places.
+
+use super::words::Words;
+use super::{Bpe, EncodeState, Pieces, WordCut};
+use crate::scan::Scanner;
+use crate::Result;
+
+/// Appends the ids of texts to an output.
+pub struct Writer<'a> {
+    bpe: &'a Bpe,
+    state: &'a mut EncodeState,
+    out: &'a mut Vec<u32>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(bpe: &'a Bpe, state: &'a mut EncodeState, out: &'a mut Vec<u32>) -> Self {
+        Self { bpe, state, out }
+    }
+
+    /// Appends ids that the caller knows.
+    #[inline]
+    pub fn extend(&mut self, ids: impl IntoIterator<Item = u32>) {
+        self.out.extend(ids);
+    }
+
+    /// Appends the ids of `text`, cut into pieces by `scanner`: `"hello world" -> [15339, 1917]`.
+    pub fn encode(&mut self, scanner: &Scanner, text: &str) -> Result<()> {
+        if self.bpe.lacks(text.as_bytes()) {
+            let (state, out) = (&mut *self.state, &mut *self.out);
+            return self.bpe.encode_with_gaps(scanner, text, state, out);
+        }
+        self.encode_pieces(scanner.spans(text), text)
+    }
+
+    /// Appends the ids of SentencePiece-style text, in which the word marker is written as a space.
+    pub fn encode_words(&mut self, text: &str, cut: WordCut) -> Result<()> {
+        let cut = if cut == WordCut::Runs {
+            self.bpe.tables().word_cut
+        } else {
+            cut
+        };
+        self.encode_pieces(Words::new(text, cut), text)
+    }
+
+    /// Appends the ids of one piece.
+    pub fn encode_piece(&mut self, piece: &str) -> Result<()> {
+        if self.bpe.lacks(piece.as_bytes()) {
+            self.bpe
+                .encode_gapped(piece.as_bytes(), self.state, self.out);
+            return Ok(());
+        }
+        self.encode_pieces(Words::new(piece, WordCut::Never), piece)
+    }
+
+    /// Appends the ids of `text`, whose pieces come from `pieces`.
+    pub fn encode_pieces(&mut self, mut pieces: impl Pieces, text: &str) -> Result<()> {
+        // Taken from the state, which goes to others meanwhile.
+        let mut room = std::mem::take(&mut self.state.ends);
+        let (state, out) = (&mut *self.state, &mut *self.out);
+        let outcome = self
+            .bpe
+            .encode_filled(&mut pieces, text.as_bytes(), &mut room, state, out);
+        self.state.ends = room;
+        outcome
+    }
+
+    /// Notes that a text ends here; [`EncodeState::take_ends`] has its place once the writer is gone.
+    pub fn end_text(&mut self) {
+        self.state.pending.end(self.out);
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.bpe.finish(self.state, self.out);
+    }
+}
