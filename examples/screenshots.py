@@ -1,4 +1,4 @@
-"""Take the README's pictures: the playground with two tokenizers, and a report, from a fresh quickstart.
+"""Take the pictures of the docs: the playground as it opens, its tabs, a report, the page of a run.
 
     python examples/screenshots.py docs/images
 
@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 import tokenmill
 from tokenmill.jobs.quickstart import SAMPLE, quickstart
 
-TEXT = "The mill turns: 방앗간이 돌고, 磨坊在转。\nfor (let i = 0; i < 1974; i++) { weight.push(i); }"
+SIZE = {"width": 1100, "height": 900}
 
 
 def main(folder):
@@ -42,18 +42,24 @@ def main(folder):
 def take(url, images):
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1100, "height": 900})
-        page.goto(url)
-        page.locator(".picker input").first.fill("tokenizer")
-        page.locator(".picker input").first.press("Enter")
-        page.click("#add")
-        page.locator(".picker input").nth(1).fill("larger")
-        page.locator(".picker input").nth(1).press("Enter")
-        page.fill("#text", TEXT)
-        page.wait_for_function("() => document.querySelectorAll('.panel .token').length > 20")
-        page.locator(".panel").first.locator(".token").nth(1).click()
-        page.wait_for_selector("#detail ol li")
+        page = browser.new_page(viewport=SIZE)
+        page.goto(url)  # tokenizers side by side on the sample, without a click
+        page.wait_for_function("() => document.querySelectorAll('.panel .token').length > 100")
         page.screenshot(path=images / "playground.png")
+        page.get_by_role("tab", name="Compare by script").click()
+        page.wait_for_selector("#figures table")
+        page.screenshot(path=images / "compare.png")
+        page.get_by_role("tab", name="Lengths of tokens").click()
+        page.wait_for_selector(".legend")
+        page.screenshot(path=images / "lengths.png")
+        page.goto(url + "#runs")
+        page.reload()
+        page.get_by_role("button", name="dataset", exact=True).click()
+        page.wait_for_selector(".account")
+        page.get_by_role("button", name="Trace the step").click()
+        page.wait_for_selector("#traced details")
+        page.locator("#traced summary").first.click()
+        page.screenshot(path=images / "run.png", full_page=True)
         page.goto(url + "runs/dataset/report")
         page.screenshot(path=images / "report.png")
         browser.close()

@@ -6,6 +6,7 @@ import pytest
 
 import tokenmill
 from live_page import Server, serious_faults
+from tokenmill.insight.scripts import script_of
 
 pytestmark = pytest.mark.browser
 TEXT = "the mill turns 방앗간 磨坊 🙂"
@@ -27,15 +28,15 @@ def server(folder):
     server.stop()
 
 
-def open_page(page, server, fragment=""):
-    page.goto(server.url + fragment)
-    page.wait_for_selector(".picker input")
+def open_page(page, server, *names):
+    """The page with these tokenizers chosen, no others, and no text."""
+    chosen = "&".join(f"k={name}" for name in names or ("small",))
+    page.goto(f"{server.url}#playground?{chosen}&f=w&t=")
+    page.wait_for_selector(".picker select")
 
 
 def choose(page, index, name):
-    picker = page.locator(".picker input").nth(index)
-    picker.fill(name)
-    picker.press("Enter")
+    page.locator(".picker select").nth(index).select_option(name)
 
 
 def type_text(page, text):
@@ -48,6 +49,74 @@ def panel_tokens(page, index):
         label.rsplit(", id ", 1)
         for label in panel.locator(".token").evaluate_all("nodes => nodes.map(n => n.ariaLabel)")
     ]
+
+
+def test_the_first_screen_shows_tokens_without_a_click(page, server, folder):
+    page.goto(server.url)
+    page.wait_for_function("() => document.querySelectorAll('.panel').length === 2")
+    assert page.locator(".panel h3").all_inner_texts() == ["large", "small"]
+    text = page.input_value("#text")
+    assert all(word in text for word in ("The mill", "방앗간", "磨坊", "for ("))
+    tokenizer = tokenmill.Tokenizer.load(folder / "small")
+    assert [int(token) for _, token in panel_tokens(page, 1)] == tokenizer.encode(text)
+    assert serious_faults(page) == []
+
+
+def test_tabs_compare_scripts_and_lengths(page, server, folder):
+    open_page(page, server, "small", "large")
+    type_text(page, "the mill 방앗간이 돈다")
+    page.get_by_role("tab", name="Compare by script").click()
+    page.wait_for_selector("#figures table")
+    head = page.locator("#figures thead th").all_inner_texts()
+    assert head[:4] == ["tokenizer", "tokens", "vocabulary", "in all"]
+    assert {"Latin", "Hangul"} <= set(head)
+    tokenizer = tokenmill.Tokenizer.load(folder / "small")
+    korean = [tokenizer.token_bytes(token) for token in tokenizer.encode("the mill 방앗간이 돈다")]
+    korean = [token for token in korean if script_of(token) == "Hangul"]
+    shown = page.locator("#figures tbody tr").first.locator("td").nth(head.index("Hangul") - 1).inner_text()
+    assert shown == f"{sum(map(len, korean)) / len(korean):.2f}"
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "() => document.querySelector('#figures caption').textContent.includes('so many bytes')"
+    )
+    shares = page.locator("#figures tbody tr").first.locator("td").all_inner_texts()
+    assert abs(sum(int(share.strip("< %")) for share in shares if share) - 100) <= len(shares)
+    assert page.locator(".token.h0, .token.h1").count() > 0, "tokens are coloured by their length"
+    assert "v=lengths" in page.url
+    assert serious_faults(page) == []
+
+
+def test_a_dropped_file_is_shown(page, server, tmp_path):
+    open_page(page, server)
+    page.evaluate(
+        """() => {
+          const data = new DataTransfer();
+          data.items.add(new File(['떨어진 파일 dropped'], 'note.txt', { type: 'text/plain' }));
+          document.getElementById('playground').dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+        }"""
+    )
+    page.wait_for_function("() => document.getElementById('message').textContent.includes('note.txt')")
+    assert page.input_value("#text") == "떨어진 파일 dropped"
+    large = tmp_path / "large.txt"
+    large.write_text("가" * 200_000, encoding="utf-8")
+    page.set_input_files("#file", large)
+    page.wait_for_function(
+        "() => document.getElementById('message').textContent.includes('large.txt, the first')"
+    )
+    assert page.input_value("#text") == "가" * ((256 << 10) // 3), (
+        "a character that the limit cuts is left out"
+    )
+
+
+def test_a_tokenizer_that_fails_hides_no_other(page, server, folder):
+    page.expected_errors = True
+    (folder / "zz-broken").mkdir(exist_ok=True)
+    (folder / "zz-broken" / "tokenizer.json").write_text("{")
+    open_page(page, server, "small", "zz-broken")
+    type_text(page, "x")
+    page.wait_for_function("() => document.getElementById('message').textContent.includes('broken')")
+    page.wait_for_selector(".token")
+    assert page.locator(".panel h3").all_inner_texts() == ["small"]
 
 
 def test_type_text_and_see_the_right_tokens(page, server, folder):
@@ -115,7 +184,7 @@ def test_the_link_restores_everything(page, server):
     page.goto(link)
     page.wait_for_function("() => document.querySelectorAll('.panel').length === 2")
     assert page.input_value("#text") == TEXT
-    assert page.locator(".picker input").nth(1).input_value() == "large"
+    assert page.locator(".picker select").nth(1).input_value() == "large"
     assert page.is_checked("#layer-pieces")
 
 

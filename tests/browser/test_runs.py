@@ -77,6 +77,7 @@ def test_live_progress_is_followed_to_the_end(page, server, folder):
     )
     open_run(page, server, "live")
     page.wait_for_function("() => document.getElementById('live')?.innerText.includes('1 of 10 units')")
+    page.wait_for_selector(".charts svg")
     options = {
         "inputs": [str(folder / "texts.txt")],
         "txt_mode": "line",
@@ -90,6 +91,52 @@ def test_live_progress_is_followed_to_the_end(page, server, folder):
     worker.join()
     assert page.locator("progress").evaluate("bar => bar.value") == 1
     assert "done" in page.locator("#live").inner_text()
+
+
+def test_charts_and_the_account_of_a_run(page, server):
+    open_run(page, server, "done")
+    page.wait_for_selector(".account tbody tr")
+    assert "/s" in page.locator(".chart figcaption").first.inner_text()
+    read, written = page.locator(".account tbody tr").all_inner_texts()[:2]
+    assert read.split("\t")[:2] == ["read", "200"]
+    assert written.split("\t")[:2] == ["written", "200"]
+    assert serious_faults(page) == []
+
+
+def test_click_a_step_and_see_what_it_reads(page, server, folder):
+    open_run(page, server, "done")
+    page.get_by_label("Tokens in a row").fill("64")
+    page.get_by_label("Rows in a batch").fill("1")
+    page.get_by_label("Ranks").fill("2")
+    page.get_by_label("Seed, if shuffled").fill("7")
+    page.get_by_role("button", name="Trace the step").click()
+    page.wait_for_selector("#traced details")
+    rows = tokenmill.open(folder / "done").rows(64)
+    for step in (0, 1):
+        page.get_by_role("group", name="Steps nearby").get_by_role(
+            "button", name=str(step), exact=True
+        ).click()
+        page.wait_for_function(
+            "n => document.querySelector('.steps [aria-current]')?.textContent === String(n)", arg=step
+        )
+        expected = [
+            f"row {row.row} of the dataset"
+            for row in tokenmill.History(rows, 1, seed=7, world_size=2).trace(step)
+        ]
+        shown = page.locator("#traced summary").all_inner_texts()
+        assert len(shown) == 2
+        assert all(words in line for words, line in zip(expected, shown, strict=True))
+    assert serious_faults(page) == []
+
+
+def test_a_step_beyond_the_end_is_said(page, server):
+    page.expected_errors = True
+    open_run(page, server, "done")
+    page.get_by_label("Step", exact=True).fill("9999")
+    page.get_by_role("button", name="Trace the step").click()
+    page.wait_for_function(
+        "() => document.getElementById('traced').textContent.includes('there is no step 9,999')"
+    )
 
 
 @pytest.mark.parametrize("look", ["phone", "dark", "print"])

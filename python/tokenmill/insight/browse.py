@@ -67,7 +67,7 @@ def document_at(root: Path, index: int) -> dict[str, Any]:
 def row_at(root: Path, index: int) -> dict[str, Any]:
     """One row, decoded, cut where one document ends and the next begins."""
     dataset = open_dataset(root)
-    rows = dataset.rows(columns=("document_ids",), **_row_length(dataset))
+    rows = dataset.rows(columns=("document_ids",), **row_length_of(dataset))
     if index >= len(rows):
         raise DatasetError(f"there is no row {index:,}; {root.name} has {len(rows):,}, counted from 0")
     row = rows.gather(np.array([index]))
@@ -115,7 +115,8 @@ def _owners(dataset: Dataset, shard: int, places: Any) -> list[tuple[int, int]]:
     ]
 
 
-def _row_length(dataset: Dataset) -> dict[str, Any]:
+def row_length_of(dataset: Dataset) -> dict[str, Any]:
+    """How to cut rows to look at: as they are stored, or any length where they are cut when read."""
     if dataset.manifest.layout == "rows":
         return {}
     return {"context_length": max(1, min(ROW_LENGTH, dataset.num_tokens))}

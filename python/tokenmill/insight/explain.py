@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.errors import InputError
+from tokenmill.insight.scripts import script_of
 
 if TYPE_CHECKING:
     from tokenmill.engine.recipe import Model
@@ -26,7 +28,9 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
             f"character {error.start} is a lone surrogate, which is no text; paste it again or remove it"
         ) from None
     ids = tokenizer.encode(text, special=special)
-    widths = {token: len(tokenizer.token_bytes(token)) for token in set(ids)}
+    counts = Counter(ids)
+    spellings = {token: tokenizer.token_bytes(token) for token in counts}
+    widths = {token: len(spelling) for token, spelling in spellings.items()}
     ends, at = [], 0
     for token in ids:
         at += widths[token]
@@ -46,7 +50,19 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
         "characters": len(text),
         "vocab_size": tokenizer.vocab_size,
         "strategy": tokenizer.strategy.name,
+        "scripts": _count_scripts(counts, spellings),
     }
+
+
+def _count_scripts(counts: Counter[int], spellings: dict[int, bytes]) -> list[dict[str, Any]]:
+    """`[{"script": "Hangul", "tokens": 3, "bytes": 18}, …]`, those with the most bytes first."""
+    totals: dict[str, list[int]] = {}
+    for token, count in counts.items():
+        total = totals.setdefault(script_of(spellings[token]), [0, 0])
+        total[0] += count
+        total[1] += count * len(spellings[token])
+    rows = [{"script": name, "tokens": tokens, "bytes": size} for name, (tokens, size) in totals.items()]
+    return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
 
 
 def merge_history(tokenizer: Tokenizer, token: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
         from starlette.staticfiles import StaticFiles
     except ImportError as error:
         raise MissingExtraError.of("starlette", "web", "tokenmill serve") from error
-    from tokenmill.insight.playground import runs, tokenize
+    from tokenmill.insight.playground import runs, tokenize, watch
     from tokenmill.insight.playground.guard import explain_error, guarded
 
     served = Served(tuple(_directory(path) for path in directories))
@@ -40,6 +40,7 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
             Mount("/static", StaticFiles(directory=STATIC)),
             *tokenize.routes(served),
             *runs.routes(served),
+            *watch.routes(served),
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guarded(hosts))],
         exception_handlers={TokenmillError: explain_error, Exception: explain_error},

@@ -63,6 +63,15 @@ async def body_of(request: Request) -> dict[str, Any]:
     return body
 
 
+def number_of(text: str, name: str) -> int | None:
+    """A whole number from 0 on that a request has under a name; None for nothing at all."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise RequestError(400, f"{text!r} is not a {name}; expected digits")
+    return int(text)
+
+
 def guarded(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Response]]:
     """A middleware that answers only the hosts it serves: a page elsewhere cannot reach us by a DNS trick."""
     from starlette.responses import JSONResponse

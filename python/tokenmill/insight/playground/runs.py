@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError
 from tokenmill.insight.browse import describe_run, document_at, find_token, progress_of, row_at
-from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError
+from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError, number_of
 from tokenmill.insight.report.report import REPORT_HTML
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def routes(served: Served) -> list[Any]:
 
 
 def _index(request: Request) -> int:
-    text = request.path_params["index"]
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise RequestError(400, f"{text!r} is not a number of a document or row")
-    return int(text)
+    number = number_of(request.path_params["index"], "number of a document or row")
+    if number is None:
+        raise RequestError(400, "the number of a document or row is missing")
+    return number
 
 
 async def _progress_events(request: Request, root: Path) -> AsyncIterator[str]:

@@ -1,13 +1,18 @@
 // The playground: one to four tokenizers on one text, side by side.
 
 import { element, get, post } from "/static/api.js";
-import { state } from "/static/state.js";
+import { compareTable, lengthLegend, lengthTable } from "/static/compare.js";
+import { acceptFiles } from "/static/files.js";
+import { SAMPLE } from "/static/sample.js";
+import { state, VIEWS } from "/static/state.js";
 import { TokenView, commonStretches, tokenText, visible } from "/static/tokens.js";
 
 const $ = (id) => document.getElementById(id);
 const TYPING_PAUSE = 150; // milliseconds
 const LARGEST_TEXT = 4 << 20;
+const FIRST_SHOWN = 3; // of the tokenizers found; a fourth can be added
 
+let known = [];
 let views = [];
 let inFlight = null;
 let timer = 0;
@@ -16,17 +21,43 @@ let onChange = () => {};
 export async function start(changed) {
   onChange = changed;
   const { tokenizers } = await get("/api/tokenizers");
-  $("known-tokenizers").replaceChildren(...tokenizers.map(({ name, label }) => element("option", { value: name, label })));
-  if (!state.tokenizers.length && tokenizers.length) state.tokenizers = [tokenizers[0].name];
+  known = tokenizers;
+  if (!state.tokenizers.length) state.tokenizers = tokenizers.slice(0, FIRST_SHOWN).map(({ name }) => name);
+  state.text ??= SAMPLE;
   $("text").addEventListener("input", () => { state.text = $("text").value; later(); });
   for (const [id, flag] of [["whitespace", "whitespace"], ["layer-pieces", "pieces"], ["layer-normalized", "normalized"], ["parse-special", "special"]]) {
     $(id).addEventListener("change", () => { state[flag] = $(id).checked; refresh(); });
   }
-  $("add").addEventListener("click", () => { state.tokenizers.push(""); drawPickers(); $("pickers").lastElementChild.querySelector("input").focus(); });
+  $("add").addEventListener("click", () => { state.tokenizers.push(""); drawPickers(); $("pickers").lastElementChild.querySelector("select").focus(); });
+  $("sample").addEventListener("click", () => showText(SAMPLE, ""));
+  acceptFiles($("playground"), $("open-file"), $("file"), showText);
+  for (const tab of $("views").children) tab.addEventListener("click", () => { state.view = tab.dataset.view; restore(); });
+  $("views").addEventListener("keydown", moveTab);
   restore();
 }
 
+// The arrow keys go from tab to tab, as in any list of tabs.
+function moveTab(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  state.view = VIEWS[(VIEWS.indexOf(state.view) + step + VIEWS.length) % VIEWS.length];
+  restore();
+  $(`tab-${state.view}`).focus();
+}
+
+async function showText(text, from) {
+  state.text = text;
+  $("text").value = text;
+  await refresh();
+  if (from) say(`Shown: ${from}`);
+}
+
 export function restore() {
+  for (const tab of $("views").children) {
+    const chosen = tab.dataset.view === state.view;
+    tab.setAttribute("aria-selected", String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+  }
   $("text").value = state.text;
   $("whitespace").checked = state.whitespace;
   $("layer-pieces").checked = state.pieces;
@@ -43,10 +74,12 @@ function drawPickers() {
 }
 
 function picker(name, index) {
-  const input = element("input", { type: "text", value: name, placeholder: "a path, a run, or a name from the list" });
-  input.setAttribute("list", "known-tokenizers");
+  const names = [...new Set([...known.map((one) => one.name), name].filter(Boolean))];
+  const input = element("select", {}, element("option", { value: "", textContent: names.length ? "choose a tokenizer" : "none found in the served directories" }),
+    ...names.map((one) => element("option", { value: one, textContent: one })));
+  input.value = name;
   input.setAttribute("aria-label", `Tokenizer ${index + 1}`);
-  input.addEventListener("change", () => { state.tokenizers[index] = input.value.trim(); refresh(); });
+  input.addEventListener("change", () => { state.tokenizers[index] = input.value; refresh(); });
   const remove = element("button", { type: "button", textContent: "Remove" });
   remove.setAttribute("aria-label", `Remove tokenizer ${index + 1}`);
   remove.disabled = state.tokenizers.length === 1;
@@ -68,11 +101,14 @@ async function refresh() {
   if (text.length > LARGEST_TEXT) return say(`The text has ${text.length.toLocaleString()} characters; the playground takes up to ${LARGEST_TEXT.toLocaleString()}.`);
   try {
     const special = state.special ? "parse" : "text";
-    const results = await Promise.all(names.map((tokenizer) => post("/api/tokenize", { tokenizer, text, special }, inFlight.signal)));
-    say("");
-    draw(results, text);
+    const asked = names.map((tokenizer) => post("/api/tokenize", { tokenizer, text, special }, inFlight.signal));
+    const answers = await Promise.allSettled(asked);
+    const failed = answers.find((answer) => answer.status === "rejected");
+    if (failed?.reason.name === "AbortError") return;
+    say(failed?.reason.message ?? (names.length ? "" : "No tokenizer is chosen. Start the server with directories that hold some: tokenmill serve DIR"));
+    draw(answers.filter((answer) => answer.status === "fulfilled").map((answer) => answer.value), text); // one that fails hides no other
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message);
+    say(error.message);
   }
 }
 
@@ -85,9 +121,12 @@ function draw(results, text) {
   const comparable = results.every((result) => result.normalized === null);
   const compared = comparable && results.length > 1;
   views = results.map((result) => new TokenView(result, {
-    text, whitespace: state.whitespace, pieces: state.pieces, compared,
+    text, whitespace: state.whitespace, pieces: state.pieces, compared, heat: state.view === "lengths",
     stretches: results.length && comparable ? commonStretches(results) : result.ends,
   }));
+  const figure = { compare: () => [compareTable(results)], lengths: () => [lengthTable(results), lengthLegend()] }[state.view];
+  $("view").setAttribute("aria-labelledby", `tab-${state.view}`);
+  $("figures").replaceChildren(...(results.length && figure ? figure() : []));
   $("panels").replaceChildren(...views.map(panel));
 }
 

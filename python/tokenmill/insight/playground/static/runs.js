@@ -1,6 +1,8 @@
 // Runs: what is running and what is done, live; their reports and their data.
 
 import { element, get } from "/static/api.js";
+import { bytes, lineChart } from "/static/charts.js";
+import { traceForm } from "/static/trace.js";
 
 const $ = (id) => document.getElementById(id);
 let source = null;
@@ -38,21 +40,59 @@ function follow(run) {
   const bar = element("progress", { max: 1, value: 0 });
   bar.setAttribute("aria-label", `Progress of ${run.name}`);
   const line = element("p", { id: "live" });
-  $("run-view").append(bar, line);
+  const charts = element("div", { className: "charts" });
+  $("run-view").append(bar, line, charts);
+  const speed = liveSpeed();
   source = new EventSource(`/api/runs/${encodeURIComponent(run.id)}/events`);
   source.onmessage = (event) => {
     const data = JSON.parse(event.data);
+    drawCharts(charts, run, speed(data.bytes ?? 0));
     if (data.bytes_total) bar.value = data.bytes / data.bytes_total;
     line.textContent = `${data.state}: ${data.units_done ?? 0} of ${data.units_total ?? "?"} units, ${(data.documents ?? 0).toLocaleString()} documents, ${(data.tokens ?? 0).toLocaleString()} tokens${data.error ? `; ${data.error}` : ""}`;
     if (data.state === "running" || data.state === "waiting") return;
     source.close();
     bar.value = data.state === "done" ? 1 : bar.value;
-    if (data.state === "done") showData(run);
+    if (data.state === "done") { charts.remove(); showData(run); }
   };
   source.onerror = () => { line.textContent ||= "The server does not answer."; };
 }
 
+// Bytes per second between two looks at a running job; its history knows only units that are done.
+function liveSpeed() {
+  const begun = performance.now() / 1000;
+  const points = [];
+  let last = null;
+  return (total) => {
+    const now = performance.now() / 1000 - begun;
+    if (last && total >= last.total && now > last.now) points.push([now, (total - last.total) / (now - last.now)]);
+    last = { now, total };
+    return points;
+  };
+}
+
+async function drawCharts(node, run, live) {
+  const { throughput, memory, account } = await get(`/api/runs/${encodeURIComponent(run.id)}/charts`).catch(() => ({ throughput: [], memory: [], account: null }));
+  node.replaceChildren(lineChart("Read", live ?? throughput, (value) => `${bytes(value)}/s`), lineChart("Memory", memory, bytes, live ? "nothing yet" : "the run was too short for a sample"));
+  if (account) node.append(accountTable(account));
+}
+
+// Read = written + dropped, by reason.
+function accountTable({ documents, tokens, rejected }) {
+  const rows = [["read", documents.read, tokens.read], ["written", documents.written, tokens.written]];
+  const reasons = new Set([...Object.keys(documents.dropped), ...Object.keys(tokens.dropped)]);
+  for (const reason of reasons) rows.push([`dropped: ${reason}`, documents.dropped[reason] ?? 0, tokens.dropped[reason] ?? 0]);
+  for (const [reason, count] of Object.entries(rejected)) rows.push([`rejected: ${reason}`, count, null]);
+  const head = element("tr", {}, ...["account", "documents", "tokens"].map((name) => element("th", { textContent: name, scope: "col" })));
+  const cell = (value) => element("td", { className: "number", textContent: value?.toLocaleString() ?? "–" });
+  const body = rows.map(([name, ...values]) => element("tr", {}, element("th", { textContent: name, scope: "row" }), ...values.map(cell)));
+  return element("table", { className: "chart account" }, element("thead", {}, head), element("tbody", {}, ...body));
+}
+
 function showData(run) {
+  const charts = element("div", { className: "charts" });
+  $("run-view").append(charts);
+  if (run.format === "tokenizer") return $("run-view").append(element("p", { textContent: "A tokenizer: the playground shows it." }));
+  drawCharts(charts, run, null);
   const base = `/api/runs/${encodeURIComponent(run.id)}`;
   const report = element("a", { href: `/runs/${encodeURIComponent(run.id)}/report`, textContent: "Open the report" });
   const form = element("form", { className: "controls" });
@@ -71,6 +111,7 @@ function showData(run) {
   form.addEventListener("submit", (event) => { event.preventDefault(); load(); });
   find.addEventListener("click", () => get(`${base}/search?token=${encodeURIComponent(token.value)}`).then((found) => drawFound(out, found, (document) => { kind.value = "documents"; number.value = document; load(); }), (error) => { out.textContent = error.message; }));
   load();
+  $("run-view").append(traceForm(base));
 }
 
 function drawItem(out, item) {

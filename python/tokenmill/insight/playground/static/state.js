@@ -2,7 +2,9 @@
 
 const LONGEST_LINK = 20000; // browsers and chat programs cut longer links
 
-export const state = { page: "playground", tokenizers: [], text: "", whitespace: true, pieces: false, normalized: false, special: false };
+// A text of null was never chosen: the page then opens with its sample.
+export const state = { page: "playground", tokenizers: [], text: null, whitespace: true, pieces: false, normalized: false, special: false, view: "tokens" };
+export const VIEWS = ["tokens", "compare", "lengths"];
 
 const FLAGS = { whitespace: "w", pieces: "p", normalized: "n", special: "s" };
 
@@ -23,7 +25,8 @@ export function toFragment() {
   const parts = new URLSearchParams();
   for (const name of state.tokenizers) if (name) parts.append("k", name);
   parts.set("f", flags);
-  const text = toBase64Url(state.text);
+  if (state.view !== "tokens") parts.set("v", state.view);
+  const text = toBase64Url(state.text ?? "");
   if (text.length <= LONGEST_LINK) parts.set("t", text);
   return `playground?${parts}`;
 }
@@ -37,6 +40,7 @@ export function fromFragment(fragment) {
   const parts = new URLSearchParams(query);
   if (parts.has("k")) state.tokenizers = parts.getAll("k").slice(0, 4);
   for (const [name, letter] of Object.entries(FLAGS)) state[name] = (parts.get("f") ?? "w").includes(letter);
+  state.view = VIEWS.includes(parts.get("v")) ? parts.get("v") : "tokens";
   try {
     if (parts.has("t")) state.text = fromBase64Url(parts.get("t"));
   } catch {

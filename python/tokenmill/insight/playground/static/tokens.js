@@ -1,6 +1,7 @@
 // Draws the tokens of one panel. A long text is drawn in blocks, each only when it is scrolled near.
 
 import { element } from "/static/api.js";
+import { shadeOf } from "/static/compare.js";
 
 const BLOCK = 400; // tokens; about a screen and a half
 const strict = new TextDecoder("utf-8", { fatal: true });
@@ -85,7 +86,7 @@ export class TokenView {
     const { text, whole } = tokenText(bytes);
     const stretch = stretchOf(this.options.stretches, this.starts[index]);
     const sole = this.options.stretches[stretch] === ends[index] && (stretch === 0 ? 0 : this.options.stretches[stretch - 1]) === this.starts[index];
-    const node = element("span", { className: `token c${stretch % 6}`, role: "listitem", dataset: { index: String(index) } });
+    const node = element("span", { className: `token ${this.options.heat ? `h${shadeOf(bytes.length)}` : `c${stretch % 6}`}`, role: "listitem", dataset: { index: String(index) } });
     node.append(visible(text, this.options.whitespace) || "∅");
     node.setAttribute("aria-label", `${whole ? JSON.stringify(text) : text}, id ${ids[index]}`);
     if (this.options.compared && !sole) node.classList.add("differs");
