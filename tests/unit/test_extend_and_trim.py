@@ -161,6 +161,17 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(base, tmp_path):
     word_piece = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
     with pytest.raises(TokenizerError, match="WordPiece"):
         extend(tokenmill.Tokenizer.load(word_piece), iter(texts(KOREAN)), add=5)
+    lower = tokenizers.Tokenizer.from_file(base.source)
+    lower.normalizer = tokenizers.normalizers.Lowercase()
+    with pytest.raises(TokenizerError, match="normalizer Lowercase"):
+        extend(tokenmill.Tokenizer.load(lower), iter(texts(KOREAN)), add=5)
+    unigram = tokenizers.Tokenizer(tokenizers.models.Unigram([("<unk>", 0.0), ("a", -1.0)], unk_id=0))
+    with pytest.raises(TokenizerError, match="Unigram"):
+        extend(tokenmill.Tokenizer.load(unigram), iter(texts(KOREAN)), add=5)
+    wrong = {"add": 0, "min_frequency": 0, "max_token_length": 1, "executor": "slurm", "pad_to_multiple": 0}
+    for name, value in wrong.items():
+        with pytest.raises(ConfigError, match=name):
+            extend(base, iter(texts(KOREAN)), **{"add": 5, name: value})
     assert not (tmp_path / "out").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

@@ -51,6 +51,19 @@ def test_each_size_is_what_training_to_it_gives(counted):
     assert set(result["sizes"][0]["scripts"]) >= {"Hangul", "Latin"}
 
 
+def test_tokens_of_two_splits_are_measured_by_encoding(counted):
+    root, _ = counted
+    # Pieces in which the same bytes come into being by two merges.
+    texts = ["abcabc" * 3, "bcbc", "abab", "aabcc abcab"] * 30
+    tokenmill.train(iter(texts), 257, save_counts=root / "twice.parquet")
+    sizes = [260, 263, 266]
+    result = measure_sizes([str(root / "twice.parquet")], sizes)
+    for row in result["sizes"]:
+        trained = tokenmill.train(counts=[str(root / "twice.parquet")], vocab_size=row["size"])
+        tokens = sum(len(trained.encode(text)) for text in texts)
+        assert row["bytes_per_token"] == pytest.approx(sum(map(len, texts)) / tokens)
+
+
 def test_a_table_a_page_and_json(counted, tmp_path):
     root, _ = counted
     result = measure_sizes([str(root / "en.parquet")], [300])

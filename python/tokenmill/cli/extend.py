@@ -11,6 +11,17 @@ import click
 from tokenmill.cli.sizes import Count, Share, Size
 
 
+def _read_lines(path: Path) -> list[str]:
+    from tokenmill.base.errors import InputError
+
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8 at byte {error.start:,}; write it in UTF-8, a string a line"
+        ) from error
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -48,7 +59,7 @@ def command(
     from tokenmill.jobs.extend import extend
 
     options["only_script"] = [name for names in options["only_script"] for name in names.split(",") if name]
-    required = Path(require).read_text(encoding="utf-8").splitlines() if require else []
+    required = _read_lines(Path(require)) if require else []
     field = options.pop("text_field")
     source = {} if field is None else {"text_field": field}
     tokenizer = extend(

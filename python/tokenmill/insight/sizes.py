@@ -1,13 +1,15 @@
 """What each vocabulary size brings, from counts alone: bytes per token by corpus and script.
 
 All sizes are prefixes of one training: a vocabulary of 16,000 is the first part of the one of 128,000. So one
-run of merges serves them all, and each is then measured exactly, by encoding every distinct piece.
+run of merges serves them all, and every distinct piece is encoded once, with the largest. What a smaller one
+makes of it is the same with the later merges undone, so each size is measured exactly.
 """
 
 from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from tokenmill.engine.training.vocabulary import first_tokens, recipe_of
 from tokenmill.engine.vocabulary.counting import batches
 from tokenmill.engine.vocabulary.extension import extend_recipe
 from tokenmill.engine.vocabulary.places import Wishes
-from tokenmill.engine.vocabulary.words import Words, check_base, piece_tokenizer
+from tokenmill.engine.vocabulary.words import Words, check_base, check_text_kept, piece_tokenizer
 from tokenmill.insight.account.account import account
 from tokenmill.settings.schema import TrainingConfig
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from tokenmill.engine.batch import TokenBatch
     from tokenmill.engine.recipe import Recipe
     from tokenmill.engine.training.merging import Merged
     from tokenmill.insight.account.model_shape import ModelShape
@@ -79,7 +82,8 @@ def measure_sizes(
         start = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
     else:
         whole, gains, first, start = _extend(base, wanted, corpora, about["pattern"])
-    rows = [_row(whole, size, corpora, shape) for size in wanted]
+    encoded = Encoded.of(whole, first, corpora)
+    rows = [_row(encoded, size, shape) for size in wanted]
     steps = np.add.reduceat(np.asarray(gains, np.float64), np.arange(0, len(gains), STEP))
     text = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
     left = start - np.cumsum(steps)
@@ -96,10 +100,16 @@ def _extend(
 ) -> tuple[Recipe, Any, int, float]:
     """The longest extension, what each of its merges saves, its first id, and the tokens before."""
     check_base(base)
-    if base.family != pattern or wanted[0] <= base.vocab_size:
+    check_text_kept(base)
+    if wanted[0] <= base.vocab_size:
         raise ConfigError(
-            f"{base.source} has {base.vocab_size:,} tokens and cuts texts as {base.family}; expected larger "
-            f"sizes, and counts made with --pattern {base.family} (these are of {pattern})"
+            f"{base.source} has {base.vocab_size:,} tokens, and {wanted[0]:,} are asked for; expected larger "
+            "sizes"
+        )
+    if base.family != pattern:
+        raise ConfigError(
+            f"{base.source} cuts texts as {base.family}, and the counts are of {pattern}; count again with "
+            f"--pattern {base.family}"
         )
     words = Words.of(piece_tokenizer(base), [(corpus.pieces, corpus.counts) for corpus in corpora])
     wishes = Wishes(wanted[-1] - base.vocab_size, min_frequency=1)
@@ -144,12 +154,59 @@ def _corpus(spec: Any, options: TrainingConfig) -> Corpus:
     return Corpus(path.stem, pieces, np.concatenate([numbers for _, numbers in found]), lengths, scripts)
 
 
-def _row(whole: Recipe, size: int, corpora: list[Corpus], shape: ModelShape | None) -> dict[str, Any]:
-    tokenizer = piece_tokenizer(Tokenizer(first_tokens(whole, size)))
+@dataclass(frozen=True)
+class Encoded:
+    """All pieces, encoded with the whole vocabulary, and the merge behind each token from `first` on."""
+
+    whole: Recipe
+    first: int
+    merges: list[tuple[int, int]]
+    corpora: list[Corpus]
+    batches: list[TokenBatch]
+
+    @classmethod
+    def of(cls, whole: Recipe, first: int, corpora: list[Corpus]) -> Encoded:
+        """Encode every distinct piece."""
+        model = whole.model
+        assert model is not None, "a trained tokenizer has a model"
+        made = len(model.tokens) - first
+        merges = list(model.merges or ())
+        alone = piece_tokenizer(Tokenizer(whole))
+        batches = [alone.encode_batch(corpus.pieces, special="text") for corpus in corpora]
+        return cls(whole, first, merges[len(merges) - made :] if made else [], corpora, batches)
+
+    def count(self, size: int) -> list[NDArray[np.uint64]]:
+        """How many tokens each piece of each corpus has with the first `size` tokens."""
+        if not self._one_merge_each:
+            smaller = piece_tokenizer(Tokenizer(first_tokens(self.whole, size)))
+            counts = (smaller.count_batch(corpus.pieces, special="text") for corpus in self.corpora)
+            return [count.astype(np.uint64) for count in counts]
+        spans = [1] * size
+        for left, right in self.merges[size - self.first :]:
+            spans.append(spans[left] + spans[right])
+        widths = np.array(spans, np.uint64)
+        return [_sum_pieces(widths[batch.ids], batch.offsets) for batch in self.batches]
+
+    @cached_property
+    def _one_merge_each(self) -> bool:
+        """Whether each token came of one merge, so that undoing it is plain; nearly always."""
+        model = self.whole.model
+        assert model is not None, "a trained tokenizer has a model"
+        tokens = [token or b"" for token in model.tokens]
+        pairs = zip(self.merges, tokens[self.first :], strict=True)
+        return all(tokens[left] + tokens[right] == token for (left, right), token in pairs)
+
+
+def _sum_pieces(values: NDArray[np.uint64], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    sums = np.concatenate([[0], np.cumsum(values)]).astype(np.uint64)
+    return sums[offsets[1:]] - sums[offsets[:-1]]
+
+
+def _row(encoded: Encoded, size: int, shape: ModelShape | None) -> dict[str, Any]:
     row: dict[str, Any] = {"size": size, "corpora": {}, "scripts": {}}
     sums = np.zeros((2, len(SCRIPTS) + 1))
-    for corpus in corpora:
-        tokens = tokenizer.count_batch(corpus.pieces, special="text").astype(np.uint64) * corpus.counts
+    for corpus, numbers in zip(encoded.corpora, encoded.count(size), strict=True):
+        tokens = numbers * corpus.counts
         text = corpus.lengths.astype(np.uint64) * corpus.counts
         row["corpora"][corpus.name] = float(text.sum() / max(1, tokens.sum()))
         for part, weights in enumerate((text, tokens)):

@@ -6,7 +6,7 @@ import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from tokenmill.engine.vocabulary.extension import extend_recipe, required_merges
 from tokenmill.engine.vocabulary.kept import Certificate, count_changed, hash_files, join_pairs, spend_budget
 from tokenmill.engine.vocabulary.maps import EXTENSION
 from tokenmill.engine.vocabulary.places import Wishes, check_scripts
-from tokenmill.engine.vocabulary.words import Words, check_base, piece_tokenizer
+from tokenmill.engine.vocabulary.words import Words, check_base, check_text_kept, piece_tokenizer
 from tokenmill.jobs.count_parts import count_by_parts
 from tokenmill.jobs.executors.choose import choose_executor
 from tokenmill.jobs.vocabulary_output import check_output, check_rows, identify, write_vocabulary
+from tokenmill.settings.fields import ExecutorName
 from tokenmill.settings.schema import ExecutionConfig, SourceConfig
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.vocabulary.characters import Grown
     from tokenmill.engine.vocabulary.extension import Extension
     from tokenmill.engine.vocabulary.places import NewToken
-    from tokenmill.settings.fields import ExecutorName, TieBreak
+    from tokenmill.settings.fields import TieBreak
 
 # A merge that an exact proof did not foresee is ruled out and the training repeated; one round is the rule.
 _ROUNDS = 8
@@ -107,11 +108,11 @@ def extend(
     """
     tokenizer = base if isinstance(base, Tokenizer) else Tokenizer.load(base)
     check_base(tokenizer)
+    check_text_kept(tokenizer)
     check_output(output)
     check_rows(pad_to_multiple)
     check_scripts(only_script)
-    if isinstance(add, bool) or not isinstance(add, int) or add < 1:
-        raise ConfigError(f"add is {add!r}; expected how many tokens to add, such as 16000")
+    _check_numbers(add, min_frequency, max_token_length, executor)
     wishes = Wishes(
         add,
         min_frequency,
@@ -125,7 +126,8 @@ def extend(
     execution = ExecutionConfig(executor=executor, ray_address=ray_address)
     with ExitStack() as stack:
         corpus = stack.enter_context(open_corpus(inputs, config))
-        kept = stack.enter_context(open_corpus(list(keep_ids), config)) if keep_ids else None
+        files = keep_ids[0] if len(keep_ids) == 1 else list(keep_ids)
+        kept = stack.enter_context(open_corpus(files, config)) if keep_ids else None
         counted = count_pieces(
             tokenizer,
             corpus,
@@ -140,6 +142,17 @@ def extend(
     if output is not None:
         write_vocabulary(tokenizer, made.result, Path(output), EXTENSION, made.describe(pad_to_multiple))
     return made.result
+
+
+def _check_numbers(add: int, min_frequency: int, longest: int | None, executor: str) -> None:
+    if isinstance(add, bool) or not isinstance(add, int) or add < 1:
+        raise ConfigError(f"add is {add!r}; expected how many tokens to add, such as 16000")
+    if min_frequency < 1:
+        raise ConfigError(f"min_frequency is {min_frequency}; expected 1 or more")
+    if longest is not None and longest < 2:
+        raise ConfigError(f"max_token_length is {longest}; expected 2 bytes or more: a token joins two")
+    if executor not in get_args(ExecutorName):
+        raise ConfigError(f"executor is {executor!r}; expected one of {', '.join(get_args(ExecutorName))}")
 
 
 def _on_cluster(execution: ExecutionConfig, output: str | Path | None) -> Any:

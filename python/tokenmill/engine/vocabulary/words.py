@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.recipe import Recipe
 from tokenmill.engine.tokenizer import Tokenizer
 
@@ -30,6 +31,18 @@ def check_base(base: Tokenizer) -> None:
             f"{base.source} cannot be extended or trimmed: {base.strategy.reason}; expected a byte-level or "
             "SentencePiece-style BPE that the native engine runs"
         )
+
+
+def check_text_kept(base: Tokenizer) -> None:
+    """Raise `TokenizerError` if `base` sees other text than it is given: tokens of that would be in vain."""
+    for step in walk(base.recipe.normalizer):
+        kind = step.get("type")
+        marks = kind == "Prepend" or (kind == "Replace" and step.get("content") == MARKER)
+        if kind != "NFC" and not marks:
+            raise TokenizerError(
+                f"{base.source} cannot be extended: its normalizer {kind} changes text before it is encoded, "
+                "so that tokens learned from the text as it is would never be used; expected none, or NFC"
+            )
 
 
 def piece_tokenizer(base: Tokenizer) -> Tokenizer:
