@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.jobs.extend import extend
     from tokenmill.jobs.prepare.prepare import prepare
+    from tokenmill.jobs.remove import remove
     from tokenmill.jobs.train import train
     from tokenmill.jobs.transcode import transcode
     from tokenmill.jobs.trim import trim
@@ -92,6 +93,7 @@ __all__ = [
     "open",
     "patch_transformers",
     "prepare",
+    "remove",
     "train",
     "transcode",
     "trim",
@@ -114,6 +116,7 @@ _HOMES = {
     "engine.tokenizer": ("Tokenizer",),
     "jobs.extend": ("extend",),
     "jobs.prepare.prepare": ("prepare",),
+    "jobs.remove": ("remove",),
     "jobs.train": ("train",),
     "jobs.transcode": ("transcode",),
     "jobs.trim": ("trim",),

@@ -17,6 +17,7 @@ FILES = (
     "manifest.json",
     "plan.json",
     "progress.json",
+    "removed.json",
     "events.jsonl",
     "report.json",
     "report.html",

@@ -47,6 +47,7 @@ COMMANDS = {
         "convert": ("convert_dataset", "Rewrite a dataset in another format."),
         "report": ("report", "Write the report of a run again, or compare two."),
         "transcode": ("transcode", "The ids of another tokenizer, without the raw text."),
+        "remove": ("remove", "A dataset minus some documents."),
         "trace": ("trace", "Which documents made a step, which steps saw a document."),
     },
 }

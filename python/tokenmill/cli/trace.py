@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from tokenmill.datasets.reader.feed import RowSource
     from tokenmill.datasets.trace.history import History
     from tokenmill.insight.traces import Witness
 
@@ -57,6 +58,11 @@ Examples:
     type=int,
     help="How many steps the run has done.  [default: up to the last state, or one epoch]",
 )
+@click.option(
+    "--against",
+    type=click.Path(),
+    help="From which step on does the run differ, going on with this DATASET|MIXTURE?",
+)
 @click.option("--text", is_flag=True, help="Show the text.")
 @click.option("--tokenizer", help="The tokenizer, where the name in the manifest does not lead to it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -86,7 +92,10 @@ def command(source: str, **options: Any) -> None:
     )
     tokenizer = Tokenizer.load(options["tokenizer"]) if options["tokenizer"] else None
     witness = Witness(rows, tokenizer)
-    if asked:
+    if options["against"] is not None:
+        cut = {key: options[key] for key in ("context_length", "overlap", "tail")}
+        _show_difference(history, open_source(options["against"], states, **cut), options)
+    elif asked:
         _show_steps(history, witness, options)
     else:
         _show_step(history, witness, options)
@@ -113,6 +122,19 @@ def _show_step(history: History, witness: Witness, options: dict[str, Any]) -> N
         click.echo(_describe_row(row))
         for part in row["documents"]:
             click.echo(_describe_part(part))
+
+
+def _show_difference(history: History, other: RowSource, options: dict[str, Any]) -> None:
+    from tokenmill.datasets.trace.compare import find_difference
+
+    epochs = options["epochs"] or history.legs[-1].order.epoch + 1
+    step = find_difference(history, other, epochs)
+    if options["as_json"]:
+        click.echo(json.dumps({"first_step_that_differs": step}))
+    elif step is None:
+        click.echo(f"the same rows at every step, up to the end of {epochs} epoch{'s' * (epochs != 1)}")
+    else:
+        click.echo(f"the same rows before step {step:,}, which is the first that differs")
 
 
 def _show_steps(history: History, witness: Witness, options: dict[str, Any]) -> None:

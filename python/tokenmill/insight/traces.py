@@ -84,7 +84,7 @@ class Witness:
     def __init__(self, source: RowSource, tokenizer: Any = None) -> None:
         self.source = source
         self._given = tokenizer
-        self.books = {source.number(nth): _Book(rows, tokenizer) for nth, rows in enumerate(source.sources)}
+        self.books = {source.number(nth): Book(rows, tokenizer) for nth, rows in enumerate(source.sources)}
 
     def describe(self, row: TracedRow, *, text: bool = False) -> dict[str, Any]:
         """A traced row as a plain object, with the origin of each document and, if asked for, its text."""
@@ -108,7 +108,7 @@ class Witness:
         refusals: list[DatasetError] = []
         for number, book in self.books.items():
             try:
-                found[number] = book.find(record, name, contains)
+                found[number] = book.find(record=record, name=name, contains=contains)
             except DatasetError as error:
                 refusals.append(error)
         if not any(found.values()):
@@ -116,7 +116,7 @@ class Witness:
         return found
 
 
-class _Book:
+class Book:
     """One dataset of a run: its rows, where its documents came from, and its tokenizer."""
 
     def __init__(self, rows: Rows, tokenizer: Any) -> None:
@@ -134,22 +134,30 @@ class _Book:
         except TokenmillError as error:
             raise DatasetError(f"{error}; name it with --tokenizer") from error
 
-    def find(self, record: str | None, name: str | None, contains: str | None) -> list[int]:
+    def find(
+        self, *, record: str | None = None, name: str | None = None, contains: str | None = None
+    ) -> list[int]:
+        """The documents that were a record (`FILE:ROW`), have an id, or contain a text; at least one."""
         if contains is not None:
-            return self._containing(contains)
+            found = self.find_texts([contains])[contains]
+            if not found:
+                raise DatasetError(f"no document of {self.rows.dataset.address} contains {contains!r}")
+            return found
         if name is not None:
             return self.records.find_id(name)
         return self.records.find_record(*parse_record(record or ""))
 
-    def _containing(self, text: str) -> list[int]:
-        shards, found = self.rows.dataset.shards, []
+    def find_texts(self, wanted: Sequence[str]) -> dict[str, list[int]]:
+        """The documents that contain each of some texts, all looked for at once."""
+        shards = self.rows.dataset.shards
+        found: dict[str, list[int]] = {text: [] for text in wanted}
         for index in range(len(shards.entries)):
             base = shards.document_starts[index]
             for first, ids, offsets in read_documents(shards, index):
-                texts = self.tokenizer.decode_batch(TokenBatch(ids, offsets))
-                found += [base + first + nth for nth, each in enumerate(texts) if text in each]
-        if not found:
-            raise DatasetError(f"no document of {self.rows.dataset.address} contains {text!r}")
+                for nth, each in enumerate(self.tokenizer.decode_batch(TokenBatch(ids, offsets))):
+                    for text in wanted:
+                        if text in each:
+                            found[text].append(base + first + nth)
         return found
 
 

@@ -12,6 +12,7 @@ from tokenmill.datasets.ledger.checks import Check, check_dataset
 from tokenmill.datasets.ledger.duplicates import Duplicates, hashes_path
 from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.removal import load_removal
 from tokenmill.datasets.store.cache import local_copy
 from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.jobs.units.control import Control
@@ -61,6 +62,12 @@ def _remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iter
     if "filter.function" in plan.values:
         yield Check(
             "sources", "skipped", "a Python function chose the documents, and is not part of the dataset"
+        )
+        return
+    removal = load_removal(root)
+    if removal is not None:
+        yield Check(
+            "sources", "skipped", f"{len(removal.documents):,} documents that the sources have were removed"
         )
         return
     # Shards spread over the whole plan, so that the first input is not the only one looked at.

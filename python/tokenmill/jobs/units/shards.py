@@ -14,35 +14,38 @@ from tokenmill.datasets.shards.items import Items, ShardShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
+    from tokenmill.datasets.ledger.manifest import PackingIdentity
+    from tokenmill.datasets.ledger.plan import Target
     from tokenmill.datasets.ledger.provenance import ProvenanceWriter
     from tokenmill.datasets.ledger.receipt import FileEntry
     from tokenmill.datasets.packing.packer import Packed
-    from tokenmill.jobs.units.control import Control
+    from tokenmill.jobs.units.control import Batching
     from tokenmill.jobs.units.encode import Encoded
-    from tokenmill.jobs.units.job import Job
 
 
 class ShardBuilder:
     """Packs and writes; `account` has what was written, repeated, padded and dropped by it."""
 
-    def __init__(self, job: Job, name: str, control: Control) -> None:
+    def __init__(
+        self, target: Target, root: Path, name: str, batching: Batching, *, provenance: bool
+    ) -> None:
         """Open the writers of the shard."""
         self.account = Account()
         self.documents = 0
         self.rows = 0
-        packing = job.packing
+        packing = target.packing
         length = packing.context_length if packing.layout == "rows" else None
-        batching = control.batching
-        shape = ShardShape(job.root, name, job.dtype, length, packing.columns, batching.keep_in_memory)
+        shape = ShardShape(root, name, target.dtype, length, packing.columns, batching.keep_in_memory)
         self._length = length
         self._columns = packing.columns
-        self._packer = _packer_of(job) if length is not None else None
+        self._packer = _packer_of(packing) if length is not None else None
         self._held: list[Encoded] = []
         self._held_documents = 0
         self._flush_at = batching.writer_batch_size or 1
-        self._writer = find_format(job.config.output.format).writer(shape)
-        self._provenance = _provenance_of(shape) if job.config.output.provenance else None
+        self._writer = find_format(target.format).writer(shape)
+        self._provenance = _provenance_of(shape) if provenance else None
 
     def add(self, encoded: Encoded) -> None:
         """Take documents; they are written when `writer_batch_size` of them are there."""
@@ -118,8 +121,7 @@ def _provenance_of(shape: ShardShape) -> ProvenanceWriter:
     return ProvenanceWriter(shape)
 
 
-def _packer_of(job: Job) -> Packer:
-    packing = job.packing
+def _packer_of(packing: PackingIdentity) -> Packer:
     shape = RowShape(
         packing.context_length or 1,
         packing.pad_id or 0,

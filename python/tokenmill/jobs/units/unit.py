@@ -54,7 +54,8 @@ class Task:
 def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     """Do one unit from its first byte to its receipt; whatever ends it before leaves nothing that counts."""
     control.check()
-    builder, unit = ShardBuilder(job, task.unit.name, control), task.unit
+    unit, named = task.unit, job.config.output.provenance
+    builder = ShardBuilder(job.target, job.root, unit.name, control.batching, provenance=named)
     account, records = Account(), [0] * len(unit.parts)
     rejects: list[Reject] = []
     try:

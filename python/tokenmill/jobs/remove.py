@@ -1,0 +1,280 @@
+"""`tokenmill dataset remove`: a dataset minus some documents, by writing only the shards that had them.
+
+Each shard is a unit with a receipt, as in `prepare`: those that change are packed again from their own
+tokens, the others are linked. Interrupted, the same call goes on; what is done is not done again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.durable import digest, sweep_leftovers
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.datasets.ledger.duplicates import hashes_path
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
+from tokenmill.datasets.ledger.origins import Origins
+from tokenmill.datasets.ledger.plan import load_plan, save_plan
+from tokenmill.datasets.ledger.receipt import (
+    RECEIPTS,
+    SHARDS,
+    Receipt,
+    ShardEntry,
+    load_receipt,
+    receipt_path,
+    save_receipt,
+)
+from tokenmill.datasets.ledger.removal import (
+    Removal,
+    RemovedDocument,
+    check_numbers,
+    load_removal,
+    read_list,
+    save_removal,
+)
+from tokenmill.datasets.packing.packer import select_documents
+from tokenmill.datasets.reader.dataset import Dataset, open_dataset
+from tokenmill.datasets.reader.documents import read_documents
+from tokenmill.datasets.trace.records import PROVENANCE
+from tokenmill.insight.traces import Book
+from tokenmill.jobs.output_faults import explain_faults
+from tokenmill.jobs.units.commit import commit
+from tokenmill.jobs.units.control import Control
+from tokenmill.jobs.units.encode import Encoded
+from tokenmill.jobs.units.shards import ShardBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tokenmill.datasets.ledger.account import Account
+    from tokenmill.datasets.ledger.plan import Plan, Unit
+
+
+def remove(
+    dataset: str | Path,
+    documents: str | Path | Mapping[int, str],
+    output: str | Path,
+    *,
+    tokenizer: Any = None,
+) -> Dataset:
+    """Write the documents of `dataset` without some of them; the others stay in their order.
+
+    >>> import tokenmill
+    >>> made = tokenmill.prepare(
+    ...     dataset=["one", "two", "three"], tokenizer=tokenizer, output="out", verbose_level="ERROR"
+    ... )
+    >>> less = tokenmill.remove("out", {1: "takedown"}, "less")
+    >>> [tokenizer.decode(ids, skip_special_tokens=True) for ids in less]
+    ['one', 'three']
+    >>> dict(less.manifest.account.documents_dropped)
+    {'takedown': 1}
+
+    Args:
+        dataset: A finished dataset of this machine.
+        documents: A file with a document on each line, see docs/answers.md; or numbers of documents and the
+            reason of each.
+        output: The directory of the new dataset.
+        tokenizer: The tokenizer of `dataset`, for texts to look for, where it is no longer where it was.
+
+    Returns:
+        The new dataset: equal to one that is prepared without those documents.
+
+    Raises:
+        DatasetError: A document is nowhere, or the dataset cannot be written again from its own tokens.
+        ConfigError: The list cannot be read, or `output` holds something else.
+    """
+    source, root = open_dataset(dataset), Path(output)
+    plan = _check_source(source, root)
+    found = dict(documents) if not isinstance(documents, str | Path) else _find(source, documents, tokenizer)
+    removal = Removal(
+        source.content_hash, tuple(RemovedDocument(number, found[number]) for number in sorted(found))
+    )
+    check_numbers(removal, source.num_documents)
+    with explain_faults(root):
+        _begin(root, removal)
+        changed = [_Unit(source, unit, removal) for unit in plan.units]
+        new = replace(plan, units=tuple(each.unit for each in changed))
+        save_plan(root, new)
+        receipts = {each.unit.ordinal: each.write(root, plan) for each in changed}
+        commit(root, new, receipts)
+    return open_dataset(root)
+
+
+def _check_source(source: Dataset, root: Path) -> Plan:
+    if source.shards.cache is not None:
+        raise DatasetError(f"{source.address} is in an object store: copy it here, and remove from the copy")
+    source.rows(None if source.manifest.layout == "rows" else 1)  # says who reads another format
+    packing = source.manifest.packing
+    if packing.layout == "rows" and packing.tail == "drop":
+        raise DatasetError(
+            f"{source.address} was packed with tail drop, so the ends of its shards are lost and cannot be "
+            "packed anew: prepare it without those documents, for example with --where"
+        )
+    plan = load_plan(source.path)
+    if plan is None:
+        raise DatasetError(
+            f"{source.address} has no {PLAN} (converted, or copied in part): remove from the dataset that it "
+            "was made of, and convert that"
+        )
+    if root.resolve() == Path(source.path).resolve():
+        raise ConfigError(f"{root} is the dataset itself: name another output")
+    return plan
+
+
+def _begin(root: Path, removal: Removal) -> None:
+    """Take the output for this removal; one that was interrupted goes on."""
+    before = load_removal(root)
+    strange = (root / MANIFEST).exists() or (root / PLAN).exists()
+    if (before is not None and before != removal) or (before is None and strange):
+        raise ConfigError(f"{root} holds another dataset: name another output, or delete it")
+    root.mkdir(parents=True, exist_ok=True)
+    for place in (root, root / SHARDS, root / RECEIPTS):
+        sweep_leftovers(place)
+    if before is None:
+        save_removal(root, removal)
+
+
+def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
+    """The numbers of the documents of a list, each with its reason."""
+    try:
+        lines = list(read_list(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
+    rows = source.rows(None if source.manifest.layout == "rows" else 1)
+    book, found = Book(rows, tokenizer), dict[int, str]()
+    texts = {line.value: line for line in lines if line.way == "contains"}
+    if texts:
+        for text, numbers in book.find_texts(list(texts)).items():
+            if not numbers:
+                raise DatasetError(f"{path}:{texts[text].line}: no document contains {text!r}")
+            found |= dict.fromkeys(numbers, texts[text].reason)
+    for line in lines:
+        if line.way == "document":
+            found[line.value] = line.reason
+        elif line.way != "contains":
+            try:
+                numbers = book.find(**{"record" if line.way == "record" else "name": line.value})
+            except (DatasetError, ConfigError) as error:
+                raise type(error)(f"{path}:{line.line}: {error}") from None
+            found |= dict.fromkeys(numbers, line.reason)
+    if not found:
+        raise ConfigError(f"{path} names no document")
+    return found
+
+
+class _Unit:
+    """One shard of the old dataset, and the unit that it becomes."""
+
+    def __init__(self, source: Dataset, unit: Unit, removal: Removal) -> None:
+        start, end = source.shards.document_starts[unit.ordinal : unit.ordinal + 2]
+        self.source = source
+        self.old = unit
+        self.reasons = {
+            each.number - start: each.reason for each in removal.documents if start <= each.number < end
+        }
+        self.unit = unit
+        if self.reasons:
+            identity = digest({"unit": unit.id, "removed": sorted(self.reasons)})
+            self.unit = replace(unit, id=identity)
+
+    @property
+    def entry(self) -> ShardEntry:
+        return self.source.manifest.shards[self.old.ordinal]
+
+    def write(self, root: Path, plan: Plan) -> Receipt:
+        """The receipt of the shard: found, linked, or written anew without its removed documents."""
+        done = load_receipt(root, self.unit.name, self.unit.id)
+        if done is not None:
+            return done
+        path = receipt_path(self.source.path, self.old.name)
+        receipt = load_receipt(self.source.path, self.old.name, self.old.id)
+        if receipt is None:
+            raise DatasetError(f"{path} is missing or damaged, so the account of the shard is not known")
+        hashes = hashes_path(self.source.path, self.old.name)
+        if hashes.exists():
+            # What was taken out still counts as seen, so that no copy of it comes in later.
+            _link(hashes, hashes_path(root, self.unit.name))
+        if not self.reasons:
+            for entry in receipt.shard.files:
+                _link(self.source.path / entry.path, root / entry.path)
+        else:
+            receipt = self._rewrite(root, plan, receipt)
+        save_receipt(root, receipt)
+        return receipt
+
+    def _rewrite(self, root: Path, plan: Plan, receipt: Receipt) -> Receipt:
+        named = any(entry.role == PROVENANCE for entry in self.entry.files)
+        origins = _read_origins(self.source.shards.path(self.entry.file(PROVENANCE))) if named else None
+        builder = ShardBuilder(plan.target, root, self.unit.name, Control().batching, provenance=named)
+        tokens: Counter[str] = Counter()
+        try:
+            for encoded in self._read(origins, tokens):
+                builder.add(encoded)
+            files = builder.close()
+        finally:
+            builder.discard()
+        account = _account_without(receipt.account, builder.account, Counter(self.reasons.values()), tokens)
+        shard = ShardEntry(
+            self.unit.name, self.unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
+        )
+        return replace(receipt, shard=shard, account=account)
+
+    def _read(self, origins: _Origins | None, tokens: Counter[str]) -> Iterator[Encoded]:
+        """The documents that stay, each time some of one part of the unit; the others are counted."""
+        for first, ids, offsets in read_documents(self.source.shards, self.old.ordinal):
+            count = len(offsets) - 1
+            gone = [local - first for local in self.reasons if first <= local < first + count]
+            for local in gone:
+                tokens[self.reasons[first + local]] += int(offsets[local + 1] - offsets[local])
+            parts = np.zeros(count, np.int64) if origins is None else origins.parts[first : first + count]
+            for part in np.unique(parts).tolist():
+                mask = parts == part
+                mask[gone] = False
+                chosen = np.flatnonzero(mask)
+                rows = chosen if origins is None else origins.rows[first + chosen]
+                names = None if origins is None else origins.names.take(first + chosen)
+                yield Encoded(*select_documents(ids, offsets, mask), Origins(part, rows, names))
+
+
+class _Origins:
+    """The provenance of a shard, as columns."""
+
+    def __init__(self, table: Any) -> None:
+        self.parts = table["part"].to_numpy().astype(np.int64)
+        self.rows = table["row"].to_numpy()
+        self.names = table["id"].combine_chunks()
+
+
+def _read_origins(path: Path) -> _Origins:
+    from tokenmill.datasets.ledger.provenance import read_origins
+
+    with read_origins(path) as table:
+        return _Origins(table)
+
+
+def _account_without(old: Account, new: Account, documents: Counter[str], tokens: Counter[str]) -> Account:
+    """The account of a shard that lost some documents: read as before, written less, the rest by reason."""
+    return replace(
+        old,
+        documents_written=new.documents_written,
+        documents_dropped=old.documents_dropped + documents,
+        tokens_written=new.tokens_written,
+        tokens_repeated=new.tokens_repeated,
+        tokens_padding=new.tokens_padding,
+        tokens_dropped=old.tokens_dropped + tokens,
+    )
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file under another name; a copy where the file system has no links, or is another one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)

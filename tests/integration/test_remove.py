@@ -1,0 +1,189 @@
+"""`tokenmill dataset remove`: equal to preparing without the documents, by writing only the shards that had them."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import tokenmill
+from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.cli import main
+from tokenmill.datasets.ledger.receipt import save_receipt
+
+WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊"]
+PACKINGS = {
+    "stream": {},
+    "concat": {"mode": "concat", "context_length": 64},
+    "window": {"mode": "window", "context_length": 64, "overlap": 8, "columns": ["document_ids"]},
+    "bestfit": {"mode": "bestfit", "context_length": 64, "columns": ["labels", "position_ids"]},
+    "pad": {"mode": "pad", "context_length": 64},
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    root = tmp_path_factory.mktemp("remove")
+    rng = random.Random(7)
+    texts = [" ".join(rng.choices(WORDS, k=rng.randrange(1, 40))) + f" #{nth}#" for nth in range(400)]
+    lines = [json.dumps({"text": text, "key": f"k{nth}"}) for nth, text in enumerate(texts)]
+    (root / "c.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    tokenmill.train(iter(texts), 300, special_tokens=["<|endoftext|>"], output=root / "tok")
+    return root, texts
+
+
+def prepare(root, output, **options):
+    options = {"unit_bytes": 4000, "report": False, "verbose_level": "ERROR"} | options
+    return tokenmill.prepare(
+        str(root / "c.jsonl"), root / "tok", output, provenance=True, id_field="key", **options
+    )
+
+
+@pytest.mark.parametrize("packing", sorted(PACKINGS))
+def test_it_equals_preparing_without_them(world, tmp_path, packing):
+    root, texts = world
+    made = prepare(root, tmp_path / "all", **PACKINGS[packing])
+    gone = {3, 4, 5, 90, 91}
+    without = prepare(
+        root, tmp_path / "without", keep=lambda text: texts.index(text) not in gone, **PACKINGS[packing]
+    )
+    less = tokenmill.remove(tmp_path / "all", dict.fromkeys(gone, "takedown"), tmp_path / "less")
+    assert less.content_hash == without.content_hash
+    account = less.manifest.account
+    assert account.documents_dropped == {"takedown": 5}
+    assert account.tokens_dropped["takedown"] == sum(len(made[number]) for number in gone)
+    assert account.tokens_stored == without.manifest.account.tokens_stored
+    account.check()
+    old = {shard.name: shard for shard in made.manifest.shards}
+    fresh = [shard for shard in less.manifest.shards if shard.name not in old]
+    assert 0 < len(fresh) <= 3 < len(old)
+    for shard in less.manifest.shards:
+        if shard.name in old:
+            for entry in shard.files:  # not a byte of these was written
+                assert (tmp_path / "all" / entry.path).samefile(tmp_path / "less" / entry.path)
+    main(["dataset", "verify", str(tmp_path / "less")])
+
+
+def test_a_list_of_every_kind(world, tmp_path, capsys):
+    root, texts = world
+    prepare(root, tmp_path / "all")
+    items = [
+        f"{root}/c.jsonl:3",
+        "# a remark",
+        "",
+        json.dumps({"id": "k7", "reason": "licence"}),
+        json.dumps({"document": 9}),
+        json.dumps({"contains": "#11#", "reason": "leaked test set"}),
+        json.dumps({"file": "c.jsonl", "row": 13, "reason": "licence"}),
+    ]
+    (tmp_path / "list").write_text("\n".join(items))
+    command = [
+        "dataset",
+        "remove",
+        tmp_path / "all",
+        "--documents",
+        tmp_path / "list",
+        "-o",
+        tmp_path / "less",
+    ]
+    main([*map(str, command), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["removed"] == 5
+    assert told["reasons"] == {"removed": 2, "licence": 2, "leaked test set": 1}
+    main(list(map(str, command)))
+    assert "5 documents" in capsys.readouterr().out
+    tokenizer = tokenmill.Tokenizer.load(root / "tok")
+    left = [tokenizer.decode(ids, skip_special_tokens=True) for ids in tokenmill.open(tmp_path / "less")]
+    assert left == [text for nth, text in enumerate(texts) if nth not in {3, 7, 9, 11, 13}]
+
+
+def test_it_goes_on_where_it_stopped_and_can_grow(world, tmp_path, monkeypatch):
+    root, texts = world
+    made = prepare(root, tmp_path / "all", deduplicate=True)
+    saved = []
+
+    def stop(path, receipt):
+        save_receipt(path, receipt)
+        saved.append(receipt.shard.name)
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tokenmill.jobs.remove.save_receipt", stop)
+        with pytest.raises(KeyboardInterrupt):
+            tokenmill.remove(tmp_path / "all", {0: "x", 300: "x"}, tmp_path / "less")
+    with pytest.raises(DatasetError, match="unfinished"):
+        tokenmill.open(tmp_path / "less")
+    less = tokenmill.remove(tmp_path / "all", {0: "x", 300: "x"}, tmp_path / "less")
+    assert len(less) == len(made) - 2
+    # A copy of what was taken out does not come back with data that is added later.
+    more = tmp_path / "more.jsonl"
+    more.write_text(
+        json.dumps({"text": texts[0], "key": "a"}) + "\n" + json.dumps({"text": "new", "key": "b"}) + "\n"
+    )
+    inputs = [str(root / "c.jsonl"), str(more)]
+    grown = tokenmill.prepare(
+        inputs,
+        root / "tok",
+        tmp_path / "less",
+        provenance=True,
+        id_field="key",
+        unit_bytes=4000,
+        deduplicate=True,
+        report=False,
+        verbose_level="ERROR",
+    )
+    assert len(grown) == len(less) + 1
+    assert grown.manifest.account.documents_dropped == {"duplicate": 1, "x": 2}
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_trace_says_from_which_step_on_a_run_differs(world, tmp_path, capsys, seed):
+    root, _ = world
+    prepare(root, tmp_path / "all")
+    tokenmill.remove(tmp_path / "all", {200: "x"}, tmp_path / "less")
+    feeds = []
+    for name in ("all", "less"):
+        rows = tokenmill.open(tmp_path / name).rows(32)
+        feeds.append(
+            [
+                row.tolist()
+                for batch in rows.batches(4, shuffle=seed is not None, seed=seed or 0)
+                for row in batch["input_ids"]
+            ]
+        )
+    first = next(nth for nth, (a, b) in enumerate(zip(*feeds, strict=False)) if a != b)
+    words = [tmp_path / "all", "--against", tmp_path / "less", "--context-length", 32, "-b", 4]
+    words += [] if seed is None else ["--seed", seed]
+    main(["dataset", "trace", *map(str, words), "--json"])
+    assert json.loads(capsys.readouterr().out) == {"first_step_that_differs": first // 4}
+    main(["dataset", "trace", *map(str, [*words[:2], tmp_path / "all", *words[3:]])])
+    assert "the same rows at every step" in capsys.readouterr().out
+
+
+def test_what_is_refused(world, tmp_path):
+    root, _ = world
+    prepare(root, tmp_path / "all")
+    drop = prepare(root, tmp_path / "drop", mode="concat", context_length=64, tail="drop")
+    lines = tmp_path / "list"
+    for text, kind, words in (
+        ("", ConfigError, "names no document"),
+        ("c.jsonl:4000", DatasetError, r"list:1: row 4,000 of c.jsonl is no document"),
+        ("nonsense", ConfigError, "list:1: .*is not FILE:ROW"),
+        ('{"id": "zz"}', DatasetError, "list:1: no document .* has the id 'zz'"),
+        ('{"contains": "zzz"}', DatasetError, "list:1: no document contains 'zzz'"),
+        ('{"document": 4000}', DatasetError, "there is no document 4,000: the dataset has 400"),
+        ('{"document": "4"}', ConfigError, "list:1: document is '4'"),
+        ('{"doc": 4}', ConfigError, "list:1: found doc"),
+        ("{", ConfigError, "list:1: not JSON"),
+    ):
+        lines.write_text(text)
+        with pytest.raises(kind, match=words):
+            tokenmill.remove(tmp_path / "all", lines, tmp_path / "less")
+        assert not Path(tmp_path / "less" / "manifest.json").exists()
+    with pytest.raises(DatasetError, match="tail drop"):
+        tokenmill.remove(drop.path, {1: "x"}, tmp_path / "less")
+    with pytest.raises(ConfigError, match="is the dataset itself"):
+        tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "all")
+    with pytest.raises(ConfigError, match="holds another dataset"):
+        tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "drop")
