@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tokenmill.engine.doors.patch import patch_transformers
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.jobs.extend import extend
+    from tokenmill.jobs.lock import lock
     from tokenmill.jobs.prepare.prepare import prepare
+    from tokenmill.jobs.rebuild import rebuild
     from tokenmill.jobs.remove import remove
     from tokenmill.jobs.train import train
     from tokenmill.jobs.transcode import transcode
@@ -90,9 +92,11 @@ __all__ = [
     "TracedRow",
     "TrainOptions",
     "extend",
+    "lock",
     "open",
     "patch_transformers",
     "prepare",
+    "rebuild",
     "remove",
     "train",
     "transcode",
@@ -116,6 +120,8 @@ _HOMES = {
     "engine.tokenizer": ("Tokenizer",),
     "jobs.extend": ("extend",),
     "jobs.prepare.prepare": ("prepare",),
+    "jobs.lock": ("lock",),
+    "jobs.rebuild": ("rebuild",),
     "jobs.remove": ("remove",),
     "jobs.train": ("train",),
     "jobs.transcode": ("transcode",),

@@ -18,6 +18,7 @@ FILES = (
     "plan.json",
     "progress.json",
     "removed.json",
+    "tokenmill.lock",
     "events.jsonl",
     "report.json",
     "report.html",

@@ -32,7 +32,7 @@ COMMANDS = {
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("config", "Write, explain and show settings; export lines for a shell."),
         "tokenizer": ("tokenizer", "Work on tokenizers: convert, extend, trim, graft, sizes."),
-        "dataset": ("dataset", "Work on datasets: verify, convert, report, transcode, trace."),
+        "dataset": ("dataset", "Work on datasets: verify, convert, transcode, trace, remove, lock."),
     },
     "tokenizer": {
         "convert": ("convert", "Save a tokenizer in another format."),
@@ -48,6 +48,9 @@ COMMANDS = {
         "report": ("report", "Write the report of a run again, or compare two."),
         "transcode": ("transcode", "The ids of another tokenizer, without the raw text."),
         "remove": ("remove", "A dataset minus some documents."),
+        "lock": ("lock", "What a dataset was made from, by hash, in one file."),
+        "rebuild": ("rebuild", "A dataset again from its lock, to the byte."),
+        "diff": ("diff", "What differs between two datasets or locks."),
         "trace": ("trace", "Which documents made a step, which steps saw a document."),
     },
 }

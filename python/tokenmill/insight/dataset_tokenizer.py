@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import DatasetError, TokenizerError, TokenmillError
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.manifest import Manifest, TokenizerIdentity
 
 
 def load_dataset_tokenizer(manifest: Manifest, given: Any = None) -> Any:
@@ -23,18 +23,23 @@ def load_dataset_tokenizer(manifest: Manifest, given: Any = None) -> Any:
             found = Tokenizer.load(manifest.tokenizer.name, pattern=manifest.config.get("tokenizer.pattern"))
         except OSError as error:
             raise TokenizerError(f"{manifest.tokenizer.name} cannot be read: {error}") from error
-    if found.fingerprint != manifest.tokenizer.fingerprint:
+    check_same_tokenizer(manifest.tokenizer, found, given=given is not None)
+    return found
+
+
+def check_same_tokenizer(identity: TokenizerIdentity, found: Any, *, given: bool) -> None:
+    """Raise `DatasetError` if a tokenizer gives other ids than the one with that identity."""
+    if found.fingerprint != identity.fingerprint:
         raise DatasetError(
-            f"{manifest.tokenizer.name if given is None else 'this tokenizer'} gives other ids than the one "
+            f"{'this tokenizer' if given else identity.name} gives other ids than the one "
             f"that the dataset was made with: its fingerprint is {found.fingerprint[:16]}, the manifest has "
-            f"{manifest.tokenizer.fingerprint[:16]}"
+            f"{identity.fingerprint[:16]}"
         )
-    if found.vocab_size != manifest.tokenizer.vocab_size:
+    if found.vocab_size != identity.vocab_size:
         raise DatasetError(
-            f"the tokenizer has {found.vocab_size} ids, the manifest {manifest.tokenizer.vocab_size}: "
+            f"the tokenizer has {found.vocab_size} ids, the manifest {identity.vocab_size}: "
             "the manifest was changed"
         )
-    return found
 
 
 def find_dataset_tokenizer(manifest: Manifest) -> Any | None:

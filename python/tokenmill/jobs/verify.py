@@ -98,7 +98,7 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
 def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
     from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 
-    config = _config_of(plan)
+    config = config_of(plan)
     encoder = load_tokenizer(config, tokenizer)
     if encoder.fingerprint != plan.target.tokenizer.fingerprint:
         raise DatasetError("the tokenizer gives other ids today than the one this dataset was made with")
@@ -111,7 +111,7 @@ def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path)
     return run_unit(job, task_of(unit, plan.inputs, again), Control()).shard
 
 
-def _config_of(plan: Plan) -> JobConfig:
+def config_of(plan: Plan) -> JobConfig:
     """The settings that decided the bytes, as a config again."""
     sections: dict[str, dict[str, Any]] = {}
     known = set(JobConfig().fingerprinted())

@@ -159,10 +159,20 @@ def _open(file: InputFile) -> BinaryIO:
 
 
 def _look_up(file: InputFile) -> tuple[Any, str]:
-    system, path = open_filesystem(file.url)
-    system.invalidate_cache()  # a listing that was kept would show the object as it was
-    _compare(file, remote_identity(system.info(path)))
+    system, path, identity = _ask(file.url)
+    _compare(file, identity)
     return system, path
+
+
+def find_remote_identity(url: str) -> str:
+    """What a remote file is now: its size and version."""
+    return retry(url, lambda: _ask(url)[2])
+
+
+def _ask(url: str) -> tuple[Any, str, str]:
+    system, path = open_filesystem(url)
+    system.invalidate_cache()  # a listing that was kept would show the object as it was
+    return system, path, remote_identity(system.info(path))
 
 
 def _buffering(system: Any) -> dict[str, Any]:

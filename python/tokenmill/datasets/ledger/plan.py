@@ -165,6 +165,14 @@ def make_plan(
     return Plan(target, values, every, (*previous.units, *units), previous.unit_bytes)
 
 
+def name_units(plan: Plan) -> tuple[Unit, ...]:
+    """The units of a plan with the ids that their parts and the settings give them."""
+    return tuple(
+        Unit(unit.ordinal, _unit_id(plan.values, plan.inputs, list(unit.parts)), unit.parts)
+        for unit in plan.units
+    )
+
+
 def _key(file: InputFile) -> tuple[str, str | None]:
     return file.url, file.split
 

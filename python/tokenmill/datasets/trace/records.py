@@ -104,6 +104,14 @@ class Records:
             return None
         return parse_receipt(data, f"{self.dataset.address}/{name}").records or None
 
+    def count_parts(self, shard: int, parts: int) -> tuple[Any, Any]:
+        """How many documents of a shard came from each part of its unit, and how many tokens they have."""
+        from tokenmill.datasets.ledger.provenance import read_origins
+
+        with read_origins(self._path(shard)) as table:
+            homes, lengths = table["part"].to_numpy(), table["tokens"].to_numpy()
+            return np.bincount(homes, minlength=parts), np.bincount(homes, lengths, parts).astype(np.int64)
+
     def find_id(self, name: str) -> list[int]:
         """The documents with this id; raises `DatasetError` if there is none."""
         import pyarrow.compute as pc
