@@ -28,7 +28,8 @@ class AddedToken:
 
     `special` tokens obey `special=`; the flags are those of Hugging Face: `lstrip`/`rstrip` take the white
     space beside the match, `single_word` wants no word character beside it, `normalized` is looked for
-    after the normalizer instead of before.
+    after the normalizer instead of before, and a `piece` in the text as the model gets it (SentencePiece's
+    user-defined pieces, which Hugging Face does not have).
     """
 
     content: str
@@ -38,6 +39,7 @@ class AddedToken:
     rstrip: bool = False
     single_word: bool = False
     normalized: bool = False
+    piece: bool = False
 
     def to_json(self) -> Json:
         """One entry of `added_tokens` in a `tokenizer.json`."""
@@ -49,6 +51,7 @@ class AddedToken:
             "rstrip": self.rstrip,
             "normalized": self.normalized,
             "special": self.special,
+            **({"piece": True} if self.piece else {}),
         }
 
 
@@ -94,6 +97,8 @@ class Recipe:
     config: Json = field(default_factory=dict)
     # A tokenizer that only Python can ask: an object with `encode` or `__call__`, for the `slow` strategy.
     python: Any = None
+    # Why that is so, where it is not for the object's own sake.
+    reason: str = ""
 
     def fingerprint(self) -> str:
         """A hash of everything that decides ids; names, paths and the decoder do not."""
@@ -117,7 +122,17 @@ class Recipe:
             flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
             digest.update(_canonical([model.kind, *flags, model.end_of_word_suffix]))
         added = [
-            [t.content, t.id, t.special, t.lstrip, t.rstrip, t.single_word, t.normalized] for t in self.added
+            [
+                t.content,
+                t.id,
+                t.special,
+                t.lstrip,
+                t.rstrip,
+                t.single_word,
+                t.normalized,
+                *["piece"] * t.piece,
+            ]
+            for t in self.added
         ]
         digest.update(_canonical([added, self.normalizer, self.pre_tokenizer, self.post_processor]))
         return digest.hexdigest()

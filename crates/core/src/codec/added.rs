@@ -29,6 +29,10 @@ pub struct Added {
     pub single_word: bool,
     /// Looked for after the normalizer, in its normalized form.
     pub normalized: bool,
+    /// A piece of the model itself (`SentencePiece`'s user-defined ones): looked for in the text as the model gets it,
+    /// with its prefix and its markers.
+    #[serde(default)]
+    pub piece: bool,
 }
 
 /// What the string of a special token inside a text means.
@@ -205,6 +209,7 @@ mod tests {
             rstrip: false,
             single_word: false,
             normalized: false,
+            piece: false,
         }
     }
 

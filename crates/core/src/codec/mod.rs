@@ -87,6 +87,8 @@ pub struct Codec {
     splitter: Splitter,
     raw: Option<Matcher>,
     normalized: Option<Matcher>,
+    /// Pieces that the model has beside its merges.
+    pieces: Option<Matcher>,
     normalizer: Vec<Step>,
     prefix: Prefix,
     template: (Vec<u32>, Vec<u32>),
@@ -102,8 +104,13 @@ impl Codec {
     pub fn new(spec: CodecSpec) -> Result<Self> {
         let spaced = matches!(spec.splitter, Splitter::Whole | Splitter::Words);
         let cuts = proven_cuts(&spec);
-        let (late, early): (Vec<_>, Vec<_>) =
-            spec.added.into_iter().partition(|token| token.normalized);
+        let (pieces, added): (Vec<_>, Vec<_>) =
+            spec.added.into_iter().partition(|token| token.piece);
+        let pieces = pieces
+            .into_iter()
+            .map(|token| (token.content.replace('▁', " "), token))
+            .collect();
+        let (late, early): (Vec<_>, Vec<_>) = added.into_iter().partition(|token| token.normalized);
         let early = early
             .into_iter()
             .map(|token| (token.content.clone(), token));
@@ -121,6 +128,7 @@ impl Codec {
             splitter: spec.splitter,
             raw: Matcher::new(early.collect())?,
             normalized: Matcher::new(late)?,
+            pieces: Matcher::new(pieces)?,
             normalizer: spec.normalizer,
             prefix: spec.prefix,
             template: spec.template,
@@ -234,11 +242,28 @@ impl Codec {
         if text.len() > u32::MAX as usize {
             return Err(too_long(text.len()));
         }
+        let pieces = self.pieces.as_ref();
+        let Some(pieces) = pieces.filter(|pieces| pieces.may_occur(&text, Special::Text)) else {
+            return self.encode_between(&text, out);
+        };
+        let mut parts = Vec::new();
+        pieces.split(&text, Special::Text, &mut parts)?;
+        for part in &parts {
+            match part.id {
+                Some(id) => out.push(id),
+                None => self.encode_between(&text[part.start..part.end], out)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Text without any piece that is looked for in it: scan, BPE.
+    fn encode_between(&self, text: &str, out: &mut Writer) -> Result<()> {
         match &self.splitter {
-            Splitter::Scan(scanner) => out.encode(scanner, &text),
-            Splitter::Spelled(spelled) => spelled.encode(&text, out),
-            Splitter::Whole => out.encode_words(&text, WordCut::Runs),
-            Splitter::Words => out.encode_words(&text, WordCut::Each),
+            Splitter::Scan(scanner) => out.encode(scanner, text),
+            Splitter::Spelled(spelled) => spelled.encode(text, out),
+            Splitter::Whole => out.encode_words(text, WordCut::Runs),
+            Splitter::Words => out.encode_words(text, WordCut::Each),
         }
     }
 
@@ -296,11 +321,16 @@ fn proven_cuts(spec: &CodecSpec) -> SafeCuts {
     // A token that takes the white space after it may look over a cut after a newline.
     let lines = spec.added.iter().all(|token| !token.rstrip);
     let added = || {
-        let content = spec.added.iter().map(|token| token.content.clone());
+        let content = spec.added.iter().map(|token| {
+            let marker = if token.piece { " " } else { "▁" };
+            token.content.replace('▁', marker)
+        });
         content.collect()
     };
+    // The marker inside of a piece may be a space of the text or a marker of the text.
+    let spans = |token: &Added| token.piece && token.content.chars().skip(1).any(|c| c == '▁');
     match &spec.splitter {
-        _ if !local || !plain => SafeCuts::default(),
+        _ if !local || !plain || spec.added.iter().any(spans) => SafeCuts::default(),
         Splitter::Scan(scanner) if lines => SafeCuts::of_scanner(scanner, added()),
         Splitter::Scan(scanner) if SafeCuts::of_scanner(scanner, Vec::new()).any() => {
             SafeCuts::before_spaces(added())

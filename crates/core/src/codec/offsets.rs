@@ -122,7 +122,27 @@ impl Codec {
         if self.wants_prefix(&text.text, place) {
             text = text.normalize(&[Step::Prepend(" ".into())])?;
         }
-        let spelling = Spelling::new(self, &text);
+        let mut parts = Vec::new();
+        split_or_whole(self.pieces.as_ref(), &text.text, Special::Text, &mut parts)?;
+        for part in parts {
+            if let Some(id) = part.id {
+                let blanks = blanks_of(&text.text[part.start..part.end]);
+                let place = text.original(part.start, part.end);
+                out.push(Placed::new(id, place, Some(blanks)));
+                continue;
+            }
+            self.place_between(&text.slice(part.start, part.end), scratch, out)?;
+        }
+        Ok(())
+    }
+
+    fn place_between(
+        &self,
+        text: &Aligned,
+        scratch: &mut Scratch,
+        out: &mut Vec<Placed>,
+    ) -> Result<()> {
+        let spelling = Spelling::new(self, text);
         let mut ids = Vec::new();
         let mut outcome = Ok(());
         self.for_each_word(&text.text, &spelling, |at, word| {

@@ -41,7 +41,16 @@ impl Codec {
                 ends.extend(starts.map(|at| shift + at));
                 ends.push(shift + normal.len());
             }
-            Splitter::Whole => ends.push(shift + normal.len()),
+            Splitter::Whole => {
+                let mut parts = Vec::new();
+                if let Some(pieces) = &self.pieces {
+                    pieces.split(&normal, Special::Text, &mut parts)?;
+                }
+                ends.extend(parts.iter().map(|part| shift + part.end));
+                if parts.is_empty() {
+                    ends.push(shift + normal.len());
+                }
+            }
         }
         Ok(ends)
     }

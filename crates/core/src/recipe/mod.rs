@@ -58,6 +58,9 @@ impl Recipe {
     ) -> Result<(CodecSpec, &'static str)> {
         self.model.refuse_options()?;
         refuse_added(&self.added_tokens)?;
+        if self.model.kind == Kind::Bytes {
+            refuse_pieces(&self.added_tokens)?;
+        }
         let (template, trims) = template::read(&self.post_processor)?;
         let way = match self.model.kind {
             Kind::Bytes => pre_tokenizer::way_of(
@@ -87,6 +90,13 @@ impl Recipe {
         };
         Ok((spec, way.family))
     }
+}
+
+fn refuse_pieces(added: &[Added]) -> Result<()> {
+    if added.iter().any(|token| token.piece) {
+        return unsupported("pieces of a SentencePiece model on a byte-level one");
+    }
+    Ok(())
 }
 
 fn refuse_added(added: &[Added]) -> Result<()> {

@@ -61,7 +61,7 @@ def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, St
         )
     told = getattr(recipe.python, "is_fast", None)
     reason = f"{kind} has no is_fast" if told is None else f"{kind}.is_fast is {told}"
-    return SlowEngine(recipe.python, num_proc), Strategy("slow", reason)
+    return SlowEngine(recipe.python, num_proc), Strategy("slow", recipe.reason or reason)
 
 
 def _fast(recipe: Recipe) -> FastEngine:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill._core import spell, unspell
 from tokenmill.base.errors import UnsupportedError
 from tokenmill.engine.files.hf_json import walk
+from tokenmill.engine.files.sentencepiece import UNKNOWN_SURFACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 MARKER = "▁"
 REPLACEMENT = "\ufffd"
-# What SentencePiece writes for its unknown token.
-UNKNOWN_SURFACE = " \u2047 "
 # As Rust reads a number of two digits, which may have a sign.
 _BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
 _TO_SPACE = {"type": "Replace", "pattern": {"String": MARKER}, "content": " "}

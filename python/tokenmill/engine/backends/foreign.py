@@ -135,6 +135,10 @@ class Foreign:
             self.special_tokens,
             self.encode_many([PROBE], "text", template=True),
         ]
+        whole = getattr(self.tokenizer, "identity", None)
+        if isinstance(whole, bytes):
+            # A file that decides all of it.
+            facts.append(hashlib.sha256(whole).hexdigest())
         return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
 
     def _refuse_special(self, text: str) -> None:

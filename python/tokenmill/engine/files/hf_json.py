@@ -149,6 +149,7 @@ def added_token(content: str, token_id: int, flags: Json) -> AddedToken:
         rstrip=bool(flags.get("rstrip")),
         single_word=bool(flags.get("single_word")),
         normalized=bool(flags.get("normalized", not special)),
+        piece=flags.get("piece") is True,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING
 
 from tokenmill._core import spell
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 def save(recipe: Recipe, path: Path) -> None:
     """A `tokenizer.json` file, or a directory that gets one with its config."""
+    if any(token.piece for token in recipe.added):
+        warnings.warn(
+            f"{recipe.source}: has user-defined pieces, which Hugging Face looks for before it writes spaces "
+            "as ▁: loaded there, texts that hold them get other ids; loaded here, the same",
+            stacklevel=4,
+        )
     data = whole_json(recipe)
     target = path if path.suffix == ".json" else path / "tokenizer.json"
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenmill._core import Tokens
 from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.files.sentencepiece_library import by_library
 from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe
 
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
+# What the library writes for its unknown token.
+UNKNOWN_SURFACE = " \u2047 "
 _KINDS = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
 
 
@@ -29,10 +33,11 @@ class _Proto:
     remove_extra: bool = True
     escape: bool = True
     suffix_marker: bool = False
+    unknown_surface: str = UNKNOWN_SURFACE
 
 
 def load_file(path: Path) -> Recipe:
-    """The recipe of a `.model` file that holds a BPE."""
+    """The recipe of a `.model` file."""
     return from_bytes(path.read_bytes(), str(path))
 
 
@@ -46,28 +51,69 @@ def from_bytes(data: bytes, source: str) -> Recipe:
         ) from error
     if not proto.pieces:
         raise TokenizerError(f"{source}: holds no pieces; expected a SentencePiece .model file")
-    if proto.model_type != 2:
-        kind = _KINDS.get(proto.model_type, "unknown")
-        raise TokenizerError(
-            f"{source}: a SentencePiece {kind} model; only BPE is read from .model files: convert it with "
-            "transformers and load its tokenizer.json (strategy 'fast')"
-        )
-    if proto.charsmap or proto.remove_extra or not proto.escape or proto.suffix_marker:
-        raise TokenizerError(
-            f"{source}: normalizes text with {proto.normalizer or 'a table of its own'}; only "
-            "models without a "
-            "normalizer are read from .model files: convert it with transformers and load its tokenizer.json"
-        )
-    own = [piece for piece, _, kind in proto.pieces if kind == _USER]
-    # The library looks for them after it has written spaces as markers, and we do before.
-    wrong = next((piece for piece in own if "▁" in piece or " " in piece), None)
-    if wrong is not None:
-        raise TokenizerError(
-            f"{source}: has the user-defined piece {wrong!r}, which would get other ids here than from the "
-            "library; load the library's own object: "
-            f"Tokenizer.load(sentencepiece.SentencePieceProcessor(model_file={source!r}))"
-        )
+    reason = _why_library(proto)
+    if reason:
+        return by_library(data, source, f"{reason}: the library itself runs it")
     return _recipe(proto, source)
+
+
+def _why_library(proto: _Proto) -> str:
+    """What the core does not do exactly as the library; nothing if it does all of it."""
+    if proto.model_type != 2:
+        return f"a SentencePiece {_KINDS.get(proto.model_type, 'unknown')} model"
+    facts = {
+        f"normalizes text with {proto.normalizer or 'a table of its own'}": bool(proto.charsmap),
+        "takes white space out of texts": proto.remove_extra,
+        "does not write spaces as ▁": not proto.escape,
+        "writes ▁ behind words": proto.suffix_marker,
+        "has a sign of its own for what is unknown": proto.unknown_surface != UNKNOWN_SURFACE,
+    }
+    return next((fact for fact, holds in facts.items() if holds), "") or _odd_pieces(proto)
+
+
+def _odd_pieces(proto: _Proto) -> str:
+    """What is unusual about the pieces, if anything: no trainer makes such a model."""
+    words = [(piece, score) for piece, score, kind in proto.pieces if kind == _NORMAL and len(piece) > 1]
+    single = {piece for piece, _, kind in proto.pieces if kind in {_NORMAL, _USER} and len(piece) == 1}
+    of_bytes = {piece for piece, _, kind in proto.pieces if kind == _BYTE}
+    whole = {f"<0x{byte:02X}>" for byte in range(256)}
+    facts = {
+        "has unused pieces": any(kind == _UNUSED for _, _, kind in proto.pieces),
+        "has pieces of equal score": _ties_matter(words),
+        "has pieces whose characters are none": not {char for piece, _ in words for char in piece} <= single,
+        "has no piece for the space": "▁" not in single,
+        "lacks byte pieces": proto.byte_fallback and not whole <= of_bytes,
+    }
+    return next((fact for fact, holds in facts.items() if holds), "")
+
+
+def _ties_matter(words: list[tuple[str, float]]) -> bool:
+    """Whether equal scores make a difference: the library then merges from the left, the core by id.
+
+    Llama and Mistral give one score, the lowest, to all runs of markers, so that whatever else merges has
+    done so before: then it is enough to see that runs become the same either way.
+    """
+    lowest = min((score for _, score in words), default=0.0)
+    tied = [piece for piece, score in words if score == lowest]
+    others = [score for _, score in words if score != lowest]
+    if len(set(others)) < len(others) or (len(tied) > 1 and any(piece.strip("▁") for piece in tied)):
+        return True
+    lengths = [len(piece) for piece in tied] if len(tied) > 1 else []
+    rank = {length: place for place, length in enumerate(lengths)}
+    everywhere = range(2, 4 * max(lengths, default=0))
+    return any(_merged(length, rank) != _merged(length, dict.fromkeys(rank, 0)) for length in everywhere)
+
+
+def _merged(length: int, rank: dict[int, int]) -> list[int]:
+    """What a run becomes when pairs of the lowest rank merge, the leftmost first."""
+    parts = [1] * length
+    while True:
+        ranks = [rank.get(left + right, len(rank)) for left, right in pairwise(parts)]
+        best = min(ranks, default=len(rank))
+        if best == len(rank):
+            return parts
+        at = ranks.index(best)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
 
 
 def _recipe(proto: _Proto, source: str) -> Recipe:
@@ -82,8 +128,9 @@ def _recipe(proto: _Proto, source: str) -> Recipe:
         if kind in {_CONTROL, _UNKNOWN}:
             added.append(AddedToken(piece, i))
             unk = i if kind == _UNKNOWN else unk
-        elif kind == _USER:
-            added.append(AddedToken(piece, i, special=False))
+        elif kind == _USER and " " not in piece:
+            # One with a space is never found, since the text has markers by then.
+            added.append(AddedToken(piece, i, special=False, piece=True))
         elif kind == _UNUSED:
             unreachable.append((i, piece.encode()))
         elif kind == _NORMAL and len(piece) > 1:
@@ -168,6 +215,8 @@ def _trainer(proto: _Proto, data: bytes) -> None:
             proto.suffix_marker = bool(value)
         elif number == 35:
             proto.byte_fallback = bool(value)
+        elif number == 44 and isinstance(value, bytes):
+            proto.unknown_surface = value.decode()
 
 
 def _normalizer_spec(proto: _Proto, data: bytes) -> None:
