@@ -41,7 +41,7 @@ def recipe_of(source: Any) -> Recipe:
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
-        return hf_json.from_text(text.encode(errors="surrogatepass"), name, config)
+        return hf_json.from_object(text.encode(errors="surrogatepass"), name, config)
 
 
 def _spell(inner: Any) -> str:

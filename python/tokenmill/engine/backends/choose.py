@@ -70,6 +70,10 @@ def _fast(recipe: Recipe) -> FastEngine:
     from tokenmill.engine.files.save_hf import to_json
 
     hf = recipe.hf or HfText(to_json(recipe))
+    if recipe.hf is not None and not recipe.vouched:
+        from tokenmill.engine.backends.vetting import vet
+
+        vet("hf", hf.spelled().encode(), recipe.source)
     family = str(hf.model.get("type", "unknown"))
     return FastEngine(hf.spelled(), family, recipe.added, recipe.source, _id_limit(recipe))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import read_hf
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
+from tokenmill.engine.files.growth import check_growth
 from tokenmill.engine.files.hf_text import HfText
 from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, check_id
 
@@ -45,10 +46,11 @@ def _parse(text: bytes, source: str) -> Json:
     return data
 
 
-def from_text(text: bytes, source: str, config: Json | None = None) -> Recipe:
-    """The recipe in the text of a `tokenizer.json`."""
+def from_object(text: bytes, source: str, config: Json) -> Recipe:
+    """The recipe of a tokenizer that Hugging Face's library has loaded already, in its own words."""
     outline, bpe = read_hf(text, source)
-    return from_outline(json.loads(outline), bpe, text, source, config or {})
+    recipe = from_outline(json.loads(outline), bpe, text, source, config)
+    return replace(recipe, vouched=True)
 
 
 def from_outline(
@@ -63,6 +65,8 @@ def from_outline(
     steps = {
         key: _step(data, key, source) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
     }
+    for key in ("normalizer", "decoder"):
+        check_growth(walk(steps[key]), key, source)
     byte_level = any(step.get("type") == "ByteLevel" for step in walk(steps["pre_tokenizer"]))
     added = _added(data.get("added_tokens") or [], source)
     if bpe is not None:

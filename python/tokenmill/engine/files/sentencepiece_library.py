@@ -62,7 +62,10 @@ class LibraryModel:
 
 
 def by_library(data: bytes, source: str, reason: str) -> Recipe:
-    """The recipe of a model that the library runs."""
+    """The recipe of a model that the library runs, once it has survived the file."""
+    from tokenmill.engine.backends.vetting import vet
+
+    vet("sentencepiece", data, source)
     model = LibraryModel(data, source)
     added = tuple(AddedToken(piece, i) for piece, i in model.control_pieces.items())
     return Recipe(source, "sentencepiece", None, added, python=model, reason=reason)
