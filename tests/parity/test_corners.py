@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from configurations import built
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as HF
 
@@ -83,6 +84,13 @@ def test_a_vocabulary_that_lacks_a_byte():
     }
     hf = HF.from_str(json.dumps(data))
     assert_same(hf, [*TEXTS, "a\U00040000b", "\U000c0000", "x\U0010ffff"], "native")
+
+
+@pytest.mark.parametrize("name", ["falcon", "falcon-ended"])
+@pytest.mark.parametrize("blank", [" ", "\u3000"], ids=repr)
+def test_a_run_of_white_space_may_be_as_long_as_it_likes(name, blank):
+    text = f"x{blank * (1_000_000 // len(blank))}y"
+    assert_same(built(name), [text], "native")
 
 
 def gemma_like():

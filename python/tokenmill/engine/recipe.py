@@ -93,7 +93,7 @@ class Recipe:
     decoder: Json | None = None
     # The tokenizer.json that this came from, kept for the `fast` strategy and for models that only HF knows.
     hf: HfText | None = None
-    # Whether the library that it is for has loaded it before; a file from anywhere is tried first (`vetting`).
+    # Whether its own library has loaded it before; a file from anywhere is tried first (`vetting`).
     vouched: bool = False
     # tokenizer_config.json and special_tokens_map.json, as they were.
     config: Json = field(default_factory=dict)

@@ -3,7 +3,8 @@
 use super::classes::{char_at, HF_DIGIT, HF_PUNCTUATION, SPACES};
 use super::gpt2;
 use super::regex::Regex;
-use super::spec::{Behavior, Dialect, Pattern, Step};
+use super::spec::{Behavior, Dialect, Pattern, ScanSpec, Step};
+use super::Scanner;
 use crate::Result;
 
 /// A stretch of the text, and whether it is a piece or was dropped.
@@ -31,6 +32,8 @@ struct Splitter {
 #[derive(Debug)]
 enum Finder {
     Regex(Regex),
+    /// A step that is a family of its own: quicker, and no run of white space is too long for it.
+    Known(Scanner),
     Literal(String),
     /// Each character whose property byte has one of these bits.
     Property(u8),
@@ -43,7 +46,13 @@ type Found = (usize, bool);
 impl Chain {
     /// Compiles every pattern of the chain.
     pub fn new(steps: &[Step]) -> Result<Self> {
-        let steps = steps.iter().map(Splitter::new).collect::<Result<_>>()?;
+        // One step alone stays a regex: it is what the families are compared with.
+        let alone = steps.len() == 1;
+        let made = |step| match Splitter::known(step)? {
+            Some(known) if !alone => Ok(known),
+            _ => Splitter::new(step),
+        };
+        let steps = steps.iter().map(made).collect::<Result<_>>()?;
         Ok(Self { steps })
     }
 
@@ -71,6 +80,19 @@ impl Chain {
 }
 
 impl Splitter {
+    /// A step that is a family of its own.
+    fn known(step: &Step) -> Result<Option<Self>> {
+        let spec = ScanSpec::from_steps(vec![step.clone()]);
+        if !spec.is_known() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            finder: Finder::Known(Scanner::new(&spec)?),
+            behavior: Behavior::Isolated,
+            invert: false,
+        }))
+    }
+
     fn new(step: &Step) -> Result<Self> {
         use Behavior::{Contiguous, Isolated, Removed};
         let regex = |pattern: &str, dialect| Regex::new(pattern, dialect).map(Finder::Regex);
@@ -130,6 +152,13 @@ impl Splitter {
         };
         match &self.finder {
             Finder::Regex(pattern) => pattern.for_each_match(text, &mut visit)?,
+            Finder::Known(scanner) => {
+                let mut at = 0;
+                scanner.for_each_piece(text, |piece| {
+                    visit(at, at + piece.len());
+                    at += piece.len();
+                })?;
+            }
             Finder::Literal(literal) => {
                 text.match_indices(literal.as_str())
                     .for_each(|(at, m)| visit(at, at + m.len()));

@@ -1,8 +1,8 @@
 """A first look at files that another library runs, in a process of its own that may end as it likes.
 
 Hugging Face's library and SentencePiece trust their files: a crafted one makes them panic with a backtrace on
-the user's terminal, abort the process, or take all memory. So a file that nobody vouched for is first loaded and
-tried in a child with limits. What it survives is remembered; what it does not is an error with a sentence.
+the user's terminal, abort the process, or take all memory. So a file that nobody vouched for is first loaded
+and tried in a child with limits. What it survives is remembered; what it does not is an error.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS = 60
-# Python, NumPy and the library take some address space of their own; a vocabulary takes several times its file.
+# Python, NumPy and the library take address space of their own; a vocabulary takes several times its file.
 _ADDRESSES = 3 << 30
 _ADDRESSES_PER_BYTE = 20
 _CHILD = "from tokenmill.engine.backends.vetting import look; look()"
 _NAMES = {"hf": "Hugging Face tokenizers", "sentencepiece": "SentencePiece"}
 PROBES = [
-    "", " ", "a", "  a  b ", "\t\r\n\n", PROBE, "e\u0301\u0344 ﬁ ㎏ İ ß", "\u0301", "\0\x7f\ufeff\u200d", "\U0010ffff\ue000", "▁▁a▁", "Ġ Ċ",
-    "<s> [CLS] <unk> </s> <|endoftext|> <0x0A>", "don't 'LL 1234567 3.14 x_y", "ab " * 200, "9" * 300, "中文かなカナ한국어" * 30,
+    "", " ", "a", "  a  b ", "\t\r\n\n", PROBE, "e\u0301\u0344 ﬁ ㎏ İ ß", "\u0301", "\0\x7f\ufeff\u200d",
+    "\U0010ffff\ue000", "▁▁a▁", "Ġ Ċ", "<s> [CLS] <unk> </s> <|endoftext|> <0x0A>", "don't 'LL 1234567 3.14",
+    "ab " * 200, "9" * 300, "中文かな한국어" * 30,
     "".join(map(chr, range(0x20, 0x17F))),
 ]  # fmt: skip
 _survived: set[str] = set()
@@ -61,7 +62,7 @@ def _try_in_child(kind: str, data: bytes, source: str) -> str:
         "TOKENIZERS_PARALLELISM": "false",
     }
     try:
-        child = subprocess.run(
+        child = subprocess.run(  # noqa: S603 - our own code; the file is its input
             [sys.executable, "-c", _CHILD],
             input=head + b"\n" + data,
             stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.recipe import Json
 
-# The most that any file in use has is about a hundred: a map of SentencePiece's, then a marker of three bytes.
+# Files in use have about a hundred at most: a map of SentencePiece's, then a marker of three bytes.
 MOST = 1024
 
 
@@ -24,8 +24,8 @@ def check_growth(leaves: Iterable[Json], what: str, source: str) -> None:
         grown *= max(1.0, _factor(leaf))
         if grown > MOST:
             raise TokenizerError(
-                f"{source}: its {what} can make a text more than {MOST} times as long; no tokenizer needs that, "
-                "so it is refused"
+                f"{source}: its {what} can make a text more than {MOST} times as long; no tokenizer needs "
+                "that, so it is refused"
             )
 
 
@@ -50,7 +50,7 @@ def _size(text: Any) -> int:
 
 
 def _longest(charsmap: Any) -> float:
-    """The longest replacement of a SentencePiece map: a trie, its size first, then strings that end in NUL."""
+    """The longest replacement of a SentencePiece map: a trie, its size first, then strings, each with NUL."""
     try:
         data = base64.b64decode(charsmap)
     except (TypeError, ValueError, binascii.Error):

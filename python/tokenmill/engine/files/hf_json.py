@@ -78,6 +78,8 @@ def from_outline(
         added=with_config(added, config, source),
         hf=HfText(data, text),
         config=config,
+        vouched=False,
+        reason="",
         **steps,
     )
 
