@@ -250,7 +250,7 @@ impl Codec {
         pieces.split(&text, Special::Text, &mut parts)?;
         for part in &parts {
             match part.id {
-                Some(id) => out.push(id),
+                Some(id) => out.extend([id]),
                 None => self.encode_between(&text[part.start..part.end], out)?,
             }
         }
