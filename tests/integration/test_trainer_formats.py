@@ -109,3 +109,43 @@ def test_columns_of_a_stream_elsewhere_are_refused_with_the_way_out(corpus, tmp_
         ConfigError, match="or write arrow or parquet, which have them for whole documents too"
     ):
         run(corpus, tmp_path, columns=("labels",))
+
+
+def test_blend_as_megatron_takes_it(corpus, tmp_path):
+    from click.testing import CliRunner
+
+    from tokenmill.cli import cli
+
+    first = run(corpus, tmp_path / "a", format="megatron").manifest
+    run(corpus, tmp_path / "b", format="megatron", num_shards=1, unit_bytes="1GB")
+    run(corpus, tmp_path / "plain")
+
+    def call(*arguments):
+        return CliRunner().invoke(cli, ["dataset", "blend", *map(str, arguments)])
+
+    words = call(tmp_path / "a", tmp_path / "b").output.split()
+    prefixes, weights = words[1::2], [float(word) for word in words[::2]]
+    assert len(prefixes) == len(first.shards) + 1
+    assert all(
+        (tmp_path / f"{prefix}{suffix}").is_file() for prefix in prefixes for suffix in (".bin", ".idx")
+    )
+    assert weights[-1] == pytest.approx(0.5)
+    shares = (
+        f"{tmp_path / 'a'}=0.9",
+        f"{tmp_path / 'b'}=0.1",
+        "--output",
+        tmp_path / "list",
+        "--sequences",
+        tmp_path / "s.json",
+    )
+    assert call(*shares).exit_code == 0
+    assert sum(map(float, (tmp_path / "list").read_text().split()[::2])) == pytest.approx(1)
+    assert float((tmp_path / "list").read_text().split()[-2]) == pytest.approx(0.1)
+    told = json.loads((tmp_path / "s.json").read_text())
+    assert sum(sequences for sequences, _ in told.values()) == 2 * len(TEXTS)
+    for arguments in (
+        [tmp_path / "plain"],
+        [f"{tmp_path / 'a'}=1", tmp_path / "b"],
+        [tmp_path / "a", tmp_path / "a"],
+    ):
+        assert call(*arguments).exit_code != 0

@@ -32,7 +32,7 @@ COMMANDS = {
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("config", "Write, explain and show settings; export lines for a shell."),
         "tokenizer": ("tokenizer", "Work on tokenizers: convert, extend, trim, graft, sizes."),
-        "dataset": ("dataset", "Work on datasets: verify, convert, transcode, trace, remove, lock."),
+        "dataset": ("dataset", "Work on datasets: verify, convert, push, blend, trace, remove, lock."),
     },
     "tokenizer": {
         "convert": ("convert", "Save a tokenizer in another format."),
@@ -45,6 +45,8 @@ COMMANDS = {
         "verify": ("verify", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),
         "commit": ("commit", "Publish the manifest of a job whose units are all done."),
         "convert": ("convert_dataset", "Rewrite a dataset in another format."),
+        "push": ("push", "Upload a dataset to the Hugging Face hub, with a card."),
+        "blend": ("blend", "Several datasets as the data path list that Megatron takes."),
         "report": ("report", "Write the report of a run again, or compare two."),
         "transcode": ("transcode", "The ids of another tokenizer, without the raw text."),
         "remove": ("remove", "A dataset minus some documents."),

@@ -33,6 +33,8 @@ class _Both(TypedDict, total=False):
     txt_mode: Literal["auto", "file", "line", "separator"]
     document_separator: str | None
     split: str | None
+    subset: str | None
+    revision: str | None
     on_error: OnError
     max_record_bytes: Bytes
     max_expansion: int

@@ -57,6 +57,8 @@ class SourceConfig(Section):
         None, "What separates documents of a .txt file, e.g. <|endoftext|>."
     )
     split: str | None = deciding(None, "The split of a Hugging Face dataset, e.g. train.")
+    subset: str | None = setting(None, "The subset (configuration) of a dataset on the hub.")
+    revision: str | None = setting(None, "The branch, tag or commit of a dataset on the hub.")
     on_error: OnError = deciding("fail", "What to do with a record that cannot be read.")
     max_errors: NonNegative | None = setting(
         None, "Fail the job (exit 3) if more records than this cannot be read.", only="prepare"

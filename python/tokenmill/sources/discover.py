@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError, InputNotFoundError
-from tokenmill.sources import hf_directory
+from tokenmill.sources import hf_directory, hub
 from tokenmill.sources.detect import by_name
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.formats import FORMATS
@@ -41,10 +42,26 @@ def discover(config: SourceConfig) -> list[InputFile]:
         raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")
     found: dict[str, InputFile] = {}
     for name in config.inputs:
-        for file in _remote(name, config) if is_remote(name) else _local(name, config):
+        for file in _named(name, config):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
     return only_split(files, config.split)
+
+
+def _named(name: str, config: SourceConfig) -> Iterator[InputFile]:
+    """The files that one name stands for."""
+    if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name)):
+        places = hub.locate(name, config)
+        # A dataset of one split is that split; of several, each becomes a dataset, as from a DatasetDict.
+        several = len({split for _, split in places}) > 1
+        for place, split in places:
+            if config.split in {None, split} or not several:
+                files = _remote(place, config) if is_remote(place) else [_file(place, config)]
+                yield from (replace(file, split=split if several else None) for file in files)
+    elif is_remote(name):
+        yield from _remote(name, config)
+    else:
+        yield from _local(name, config)
 
 
 def only_split(files: list[InputFile], split: str | None) -> list[InputFile]:

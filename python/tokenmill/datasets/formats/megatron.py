@@ -125,6 +125,7 @@ FORMAT = Format(
     writer=MegatronWriter,
     reader=_read,
     read_by="Megatron's IndexedDataset",
+    prefixes=True,
     dtypes=tuple(_DTYPE_CODES),
     # Megatron reads vocabularies below this as u16, larger ones as i32.
     u16_vocabulary=65_500,

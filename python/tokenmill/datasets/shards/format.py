@@ -39,6 +39,8 @@ class Format:
     u16_vocabulary: int = 1 << 16
     """The largest vocabulary that its readers take as u16."""
     holds_columns: bool = True
+    prefixes: bool = False
+    """Whether its readers take a list of shards by path, without suffix, and weight: a blend."""
     document_columns: bool = False
     """Whether whole documents can have columns too, not only rows."""
     holds_masks_only: bool = False

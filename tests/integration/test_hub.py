@@ -1,0 +1,223 @@
+"""Datasets by their hub names, with the real client against a hub on loopback."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tokenmill
+from hub_server import TOKEN, serve
+from small_tokenizers import write_bpe
+
+pytest.importorskip("huggingface_hub")
+
+TEXTS = [f"the document {number} is in the other one " * 6 for number in range(400)]
+
+
+def parquet(texts, group=50):
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": texts}), sink, row_group_size=group, compression="none")
+    return sink.getvalue()
+
+
+@pytest.fixture
+def hub(tmp_path):
+    with serve() as (hub, url):
+        hub.url = url
+        hub.environ = {
+            key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))
+        } | {
+            "HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "TOKENMILL_CACHE": str(tmp_path / "cache"),
+            "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "PYTHONPATH": os.pathsep.join(sys.path),
+        }  # fmt: skip
+        yield hub
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    return write_bpe(tmp_path / "bpe")
+
+
+def run(hub, *arguments, timeout=100, **environ):
+    command = [sys.executable, "-m", "tokenmill", *map(str, arguments)]
+    return subprocess.run(command, env=hub.environ | environ, capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip
+
+
+def prepare(hub, name, tokenizer, output, *flags, **environ):
+    return run(
+        hub, "prepare", name, "--tokenizer", tokenizer, "--output", output, "--no-report", *flags, **environ
+    )
+
+
+def files_of(texts=TEXTS):
+    return {
+        "README.md": b"---\nlicense: mit\n---\n",
+        "data/train-00000-of-00002.parquet": parquet(texts[:250]),
+        "data/train-00001-of-00002.parquet": parquet(texts[250:]),
+        "data/test-00000-of-00001.parquet": parquet(["a test"]),
+    }
+
+
+def documents(path):
+    return [list(ids) for ids in tokenmill.open(path)]
+
+
+def test_by_name_as_from_the_files(hub, tokenizer, tmp_path):
+    sha = hub.add("org/corpus", files_of())
+    done = prepare(hub, "org/corpus", tokenizer, tmp_path / "out", "--split", "train", "--unit-bytes", "40KB")
+    assert done.returncode == 0, done.stderr
+    for name, data in files_of().items():
+        path = tmp_path / "local" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    local = prepare(
+        hub,
+        tmp_path / "local" / "data" / "train-*",
+        tokenizer,
+        tmp_path / "from-files",
+        "--unit-bytes",
+        "40KB",
+    )
+    assert local.returncode == 0, local.stderr
+    found, want = (
+        json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("out", "from-files")
+    )
+    assert found["content_hash"] == want["content_hash"]
+    assert len(found["shards"]) > 2
+    assert all(f"org/corpus@{sha}/data/train-" in each["path"] for each in found["inputs"])
+    assert any("resolve" in line and "bytes=" in line for line in hub.requests)
+
+
+def test_a_revision_that_moved(hub, tokenizer, tmp_path):
+    first = hub.add("org/corpus", files_of())
+    hub.add("org/corpus", files_of(TEXTS[:300]))
+    old = prepare(hub, "org/corpus", tokenizer, tmp_path / "old", "--split", "train", "--revision", first)
+    assert old.returncode == 0, old.stderr
+    assert len(documents(tmp_path / "old")) == 400
+    new = prepare(hub, "hf://datasets/org/corpus", tokenizer, tmp_path / "new", "--split", "train")
+    assert new.returncode == 0, new.stderr
+    assert len(documents(tmp_path / "new")) == 300
+    again = prepare(hub, f"hf://datasets/org/corpus@{first}", tokenizer, tmp_path / "old", "--split", "train")
+    assert again.returncode == 0, again.stderr
+    assert len(documents(tmp_path / "old")) == 400
+    moved = prepare(hub, "org/corpus", tokenizer, tmp_path / "old", "--split", "train")
+    assert moved.returncode != 0
+    assert "Traceback" not in moved.stderr
+
+
+def test_killed_and_resumed(hub, tokenizer, tmp_path):
+    hub.add("org/corpus", files_of())
+    flags = ("--split", "train", "--unit-bytes", "10KB")
+    whole = prepare(hub, "org/corpus", tokenizer, tmp_path / "whole", *flags)
+    assert whole.returncode == 0, whole.stderr
+    command = [
+        sys.executable,
+        "-m",
+        "tokenmill",
+        "prepare",
+        "org/corpus",
+        "--tokenizer",
+        str(tokenizer),
+        "--output",
+        str(tmp_path / "out"),
+        *flags,
+    ]
+    with subprocess.Popen(
+        command, env=hub.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        import time
+
+        until = time.monotonic() + 60
+        while time.monotonic() < until and process.poll() is None:
+            if len(list((tmp_path / "out" / "receipts").glob("*"))) >= 1:
+                break
+            time.sleep(0.005)
+        process.kill()
+    done = prepare(hub, "org/corpus", tokenizer, tmp_path / "out", *flags)
+    assert done.returncode == 0, done.stderr
+    hashes = {
+        json.loads((tmp_path / name / "manifest.json").read_text())["content_hash"]
+        for name in ("whole", "out")
+    }
+    assert len(hashes) == 1
+
+
+def test_private_with_and_without_a_token(hub, tokenizer, tmp_path):
+    hub.add("org/secret", files_of(), private=True)
+    done = prepare(hub, "org/secret", tokenizer, tmp_path / "out", "--split", "train")
+    assert done.returncode != 0
+    assert "needs your token: hf auth login, or set HF_TOKEN" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = prepare(hub, "org/secret", tokenizer, tmp_path / "out", "--split", "train", HF_TOKEN=TOKEN)
+    assert done.returncode == 0, done.stderr
+
+
+def test_subsets_by_card_and_by_folder(hub, tokenizer, tmp_path):
+    files = {"a/x.parquet": parquet(["one"]), "b/y.parquet": parquet(["two", "three"])}
+    card = {"configs": [{"config_name": "first", "data_files": "a/*"}, {"config_name": "second", "data_files": [{"split": "train", "path": ["b/*"]}]}]}  # fmt: skip
+    hub.add("org/carded", files, card=card)
+    hub.add(
+        "org/folders", {"en/train/0.parquet": parquet(["one"]), "ko/train/0.parquet": parquet(["둘", "셋"])}
+    )
+    for name, subset in (("org/carded", "second"), ("org/folders", "ko")):
+        out = tmp_path / subset
+        done = prepare(hub, name, tokenizer, out, "--subset", subset)
+        assert done.returncode == 0, done.stderr
+        assert len(documents(out)) == 2
+    done = prepare(hub, "org/folders", tokenizer, tmp_path / "no", "--subset", "zh")
+    assert "no subset 'zh'" in done.stderr
+    assert "it has en, ko" in done.stderr
+
+
+def test_what_cannot_be_had_is_told_in_three_lines(hub, tokenizer, tmp_path):
+    hub.add("org/corpus", files_of())
+    hub.add("org/script", {"script.py": b"x", "README.md": b""})
+    for name, flags, environ, words in (
+        ("org/nothing", (), {}, "no such dataset on the hub that you may read"),
+        ("org/corpus", ("--revision", "v9"), {}, "no revision 'v9'"),
+        ("org/script", (), {}, "has no Parquet files"),
+        ("org/corpus", (), {"HF_HUB_OFFLINE": "1"}, "not in the cache of the hub"),
+        ("org/corpus", (), {"HF_ENDPOINT": "http://127.0.0.1:9"}, "not in the cache of the hub"),
+    ):
+        done = prepare(hub, name, tokenizer, tmp_path / "out", *flags, **environ)
+        assert done.returncode != 0
+        assert words in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.strip().splitlines()) <= 6, done.stderr
+
+
+def test_offline_from_the_cache(hub, tokenizer, tmp_path):
+    hub.add("org/corpus", files_of())
+    code = (
+        "from huggingface_hub import snapshot_download; snapshot_download('org/corpus', repo_type='dataset')"
+    )
+    fetched = subprocess.run([sys.executable, "-c", code], env=hub.environ, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert fetched.returncode == 0, fetched.stderr
+    done = prepare(hub, "org/corpus", tokenizer, tmp_path / "out", "--split", "train", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    assert len(documents(tmp_path / "out")) == 400
+
+
+def test_push_and_open_again(hub, tokenizer, tmp_path):
+    hub.add("org/corpus", files_of())
+    assert prepare(hub, "org/corpus", tokenizer, tmp_path / "out", "--split", "train").returncode == 0
+    refused = run(hub, "dataset", "push", tmp_path / "out", "org/tokens")
+    assert (refused.returncode != 0, "log in with a token that may write" in refused.stderr) == (True, True)
+    assert "Traceback" not in refused.stderr
+    done = run(hub, "dataset", "push", tmp_path / "out", "org/tokens", HF_TOKEN=TOKEN)
+    assert done.returncode == 0, done.stderr
+    files = hub.commits["org/tokens"][-1][1]
+    assert b"| tokens | " in files["README.md"]
+    assert b'tokenmill.open(snapshot_download("org/tokens"' in files["README.md"]
+    code = "import sys, tokenmill; from huggingface_hub import snapshot_download; print(len(tokenmill.open(snapshot_download('org/tokens', repo_type='dataset'))))"
+    opened = subprocess.run(
+        [sys.executable, "-c", code], env=hub.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert opened.stdout.strip() == "400", opened.stderr
+    bad = run(hub, "dataset", "push", tmp_path / "out", "tokens", HF_TOKEN=TOKEN)
+    assert "expected ORG/NAME" in bad.stderr
