@@ -19,14 +19,17 @@ Examples:
 @click.option(
     "--sequences", type=click.Path(dir_okay=False), help="A JSON file for --per-dataset-sequences-path."
 )
-def command(datasets: tuple[str, ...], *, output: str | None, sequences: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Weights and sequences as one JSON object.")
+def command(datasets: tuple[str, ...], *, output: str | None, sequences: str | None, as_json: bool) -> None:
     """Write the data path list of DATASETS (each may be DATASET=SHARE), as --data-path takes it."""
     from tokenmill.jobs.blend import blend
 
     made = blend([_named(each) for each in datasets])
     if sequences is not None:
         Path(sequences).write_text(json.dumps(made.sequences, indent=1) + "\n", encoding="utf-8")
-    if output is None:
+    if as_json:
+        click.echo(json.dumps({"weights": made.weights, "sequences": made.sequences}))
+    elif output is None:
         click.echo(made.data_path())
     else:
         Path(output).write_text(made.data_path() + "\n", encoding="utf-8")
