@@ -2,12 +2,15 @@
 
 import ast
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import tokenmill
 from tokenmill import _core
 from tokenmill.datasets.shards.format import format_names
+from tokenmill.engine.files.saving import KINDS
+from tokenmill.settings.fields import SaveFormat
 
 PACKAGE = Path(tokenmill.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -99,3 +102,7 @@ def test_every_module_is_used_by_the_product():
             continue
         name = ".".join(("tokenmill", *relative.with_suffix("").parts))
         assert name in used, f"{relative} is imported by nothing but tests; delete it"
+
+
+def test_every_save_format_has_one_writer():
+    assert tuple(KINDS) == get_args(SaveFormat)

@@ -8,6 +8,7 @@ pub mod codec;
 pub mod cpu;
 pub mod error;
 pub mod files;
+mod hash;
 pub mod jsonl;
 pub mod packing;
 mod pages;

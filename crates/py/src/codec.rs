@@ -4,7 +4,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use tokenmill_core::bpe::Merges as CoreMerges;
-use tokenmill_core::codec::{Batch, Codec as CoreCodec, Document, Ids, Options, Special};
+use tokenmill_core::codec::{Codec as CoreCodec, Document, Encoded, Ids, Options, Special};
 use tokenmill_core::recipe::Recipe;
 use tokenmill_core::{Error, Stop};
 
@@ -342,7 +342,7 @@ impl Codec {
         Ok((ids, batch.offsets.into_pyarray(py)))
     }
 
-    fn batch(&self, py: Python<'_>, docs: &[Document], options: Options) -> PyResult<Batch> {
+    fn batch(&self, py: Python<'_>, docs: &[Document], options: Options) -> PyResult<Encoded> {
         let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
         if bytes < BRIEF_BYTES {
             brief(py, || self.inner.encode_batch(docs, options, &Stop::new()))

@@ -13,8 +13,7 @@ use pyo3::pybacked::PyBackedBytes;
 use tokenmill_core::bpe::{MergeList, Tokens as TokenTable};
 use tokenmill_core::scan::ScanSpec;
 use tokenmill_core::train::{
-    CountOptions, Counter, Counts, MergeOptions, Merger, Texts, TieBreak, Tokens as Known, Veto,
-    Words,
+    CountOptions, Counter, Counts, MergeOptions, Merger, Texts, TieBreak, TokenList, Veto, Words,
 };
 use tokenmill_core::{Error, Result};
 
@@ -274,7 +273,7 @@ impl PairMerger {
                 data.get(range[0] as usize..range[1] as usize)
                     .unwrap_or(&[])
             });
-            let known = Known::known(base, tokens.saturating_sub(ends.len()));
+            let known = TokenList::known(base, tokens.saturating_sub(ends.len()));
             let words = Words::of_tokens(ids, offsets, counts, &known)?;
             let pieces = words.pieces;
             let merger = Merger::continuing(words, known, options, veto);

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import click
+
+from tokenmill.settings.fields import SaveFormat
 
 
 @click.command(
@@ -19,18 +22,20 @@ Examples:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["hf", "tiktoken", "vocab-merges", "minbpe"]),
+    type=click.Choice(get_args(SaveFormat)),
     default="hf",
     show_default=True,
 )
 @click.option("--pattern", help="Split pattern, for files that have none.")
 @click.option("--check/--no-check", default=True, show_default=True, help="Load the result and compare.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(source: str, target: str, *, kind: str, pattern: str | None, check: bool, as_json: bool) -> None:
+def command(
+    source: str, target: str, *, kind: SaveFormat, pattern: str | None, check: bool, as_json: bool
+) -> None:
     """Load SOURCE, whatever it is, and save it as TARGET."""
     from tokenmill.engine.convert import checked, convert
 
-    tokenizer = convert(source, target, kind, pattern=pattern)  # type: ignore[arg-type]
+    tokenizer = convert(source, target, kind, pattern=pattern)
     compared = checked(tokenizer, target, kind) if check else 0
     if as_json:
         report = {"source": source, "target": target, "format": kind, "compared": compared}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.files.saving import KINDS
 from tokenmill.engine.pre_tokenizer import pattern_of
 from tokenmill.engine.tokenizer import Tokenizer
 
@@ -36,8 +37,7 @@ def convert(
 
 def checked(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
     """Loads what was saved and compares ids on a few texts; the number compared."""
-    needs_pattern = format in {"tiktoken", "vocab-merges"}
-    pattern = pattern_of(tokenizer.recipe.pre_tokenizer) if needs_pattern else None
+    pattern = None if KINDS[format].has_pattern else pattern_of(tokenizer.recipe.pre_tokenizer)
     again = Tokenizer.load(target, pattern=pattern)
     for probe in _PROBES:
         if again.encode(probe, special="text") != tokenizer.encode(probe, special="text"):

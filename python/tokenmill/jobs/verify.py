@@ -114,7 +114,7 @@ def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path)
 def config_of(plan: Plan) -> JobConfig:
     """The settings that decided the bytes, as a config again."""
     sections: dict[str, dict[str, Any]] = {}
-    known = set(JobConfig().fingerprinted())
+    known = set(JobConfig().fingerprint_settings())
     for name, value in plan.values.items():
         section, _, key = name.partition(".")
         if name in known:

@@ -49,7 +49,7 @@ class Resolved:
         return self.origins[name].kind in {"flag", "environment", "file"}
 
     @contextmanager
-    def blamed(self, name: str, *kinds: type[Exception]) -> Iterator[None]:
+    def name_setting(self, name: str, *kinds: type[Exception]) -> Iterator[None]:
         """Put who gave the setting in front of an error of these kinds: `job.yaml:2: tokenizer....`."""
         try:
             yield

@@ -308,7 +308,7 @@ class JobConfig(Section):
     execution: ExecutionConfig = ExecutionConfig()
     training: TrainingConfig = TrainingConfig()
 
-    def fingerprinted(self) -> dict[str, Any]:
+    def fingerprint_settings(self) -> dict[str, Any]:
         """The settings that change the bytes of a dataset, as `{"section.key": value}`."""
         dump = self.to_dict()
         return {

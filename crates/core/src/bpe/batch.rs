@@ -16,12 +16,12 @@ use crate::cpu::Cpu;
 
 /// Keys of a batch and where their lines are. 128 to 320 pieces were best: as many as lines can be in
 /// flight, and as keys fit the first-level cache.
-pub(super) struct Batch {
+pub(super) struct Probes {
     keys: [ShortKey; ROOM],
     lines: [u32; ROOM],
 }
 
-impl Default for Batch {
+impl Default for Probes {
     fn default() -> Self {
         Self {
             keys: [ShortKey::NONE; ROOM],
@@ -147,7 +147,7 @@ impl EncodeState {
         mut at: usize,
         key_of: impl Fn(&[u8], usize, usize, u8) -> ShortKey,
     ) -> usize {
-        let Batch { keys, lines } = &mut *self.batch;
+        let Probes { keys, lines } = &mut *self.batch;
         let table = self.cache.lines.view();
         let ends = tiles.ends[range.clone()].iter();
         let slots = keys[range.clone()]
@@ -178,7 +178,7 @@ impl EncodeState {
     /// `out` must have room for [`INLINE`] ids of each of these pieces, and for [`SPARE`] chunks.
     #[inline(always)]
     unsafe fn emit(&self, next: usize, end: usize, out: &mut Vec<u32>) -> usize {
-        let Batch { keys, lines } = &*self.batch;
+        let Probes { keys, lines } = &*self.batch;
         let table = self.cache.lines.view();
         let start = out.as_mut_ptr();
         let mut len = out.len();

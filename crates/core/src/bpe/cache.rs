@@ -7,7 +7,7 @@
 use super::keys::{hash_long, long_key, Key, ShortKey, LONG, SHORT};
 use super::lines::Lines;
 use super::packed::Packed;
-use super::spill::{Chunk, Place, Spill};
+use super::spill::{Chunk, Ring, Stretch};
 use crate::pages::{prefetch, Pages, Plain};
 
 const LONG_LANES: usize = 8;
@@ -31,7 +31,7 @@ unsafe impl Plain for LongSlot {}
 pub(crate) struct Cache {
     pub(crate) lines: Lines,
     long: Pages<LongSlot>,
-    spill: Spill,
+    spill: Ring,
 }
 
 impl Cache {
@@ -40,7 +40,7 @@ impl Cache {
         Self {
             lines: Lines::new(bytes / 3 * 2, known),
             long: Pages::zeroed(1 << (bytes / 8 / size_of::<LongSlot>()).max(16).ilog2()),
-            spill: Spill::new(bytes / 6),
+            spill: Ring::new(bytes / 6),
         }
     }
 
@@ -124,7 +124,7 @@ impl Cache {
             if slot.key == key {
                 return Some(&slot.ids[..(slot.ids[0] >> COUNT_SHIFT) as usize]);
             }
-            let place = Place {
+            let place = Stretch {
                 start: u64::from(slot.ids[1]) << 32 | u64::from(slot.ids[0]),
                 count: slot.ids[2] as usize,
             };

@@ -22,16 +22,15 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::hash::{hash_bytes, mix};
 use super::keys::LONG;
 use super::symbols::Symbols;
 use super::tables::Tables;
 use super::NONE;
+use crate::hash::{hash_bytes, mix, SPREAD};
 
 /// Characters with edge bits of their own: the basic plane, and the block of emoji after it.
 const BASIC: u32 = 0x1_0000;
 const EMOJI: std::ops::Range<u32> = 0x1_F000..0x2_0000;
-const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 /// All other characters are only cut from neighbours that no partial split concerns.
 const ALL_GROUPS: u16 = 0xFFFF;
 
@@ -140,7 +139,7 @@ impl Cuts {
 
     #[inline(always)]
     fn bit_of(&self, left: u32, right: u32) -> u64 {
-        (u64::from(left) << 32 | u64::from(right)).wrapping_mul(MULTIPLIER) >> self.shift
+        (u64::from(left) << 32 | u64::from(right)).wrapping_mul(SPREAD) >> self.shift
     }
 
     /// The edge groups of a character.
@@ -288,7 +287,7 @@ impl Hasher for CodeHasher {
 
     fn write_u32(&mut self, code: u32) {
         // The upper bits are the good ones, and the map looks at both ends.
-        self.0 = u64::from(code).wrapping_mul(MULTIPLIER).rotate_left(32);
+        self.0 = u64::from(code).wrapping_mul(SPREAD).rotate_left(32);
     }
 
     fn finish(&self) -> u64 {

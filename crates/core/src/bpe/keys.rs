@@ -1,6 +1,6 @@
 //! Pieces packed into integers, so that one comparison settles whether two are equal.
 
-use super::hash::mix;
+use crate::hash::{mix, SPREAD};
 
 /// The longest piece of a short key: one byte of its sixteen holds the length.
 pub(crate) const SHORT: usize = 15;
@@ -8,8 +8,6 @@ pub(crate) const SHORT: usize = 15;
 pub(crate) const LONG: usize = 31;
 /// Bytes that are read at once, those after a short piece too.
 pub(crate) const READ: usize = 16;
-
-const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A piece of 1 to [`SHORT`] bytes, and its length (with a tag) in the last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +61,7 @@ impl ShortKey {
     /// A hash whose upper bits are good: one multiplication, as this is done for every piece.
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
-        (self.low ^ self.high.rotate_left(29)).wrapping_mul(MULTIPLIER)
+        (self.low ^ self.high.rotate_left(29)).wrapping_mul(SPREAD)
     }
 
     /// Whether both are the same, in one comparison.

@@ -19,7 +19,6 @@ mod cuts;
 mod decode;
 mod encode;
 mod gaps;
-mod hash;
 mod keys;
 mod lines;
 mod merge;
@@ -54,8 +53,6 @@ pub use tokens::Tokens;
 pub use vocabulary::Vocabulary;
 pub use words::WordCut;
 pub use writer::Writer;
-
-pub(crate) use hash::hash_bytes;
 
 /// The symbol that stands for "none": no pair, no neighbour, no token.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 //! Up to four ids in one vector, so that a piece's ids come with its key in one cache line, and leave it in one store.
 
-use super::spill::Place;
+use super::spill::Stretch;
 
 /// Ids that fit.
 pub(crate) const INLINE: usize = 4;
@@ -27,7 +27,7 @@ impl Packed {
     }
 
     /// Points to ids in the spill.
-    pub(crate) fn spilled(place: Place) -> Option<Self> {
+    pub(crate) fn spilled(place: Stretch) -> Option<Self> {
         let count = u32::try_from(place.count).ok()?;
         let start = [place.start as u32, (place.start >> 32) as u32];
         (count <= LAST_MASK).then_some(Self([
@@ -40,9 +40,9 @@ impl Packed {
 
     /// Where in the spill the ids are.
     #[inline(always)]
-    pub(crate) fn place(self) -> Option<Place> {
+    pub(crate) fn place(self) -> Option<Stretch> {
         let [low, high, _, last] = self.0;
-        (last >> COUNT_SHIFT == SPILLED).then_some(Place {
+        (last >> COUNT_SHIFT == SPILLED).then_some(Stretch {
             start: u64::from(high) << 32 | u64::from(low),
             count: (last & LAST_MASK) as usize,
         })
@@ -87,7 +87,7 @@ impl Packed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spill::Place;
+    use super::super::spill::Stretch;
     use super::Packed;
 
     #[test]
@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let place = Place {
+        let place = Stretch {
             start: u64::MAX - 1,
             count: 65_535,
         };
         assert_eq!(Packed::spilled(place).and_then(Packed::place), Some(place));
         let count = 1 << 24;
-        assert_eq!(Packed::spilled(Place { start: 0, count }), None);
+        assert_eq!(Packed::spilled(Stretch { start: 0, count }), None);
         assert_eq!(Packed::new(&[1]).and_then(Packed::place), None);
     }
 }

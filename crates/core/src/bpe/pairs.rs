@@ -7,6 +7,7 @@
 //! a pair merges is hard to predict, and a wrong guess would cost more than both loads.
 
 use super::NONE;
+use crate::hash::{SALT, SPREAD};
 use crate::pages::{prefetch, Pages};
 
 const SYMBOL_BITS: u32 = 21;
@@ -14,7 +15,7 @@ const SYMBOL_BITS: u32 = 21;
 pub(crate) const SYMBOL_LIMIT: usize = (1 << SYMBOL_BITS) - 1;
 const EMPTY: u64 = u64::MAX;
 /// One for each of a pair's places.
-const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
+const MULTIPLIERS: [u64; 2] = [SPREAD, SALT];
 /// A pair that has pushed out so many others shows that the table is too full.
 const MOST_MOVES: usize = 256;
 

@@ -14,7 +14,7 @@ const PLACES: usize = 4 * WORDS;
 
 /// Where in the output the ids of a word are missing.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Missing {
     at: usize,
     word: usize,
     /// Texts that had ended before it.
@@ -28,7 +28,7 @@ pub(crate) struct Pending {
     count: usize,
     /// The symbols of a piece while it is put off.
     symbols: Vec<u32>,
-    places: [Place; PLACES],
+    places: [Missing; PLACES],
     placed: usize,
     /// Where each text ends in the output, as far as the output goes by now.
     ends: Vec<usize>,
@@ -41,7 +41,7 @@ impl Default for Pending {
             words: [Word::EMPTY; WORDS],
             count: 0,
             symbols: Vec::new(),
-            places: [Place::default(); PLACES],
+            places: [Missing::default(); PLACES],
             placed: 0,
             ends: Vec::new(),
         }
@@ -85,7 +85,7 @@ impl Pending {
             tables.start(piece, &mut self.symbols, &mut self.words[word]);
             self.count += 1;
         }
-        self.places[self.placed] = Place {
+        self.places[self.placed] = Missing {
             at,
             word,
             ended: self.ends.len(),

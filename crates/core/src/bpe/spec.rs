@@ -1,7 +1,7 @@
 //! What a loader hands over: tokens, merges, and how text becomes the first symbols.
 
-use super::hash::mix;
 use super::Tokens;
+use crate::hash::mix;
 
 /// A vocabulary as found in a file, before anything is checked.
 #[derive(Debug, Clone)]

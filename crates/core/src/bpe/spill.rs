@@ -2,7 +2,7 @@
 //!
 //! Places are counted from the beginning of time, so whether one was overwritten is one comparison.
 
-use super::hash::hash_bytes;
+use crate::hash::hash_bytes;
 
 /// Pieces longer than this are not remembered: they hardly ever come twice.
 const KEY_LIMIT: usize = 1024;
@@ -13,7 +13,7 @@ pub(crate) type Chunk = [u32; CHUNK];
 
 /// Where a list of ids lies.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Stretch {
     pub(crate) start: u64,
     pub(crate) count: usize,
 }
@@ -24,10 +24,10 @@ struct Entry {
     hash: u64,
     key_len: u32,
     key_start: u64,
-    ids: Place,
+    ids: Stretch,
 }
 
-pub(crate) struct Spill {
+pub(crate) struct Ring {
     /// As many as `size`, and a few more that make whole chunks of whatever ends last.
     words: Vec<u32>,
     size: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Spill {
     entries: Vec<Entry>,
 }
 
-impl Spill {
+impl Ring {
     /// A ring and an index of about `bytes` together.
     pub(crate) fn new(bytes: usize) -> Self {
         let power = |part: usize| 1usize << part.max(64).ilog2();
@@ -74,11 +74,11 @@ impl Spill {
     }
 
     /// Stores ids; `None` if there are too many.
-    pub(crate) fn put(&mut self, ids: &[u32]) -> Option<Place> {
+    pub(crate) fn put(&mut self, ids: &[u32]) -> Option<Stretch> {
         let start = self.room(ids.len())?;
         let at = self.index(start);
         self.words[at..at + ids.len()].copy_from_slice(ids);
-        Some(Place {
+        Some(Stretch {
             start,
             count: ids.len(),
         })
@@ -86,7 +86,7 @@ impl Spill {
 
     /// Stored ids, unless they were overwritten.
     #[inline(always)]
-    pub(crate) fn get(&self, place: Place) -> Option<&[u32]> {
+    pub(crate) fn get(&self, place: Stretch) -> Option<&[u32]> {
         let at = self.index(place.start);
         if self.is_kept(place.start) {
             self.words.get(at..at + place.count)
@@ -97,7 +97,7 @@ impl Spill {
 
     /// Stored ids in whole chunks, the last of which ends with something else, unless they were overwritten.
     #[inline(always)]
-    pub(crate) fn chunks(&self, place: Place) -> Option<&[Chunk]> {
+    pub(crate) fn chunks(&self, place: Stretch) -> Option<&[Chunk]> {
         let at = self.index(place.start);
         let words = self
             .words
@@ -149,7 +149,7 @@ impl Spill {
             hash,
             key_len: piece.len() as u32,
             key_start,
-            ids: Place {
+            ids: Stretch {
                 start: key_start + key_words as u64,
                 count: ids.len(),
             },
@@ -165,11 +165,11 @@ fn word_of(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::Spill;
+    use super::Ring;
 
     #[test]
     fn what_is_found_is_what_was_put() {
-        let mut spill = Spill::new(4 << 10);
+        let mut spill = Ring::new(4 << 10);
         let mut places = Vec::new();
         for turn in 0..500u32 {
             let ids: Vec<u32> = (0..=turn % 50).map(|id| id + turn).collect();

@@ -1,6 +1,6 @@
 //! What one thread keeps between calls.
 
-use super::batch::Batch;
+use super::batch::Probes;
 use super::cache::Cache;
 use super::encode::SEGMENT;
 use super::keys::{Key, LONG};
@@ -19,7 +19,7 @@ pub struct EncodeState {
     pub(crate) cache: Cache,
     pub(crate) scratch: MergeScratch,
     pub(crate) pending: Pending,
-    pub(super) batch: Box<Batch>,
+    pub(super) batch: Box<Probes>,
     /// Ends of the pieces of a batch.
     pub(super) ends: Box<[u32]>,
     /// Whether there is so much text that tables which take time to build are worth it.

@@ -2,8 +2,8 @@
 
 use super::tables::Tables;
 use super::NONE;
+use crate::hash::SPREAD;
 
-const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 const EMPTY: u64 = u64::MAX;
 
 /// A byte trie of all tokens that merges make; edges are hashed, the first two levels are an array.
@@ -96,7 +96,7 @@ impl Trie {
 
     #[inline(always)]
     fn slot_of(&self, key: u64) -> usize {
-        (key.wrapping_mul(MULTIPLIER) >> self.shift) as usize
+        (key.wrapping_mul(SPREAD) >> self.shift) as usize
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Token bytes by id and id by token bytes.
 
-use super::hash::hash_bytes;
 use super::{Tokens, NONE};
+use crate::hash::hash_bytes;
 use crate::{Error, Result};
 
 /// Ids at or above this are refused: tables are indexed by id, and a stray id of 2^32-1 must not become

@@ -31,7 +31,7 @@ pub enum Ids {
 
 /// Flat ids and where each document starts: `offsets` has one entry more than there are documents.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct Encoded {
     /// The ids of all documents, one after the other.
     pub ids: Ids,
     /// Document `i` is `ids[offsets[i]..offsets[i + 1]]`.
@@ -62,7 +62,12 @@ struct Task<'a> {
 
 impl Codec {
     /// Encodes every document; ids are 16 bits wide when the whole vocabulary fits.
-    pub fn encode_batch(&self, docs: &[Document], options: Options, stop: &Stop) -> Result<Batch> {
+    pub fn encode_batch(
+        &self,
+        docs: &[Document],
+        options: Options,
+        stop: &Stop,
+    ) -> Result<Encoded> {
         let wide = self.bpe.vocabulary().id_limit() > 1 << 16;
         let (ids, offsets) = if wide {
             let (ids, offsets) = self.run(docs, options, stop)?;
@@ -71,7 +76,7 @@ impl Codec {
             let (ids, offsets) = self.run(docs, options, stop)?;
             (Ids::U16(ids), offsets)
         };
-        Ok(Batch { ids, offsets })
+        Ok(Encoded { ids, offsets })
     }
 
     /// How many ids each document has, without keeping them.

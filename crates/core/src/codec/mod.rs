@@ -24,7 +24,7 @@ use crate::scan::{SafeCuts, Scanner};
 use crate::{Error, Result};
 
 pub use added::{Added, Part, Special};
-pub use batch::{Batch, Ids, Options};
+pub use batch::{Encoded, Ids, Options};
 pub use document::Document;
 pub use normalize::Step;
 pub use offsets::Placed;

@@ -1,6 +1,7 @@
 //! Which token has these bytes, over tokens in a flat buffer.
 
-use crate::bpe::{hash_bytes, Tokens};
+use crate::bpe::Tokens;
+use crate::hash::hash_bytes;
 
 const EMPTY: u64 = u64::MAX;
 

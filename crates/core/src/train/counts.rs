@@ -9,19 +9,19 @@ use crate::Result;
 
 /// All distinct pieces with their counts.
 pub struct Counts {
-    place: Place,
+    place: Home,
     /// The order of the slots, once somebody has asked for batches.
     order: OnceLock<Vec<u32>>,
 }
 
-enum Place {
+enum Home {
     Memory(PieceTable),
     Disk(Spilled),
 }
 
 /// Some pieces, flat: piece `i` is `data[offsets[i]..offsets[i + 1]]`.
 #[derive(Default)]
-pub struct Batch {
+pub struct CountedPieces {
     /// The pieces' bytes, one after the other.
     pub data: Vec<u8>,
     /// One more than there are pieces.
@@ -34,7 +34,7 @@ impl Counts {
     /// Counts that fitted in memory.
     pub fn in_memory(table: PieceTable) -> Self {
         Self {
-            place: Place::Memory(table),
+            place: Home::Memory(table),
             order: OnceLock::new(),
         }
     }
@@ -42,7 +42,7 @@ impl Counts {
     /// Counts that did not.
     pub fn on_disk(spilled: Spilled) -> Self {
         Self {
-            place: Place::Disk(spilled),
+            place: Home::Disk(spilled),
             order: OnceLock::new(),
         }
     }
@@ -50,16 +50,16 @@ impl Counts {
     /// How many distinct pieces there are.
     pub fn unique(&self) -> u64 {
         match &self.place {
-            Place::Memory(table) => table.len() as u64,
-            Place::Disk(spilled) => spilled.unique,
+            Home::Memory(table) => table.len() as u64,
+            Home::Disk(spilled) => spilled.unique,
         }
     }
 
     /// Bytes that had to go to disk.
     pub fn spilled_bytes(&self) -> u64 {
         match &self.place {
-            Place::Memory(_) => 0,
-            Place::Disk(spilled) => spilled.bytes,
+            Home::Memory(_) => 0,
+            Home::Disk(spilled) => spilled.bytes,
         }
     }
 
@@ -69,10 +69,10 @@ impl Counts {
     }
 
     /// One partition's pieces in ascending order: the same batches from memory and from disk.
-    pub fn batch(&self, part: usize) -> Result<Batch> {
-        let mut batch = Batch {
+    pub fn batch(&self, part: usize) -> Result<CountedPieces> {
+        let mut batch = CountedPieces {
             offsets: vec![0],
-            ..Batch::default()
+            ..CountedPieces::default()
         };
         let mut push = |piece: &[u8], count: u64| {
             batch.data.extend_from_slice(piece);
@@ -80,11 +80,11 @@ impl Counts {
             batch.counts.push(count);
         };
         match &self.place {
-            Place::Memory(table) => {
+            Home::Memory(table) => {
                 let order = self.order.get_or_init(|| table.order());
                 table.for_each_of(&order[table.part_of(order, part)], push);
             }
-            Place::Disk(spilled) => spilled.for_each_in(part, &mut push)?,
+            Home::Disk(spilled) => spilled.for_each_in(part, &mut push)?,
         }
         Ok(batch)
     }
@@ -93,8 +93,8 @@ impl Counts {
 impl CountSource for Counts {
     fn for_each(&mut self, each: &mut dyn FnMut(&[u8], u64)) -> Result<()> {
         match &mut self.place {
-            Place::Memory(table) => table.for_each(each),
-            Place::Disk(spilled) => {
+            Home::Memory(table) => table.for_each(each),
+            Home::Disk(spilled) => {
                 (0..PARTITIONS).try_for_each(|part| spilled.for_each_in(part, each))
             }
         }

@@ -2,15 +2,7 @@
 //!
 //! Not keyed: a piece table grows by load, so crafted collisions cost time and never a wrong count.
 
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-const SALT: u64 = 0xD6E8_FEB8_6659_FD93;
-
-/// Both halves of a 128-bit product folded together: every input bit reaches every output bit.
-#[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product as u64) ^ ((product >> 64) as u64)
-}
+use crate::hash::{fold, SALT, SPREAD};
 
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u64 {

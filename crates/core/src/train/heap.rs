@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::tokens::Tokens;
+use super::tokens::TokenList;
 use crate::{Error, Result};
 
 /// Which of two pairs with equal counts is merged first. The one place where ties are decided.
@@ -35,7 +35,7 @@ impl TieBreak {
     }
 
     /// `Greater` when pair `a` goes before pair `b`.
-    fn compare(self, a: u64, b: u64, tokens: &Tokens) -> Ordering {
+    fn compare(self, a: u64, b: u64, tokens: &TokenList) -> Ordering {
         match self {
             Self::LowestIds => b.cmp(&a),
             Self::GreatestBytes => {
@@ -50,7 +50,7 @@ impl TieBreak {
     }
 
     /// Sorts pairs of equal counts, the one that goes first last.
-    pub fn sort(self, keys: &mut [u64], tokens: &Tokens) {
+    pub fn sort(self, keys: &mut [u64], tokens: &TokenList) {
         match self {
             Self::LowestIds => keys.sort_unstable_by(|a, b| b.cmp(a)),
             Self::GreatestBytes => keys.sort_unstable_by(|&a, &b| self.compare(a, b, tokens)),
@@ -73,7 +73,7 @@ pub struct Heap {
 
 impl Heap {
     /// Orders `entries` in linear time.
-    pub fn new(entries: Vec<Candidate>, tie: TieBreak, tokens: &Tokens) -> Self {
+    pub fn new(entries: Vec<Candidate>, tie: TieBreak, tokens: &TokenList) -> Self {
         let mut heap = Self { entries, tie };
         if heap.entries.len() > 1 {
             for at in (0..=(heap.entries.len() - 2) / 4).rev() {
@@ -85,7 +85,7 @@ impl Heap {
 
     /// True when `a` goes before `b`.
     #[inline(always)]
-    pub fn above(&self, a: Candidate, b: Candidate, tokens: &Tokens) -> bool {
+    pub fn above(&self, a: Candidate, b: Candidate, tokens: &TokenList) -> bool {
         if a.count == b.count {
             self.tie.compare(a.key, b.key, tokens) == Ordering::Greater
         } else {
@@ -99,7 +99,7 @@ impl Heap {
     }
 
     /// Adds a candidate.
-    pub fn push(&mut self, candidate: Candidate, tokens: &Tokens) {
+    pub fn push(&mut self, candidate: Candidate, tokens: &TokenList) {
         let mut at = self.entries.len();
         self.entries.push(candidate);
         while at > 0 {
@@ -114,12 +114,12 @@ impl Heap {
     }
 
     /// Puts `candidate` in the place of the top.
-    pub fn replace_top(&mut self, candidate: Candidate, tokens: &Tokens) {
+    pub fn replace_top(&mut self, candidate: Candidate, tokens: &TokenList) {
         self.sink(0, candidate, tokens);
     }
 
     /// Removes the top.
-    pub fn pop(&mut self, tokens: &Tokens) {
+    pub fn pop(&mut self, tokens: &TokenList) {
         if let Some(last) = self.entries.pop() {
             if !self.entries.is_empty() {
                 self.sink(0, last, tokens);
@@ -127,7 +127,7 @@ impl Heap {
         }
     }
 
-    fn sink(&mut self, mut at: usize, candidate: Candidate, tokens: &Tokens) {
+    fn sink(&mut self, mut at: usize, candidate: Candidate, tokens: &TokenList) {
         let len = self.entries.len();
         loop {
             let first = 4 * at + 1;
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn drain(tie: TieBreak, keys: &[(u64, u32, u32)]) -> Vec<(u32, u32)> {
-        let tokens = Tokens::new(0);
+        let tokens = TokenList::new(0);
         let entry = |&(count, l, r): &(u64, u32, u32)| Candidate {
             count,
             key: super::super::pairs::key(l, r),

@@ -1,7 +1,7 @@
 //! What a run of merges has done so far.
 
 use super::pairs::{split, Pair};
-use super::tokens::Tokens;
+use super::tokens::TokenList;
 
 /// What has been done, in order.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl History {
     }
 
     /// Whether the tokens of the start hold one with these bytes.
-    pub fn knew(&self, tokens: &Tokens, bytes: &[u8]) -> bool {
+    pub fn knew(&self, tokens: &TokenList, bytes: &[u8]) -> bool {
         tokens
             .find(bytes)
             .is_some_and(|id| (id as usize) < self.start)

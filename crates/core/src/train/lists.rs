@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::pairs::{key, split, Pair, PairTable};
-use super::tokens::Tokens;
+use super::pairs::{key, split, Pair, PairCounts};
+use super::tokens::TokenList;
 use super::words::{Words, EDGE};
 
 /// Lists of places, each ascending; a pair holds the start and length of its own.
@@ -109,7 +109,7 @@ impl Lists {
     /// What is left has at most one place per adjacent pair of tokens, so a sweep always frees at
     /// least what was added since the start.
     #[cold]
-    pub fn sweep(&mut self, pairs: &mut PairTable, cells: &[u32], tokens: &Tokens) {
+    pub fn sweep(&mut self, pairs: &mut PairCounts, cells: &[u32], tokens: &TokenList) {
         let mut live: Vec<&mut Pair> = pairs.live_mut().collect();
         live.sort_unstable_by_key(|pair| pair.start);
         let mut end = 0usize;
@@ -138,7 +138,7 @@ impl Lists {
 }
 
 /// All pairs of single bytes in `words`, counted, and the lists of their places.
-pub fn first_pairs(words: &Words) -> (PairTable, Lists) {
+pub fn first_pairs(words: &Words) -> (PairCounts, Lists) {
     let mut counts = vec![0u64; 1 << 16];
     let mut lens = vec![0u32; 1 << 16];
     let mut group = 0;
@@ -146,7 +146,7 @@ pub fn first_pairs(words: &Words) -> (PairTable, Lists) {
         counts[code] += words.groups.count_at(place, &mut group);
         lens[code] += 1;
     });
-    let mut pairs = PairTable::new(1 << 16);
+    let mut pairs = PairCounts::new(1 << 16);
     let mut cursors = vec![0u32; 1 << 16];
     let mut total = 0u32;
     for code in 0..1usize << 16 {

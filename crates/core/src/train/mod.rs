@@ -3,11 +3,13 @@
 //! Counting is parallel and its sums do not depend on order; merging is exact, on one thread. Neither
 //! the thread count, nor the cut into blocks, nor a spill to disk can change the result.
 
+mod choose;
 mod count;
 mod counts;
 mod hash;
 mod heap;
 mod history;
+mod join;
 mod lists;
 mod merge;
 #[cfg(test)]
@@ -17,6 +19,7 @@ mod options;
 mod pairs;
 mod queue;
 mod recount;
+mod resume;
 mod spill;
 mod table;
 mod tokens;
@@ -24,12 +27,12 @@ mod veto;
 mod words;
 
 pub use count::{CountOptions, Counter, Texts, Totals};
-pub use counts::{Batch, Counts};
+pub use counts::{CountedPieces, Counts};
 pub use heap::TieBreak;
 pub use merge::Merger;
 pub use options::MergeOptions;
 pub use table::PieceTable;
-pub use tokens::{byte_order, Tokens};
+pub use tokens::{byte_order, TokenList};
 pub use veto::{in_scripts, Veto};
 pub use words::{CountSource, Words};
 

@@ -33,12 +33,12 @@ const EMPTY: Pair = Pair {
 };
 
 /// All pairs that occur. A pair whose count has fallen to zero is forgotten at the next growth.
-pub struct PairTable {
+pub struct PairCounts {
     slots: Vec<Pair>,
     filled: usize,
 }
 
-impl PairTable {
+impl PairCounts {
     /// Room for `expected` pairs before the first growth.
     pub fn new(expected: usize) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl PairTable {
         }
     }
 
-    /// Asks the processor to fetch the pair's slot ahead of [`PairTable::get`].
+    /// Asks the processor to fetch the pair's slot ahead of [`PairCounts::get`].
     #[inline(always)]
     pub fn prefetch(&self, key: u64) {
         super::prefetch(&self.slots, self.place(key));

@@ -5,7 +5,7 @@
 //! before, in time to fetch what its merge will touch.
 
 use super::heap::{Candidate, Heap, TieBreak};
-use super::tokens::Tokens;
+use super::tokens::TokenList;
 
 /// Pairs at least this frequent are in the heap: some thousands, which stay in the cache.
 const FREQUENT: usize = 1 << 12;
@@ -26,7 +26,7 @@ pub struct Queue {
 
 impl Queue {
     /// Takes candidates in any order.
-    pub fn new(all: impl Iterator<Item = Candidate>, tie: TieBreak, tokens: &Tokens) -> Self {
+    pub fn new(all: impl Iterator<Item = Candidate>, tie: TieBreak, tokens: &TokenList) -> Self {
         let mut rare = vec![Vec::new(); FREQUENT];
         let mut frequent = Vec::new();
         for candidate in all {
@@ -47,7 +47,7 @@ impl Queue {
 
     /// The best candidate, stale or not.
     #[inline]
-    pub fn top(&mut self, tokens: &Tokens) -> Option<Candidate> {
+    pub fn top(&mut self, tokens: &TokenList) -> Option<Candidate> {
         if let Some(top) = self.frequent.top() {
             return Some(top);
         }
@@ -66,7 +66,7 @@ impl Queue {
 
     /// Removes `top`, which is what [`Queue::top`] gave.
     #[inline]
-    pub fn pop(&mut self, top: Candidate, tokens: &Tokens) {
+    pub fn pop(&mut self, top: Candidate, tokens: &TokenList) {
         if self.frequent.top().is_some() {
             self.frequent.pop(tokens);
         } else if self.late.top() == Some(top) {
@@ -78,7 +78,7 @@ impl Queue {
 
     /// Puts `top`, which is what [`Queue::top`] gave, back with its lower count.
     #[inline]
-    pub fn lower(&mut self, top: Candidate, count: u64, tokens: &Tokens) {
+    pub fn lower(&mut self, top: Candidate, count: u64, tokens: &TokenList) {
         let lower = Candidate { count, ..top };
         if count as usize >= FREQUENT {
             self.frequent.replace_top(lower, tokens);
@@ -90,7 +90,7 @@ impl Queue {
 
     /// Adds a candidate.
     #[inline]
-    pub fn push(&mut self, candidate: Candidate, tokens: &Tokens) {
+    pub fn push(&mut self, candidate: Candidate, tokens: &TokenList) {
         let count = candidate.count as usize;
         if count >= FREQUENT {
             self.frequent.push(candidate, tokens);
@@ -137,7 +137,7 @@ mod tests {
     /// Pops everything from a queue and a heap that see the same pushes; they must agree.
     #[test]
     fn order_is_that_of_one_heap() {
-        let tokens = Tokens::new(0);
+        let tokens = TokenList::new(0);
         for tie in [TieBreak::LowestIds, TieBreak::GreatestBytes] {
             let mut state = 3u64;
             let mut random = |below: u64| {

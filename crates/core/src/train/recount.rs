@@ -3,13 +3,13 @@
 //! Rare pairs are not followed while merging (see [`super::merge`]); this is how they come back.
 
 use super::lists::Lists;
-use super::pairs::{key, Pair, PairTable};
-use super::tokens::Tokens;
+use super::pairs::{key, Pair, PairCounts};
+use super::tokens::TokenList;
 use super::words::{Words, EDGE};
 
 /// Counts every pair that may make a token of at most `longest` bytes, and lists its places.
-pub fn all_pairs(words: &Words, tokens: &Tokens, longest: u32) -> (PairTable, Lists) {
-    let mut pairs = PairTable::new(1 << 16);
+pub fn all_pairs(words: &Words, tokens: &TokenList, longest: u32) -> (PairCounts, Lists) {
+    let mut pairs = PairCounts::new(1 << 16);
     let mut group = 0;
     for_each_pair(words, tokens, longest, |key, place| {
         let weight = words.groups.count_at(place, &mut group);
@@ -43,7 +43,7 @@ pub fn all_pairs(words: &Words, tokens: &Tokens, longest: u32) -> (PairTable, Li
 }
 
 /// Calls `each(key, place)` for adjacent tokens, in ascending order of the places.
-fn for_each_pair(words: &Words, tokens: &Tokens, longest: u32, mut each: impl FnMut(u64, u32)) {
+fn for_each_pair(words: &Words, tokens: &TokenList, longest: u32, mut each: impl FnMut(u64, u32)) {
     let cells = &words.cells;
     let mut at = 1usize;
     while at + 1 < cells.len() {

@@ -19,7 +19,7 @@ pub fn byte_order() -> [u8; 256] {
 
 /// The tokens that a training begins with, the single bytes in [`byte_order`] or a whole vocabulary; each
 /// later one joins two earlier ones.
-pub struct Tokens {
+pub struct TokenList {
     bytes: Vec<u8>,
     ends: Vec<u64>,
     lens: Vec<u32>,
@@ -28,7 +28,7 @@ pub struct Tokens {
     scratch: Vec<u8>,
 }
 
-impl Tokens {
+impl TokenList {
     /// The 256 single bytes, with room for `extra` more tokens.
     pub fn new(extra: usize) -> Self {
         let mut tokens = Self::with_room(256 + extra);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn two_splits_of_the_same_bytes_are_one_token() {
-        let mut tokens = Tokens::new(0);
+        let mut tokens = TokenList::new(0);
         let (aa, fresh) = tokens.join(10, 10, true);
         assert!(fresh);
         let (left, _) = tokens.join(aa, 10, true);

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::tokens::{byte_order, Tokens};
+use super::tokens::{byte_order, TokenList};
 use crate::{Error, Result};
 
 /// Stands between two words.
@@ -80,7 +80,7 @@ impl Words {
         ids: &[u32],
         offsets: &[i64],
         counts: &[u64],
-        tokens: &Tokens,
+        tokens: &TokenList,
     ) -> Result<Self> {
         let mut words = Vec::with_capacity(counts.len());
         let (mut cells, mut total) = (2u64, 0u128);

@@ -35,7 +35,7 @@ class WorkerLoadError(TokenizerError):
     """The tokenizer could not be rebuilt in another process."""
 
 
-class StillbornError(Exception):
+class WorkerStartError(Exception):
     """A process died, with this exit code, before it could do anything."""
 
 
@@ -74,7 +74,7 @@ class Worker:
         try:
             kind, told = self.pipe.recv()
         except (EOFError, OSError):
-            raise StillbornError(self.stop()) from None
+            raise WorkerStartError(self.stop()) from None
         if kind == "unloadable":
             self.stop()
             raise WorkerLoadError(told)
@@ -140,7 +140,7 @@ class Workers:
                     worker = worker or self._start()
                     started = True
                     return worker.ask(arguments)
-                except StillbornError as death:
+                except WorkerStartError as death:
                     code = death.args[0]
                 except (EOFError, OSError):
                     code = self._stop(worker) if worker else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.durable import publish_json, temporary_name
 from tokenmill.base.errors import InterruptedJobError
 from tokenmill.base.platform import sync
-from tokenmill.engine.files.saving import save
+from tokenmill.engine.files.saving import KINDS, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,13 +55,14 @@ def save_all(
 
 
 def _save(form: SaveFormat, recipe: Recipe, minbpe: Callable[[], Recipe], folder: Path) -> None:
+    path = folder / (KINDS[form].file or "")
     if form == "minbpe":
         renumbered = minbpe()
-        save(renumbered, folder / "tokenizer.model", form)
+        save(renumbered, path, form)
         text = "".join(f"{line}\n" for line in vocabulary_lines(renumbered))
         (folder / "tokenizer.vocab").write_text(text, encoding="utf-8")
     else:
-        save(recipe, folder / "tokenizer.tiktoken" if form == "tiktoken" else folder, form)
+        save(recipe, path, form)
 
 
 def vocabulary_lines(recipe: Recipe) -> Iterator[str]:

@@ -53,7 +53,7 @@ def set_up(
         # A cluster begins to start its workers now, while this process still reads and plans.
         executor.warm()
     if inputs is None:
-        with resolved.blamed("source.inputs", InputNotFoundError):
+        with resolved.name_setting("source.inputs", InputNotFoundError):
             inputs = discover(resolved.config.source)
     check_inputs(executor, inputs)
     runs: dict[str, Run] = {}
@@ -133,7 +133,7 @@ def _settle_job(
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
     source, found = settle(resolved.config.source, inputs)
     config = replace(resolved.config, source=source)
-    with resolved.blamed("tokenizer.tokenizer_name", TokenizerNotFoundError):
+    with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
         encoder = load_tokenizer(config, tokenizer)
     job = _make_job(config, encoder, keep)
     for line in [*found, *_describe(job)]:

@@ -128,7 +128,7 @@ def make_job(
     identity = TokenizerIdentity(
         name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )
-    values = config.fingerprinted() | {
+    values = config.fingerprint_settings() | {
         "output.dtype": dtype,
         "packing.bos": packing.bos_id,
         "packing.eos": packing.eos_id,

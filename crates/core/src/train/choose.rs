@@ -1,0 +1,108 @@
+//! Which pair is merged next.
+//!
+//! A new token's pairs that occur fewer than `follow` times are not followed: their counts can only fall, so
+//! they cannot be the best while the best is followed. When it no longer is, or when a token is made by a
+//! second split, so that counts can rise, all pairs are counted anew and from then on all are followed.
+
+use super::heap::Candidate;
+use super::lists::Lists;
+use super::merge::Merger;
+use super::pairs::{split, Pair, PairCounts};
+use super::queue::Queue;
+
+impl Merger {
+    /// The pair to merge next; stale candidates above it are put right on the way.
+    pub(super) fn best(&mut self) -> Option<Pair> {
+        if self.tokens.len() >= self.options.tokens {
+            return None;
+        }
+        loop {
+            let Some(top) = self.queue.top(&self.tokens) else {
+                if self.follow_all() {
+                    continue;
+                }
+                return None;
+            };
+            let now = self.count_of(top.key);
+            if now == top.count
+                && now < self.follow
+                && self.options.min_frequency < self.follow
+                && self.follow_all()
+            {
+                continue;
+            }
+            if now == top.count && self.is_vetoed(top.key) {
+                if let Some(pair) = self.pairs.get(top.key) {
+                    pair.count = 0;
+                }
+                self.queue.pop(top, &self.tokens);
+                continue;
+            }
+            if now == top.count && now >= self.options.min_frequency.max(1) {
+                return self.pairs.get(top.key).map(|pair| *pair);
+            }
+            if now == top.count {
+                return None;
+            }
+            if now == 0 || now > top.count {
+                // Gone, or pushed again with its higher count.
+                self.queue.pop(top, &self.tokens);
+            } else {
+                self.queue.lower(top, now, &self.tokens);
+            }
+        }
+    }
+
+    /// Whether a continued training must leave this merge out. A token that the vocabulary had before is
+    /// never made anew: texts that hold it split would change without a new token to tell.
+    fn is_vetoed(&self, pair: u64) -> bool {
+        let Some(veto) = &self.veto else {
+            return false;
+        };
+        let (left, right) = split(pair);
+        let spelled = [self.tokens.get(left), self.tokens.get(right)].concat();
+        !veto.allows(pair, &spelled) || self.history.knew(&self.tokens, &spelled)
+    }
+
+    pub(super) fn count_of(&mut self, key: u64) -> u64 {
+        self.pairs.get(key).map_or(0, |pair| pair.count)
+    }
+
+    /// Counts all pairs anew and leaves none out from now on; false if that is so already.
+    #[cold]
+    pub(super) fn follow_all(&mut self) -> bool {
+        if self.follow <= 1 {
+            return false;
+        }
+        self.follow = 1;
+        (self.pairs, self.lists) = (PairCounts::new(0), Lists::default());
+        let longest = self.options.max_token_length;
+        (self.pairs, self.lists) = super::recount::all_pairs(&self.words, &self.tokens, longest);
+        self.queue = Queue::new(candidates(&self.pairs), self.options.tie, &self.tokens);
+        true
+    }
+
+    /// Fetches what the next steps will probably touch: a pair's slot, later its list, then its words.
+    #[inline(always)]
+    pub(super) fn fetch_ahead(&mut self) {
+        if let Some(key) = self.queue.ahead(12) {
+            self.pairs.prefetch(key);
+        }
+        if let Some(pair) = self.queue.ahead(8).and_then(|key| self.pairs.get(key)) {
+            self.lists.prefetch(pair.start);
+        }
+        if let Some(pair) = self.queue.ahead(4).and_then(|key| self.pairs.get(key)) {
+            for &place in self.lists.places(pair.start, pair.len.min(4)) {
+                super::prefetch(&self.words.cells, place as usize);
+            }
+        }
+    }
+}
+
+/// Every pair that may be chosen.
+pub(super) fn candidates(pairs: &PairCounts) -> impl Iterator<Item = Candidate> + '_ {
+    pairs.live().map(|pair| Candidate {
+        count: pair.count,
+        key: pair.key,
+    })
+}
