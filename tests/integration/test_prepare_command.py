@@ -1,12 +1,16 @@
 """The command as users run it: exit codes, signals, a full disk, and every kind of bad input."""
 
 import errno
+import fcntl
 import gzip
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 import tracemalloc
 
@@ -253,3 +257,52 @@ def test_python_memory_does_not_grow_with_documents(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < size, (peak, size)
+
+
+def on_a_terminal(*arguments, cwd):
+    """What a person sees: stdout and stderr are a terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    command = [sys.executable, "-m", "tokenmill", *map(str, arguments)]
+    seen = b""
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd) as run:
+        os.close(theirs)
+        while True:
+            try:
+                part = os.read(ours, 1 << 16)
+            except OSError:
+                break
+            if not part:
+                break
+            seen += part
+    os.close(ours)
+    assert run.returncode == 0, seen.decode()
+    return seen.decode()
+
+
+def test_a_terminal_shows_one_calm_screen(tmp_path, tokenizer):
+    (tmp_path / "b.jsonl").write_text('{"text": "low lower"}\n{"text": "  "}\nnot json\n')
+    job = ("prepare", "b.jsonl", "--tokenizer", tokenizer, "--on-error", "skip", "--no-report", "--output")
+    seen = on_a_terminal(*job, "calm", cwd=tmp_path)
+    assert "INFO" not in seen
+    assert "found   1 file, jsonl" in seen
+    assert "using   " in seen
+    assert "documents left out: 1 (blank 1)" in seen
+    assert "records refused: 1 (" in seen
+    assert "Tokens around each document" in on_a_terminal(*job, "loud", "-v", cwd=tmp_path)
+    piped = tokenmill_command(*job[:1], tmp_path / "b.jsonl", *job[2:], tmp_path / "piped")
+    assert "Tokens around each document" in piped.stderr
+    assert "documents left out: 1 (blank 1)" in piped.stdout
+
+
+def test_a_typo_names_the_nearest_tokenizers(tmp_path):
+    for name in ("my-tokenizer", "my-tokenizer-2"):
+        tokenmill.train(iter(["low lower"] * 9), 258, progress=False).save(tmp_path / name)
+    (tmp_path / "my-tokenizes").mkdir()
+    (tmp_path / "a.jsonl").write_text('{"text": "low"}\n')
+    done = tokenmill_command(
+        "prepare", "a.jsonl", "--tokenizer", "my-tokeniser", "--output", "out", cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "my-tokeniser: no such file or directory; did you mean my-tokenizer" in done.stderr
+    assert "my-tokenizes" not in done.stderr

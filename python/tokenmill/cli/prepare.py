@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,7 @@ Examples:
 @click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
+@click.option("-v", "--verbose", is_flag=True, help="Every line of the log, on a terminal too.")
 @setting_options("prepare", "tokenizer", "output", "packing", "source", "filter", "execution")
 def command(
     inputs: tuple[str, ...],
@@ -38,6 +40,7 @@ def command(
     fresh: bool,
     dry_run: bool,
     as_json: bool,
+    verbose: bool,
     **values: Any,
 ) -> None:
     """Turn raw text into a training-ready dataset.
@@ -45,6 +48,8 @@ def command(
     INPUTS are files, directories, globs or URLs of txt, jsonl, json, csv, parquet, arrow or saved Hugging
     Face datasets, compressed or not. Format, text field, types and workers are detected, and what was
     chosen is printed. The same command again goes on where it stopped; new inputs are added.
+
+    A terminal shows what was found and chosen, a bar and a summary; -v shows every line, as a log file does.
     """
     from tokenmill.jobs.prepare.tokenizers import begin_loading
     from tokenmill.settings.resolve import resolve
@@ -55,12 +60,17 @@ def command(
     if inputs:
         flags["source.inputs"] = inputs
     resolved = resolve(config_file, flags, job="prepare")
+    calm = not (verbose or resolved.by_user("execution.verbose_level") or resolved.config.execution.log_json)
+    if calm := calm and sys.stderr.isatty():
+        resolved = resolve(config_file, flags | {"execution.verbose_level": "WARNING"}, job="prepare")
     tokenizer = begin_loading(resolved.config)
     # Only now: these take longer to import than the core to load a tokenizer.
     from tokenmill.jobs.prepare.set_up import list_splits, set_up
 
     runs = set_up(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
     for run in runs.values():
+        if calm:
+            _show_choices(run)
         unit_range = run.job.config.execution.unit_range
         if dry_run:
             _show_plan(run, as_json=as_json)
@@ -70,6 +80,26 @@ def command(
             _show_outcome(run.execute(), as_json=as_json)
     if not dry_run:
         list_splits(resolved, list(runs))
+
+
+def _show_choices(run: Run) -> None:
+    """What was found and chosen, on two lines."""
+    from tokenmill.base.console import words
+
+    job, files = run.job, run.inputs
+    packing, source = job.packing, job.config.source
+    size = words.size(sum(file.size for file in files))
+    kinds = ", ".join(sorted({file.format for file in files}))
+    field = f"text in {source.text_field!r}" if source.text_field else "text by the template"
+    click.echo(f"found   {len(files):,} file{'s' * (len(files) != 1)}, {kinds}, {size}; {field}", err=True)
+    rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
+    ends = "no token" if packing.eos_id is None else f"token {packing.eos_id}"
+    engine = job.encoder.strategy.name
+    click.echo(
+        f"using   {job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {engine} engine), "
+        f"{packing.mode}{rows}, {ends} after each document, {job.config.output.format} files",
+        err=True,
+    )
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
@@ -131,9 +161,25 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
         f"{summary['path']}: {summary['documents']:,} documents, {summary['tokens']:,} tokens{rows}, "
         f"{summary['shards']} shards"
     )
+    for what, counts in _left_out(outcome).items():
+        if counts:
+            click.echo(
+                f"{what}: {sum(counts.values()):,} ({', '.join(f'{k} {n:,}' for k, n in counts.items())})"
+            )
     if outcome.worked:
         click.echo(
             f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, "
             f"{summary['examples_per_second']:,.0f} examples/s"
             + (f": {summary['rating']}" if summary["rating"] else "")
         )
+
+
+def _left_out(outcome: Outcome) -> dict[str, dict[str, int]]:
+    """Everything of the input that is not in the dataset, by reason."""
+    account = outcome.dataset.manifest.account
+    return {
+        "documents left out": dict(account.documents_dropped.most_common()),
+        "records refused": dict(account.rejected.most_common()),
+        "records changed": dict(account.replaced.most_common()),
+        "tokens left out": dict(account.tokens_dropped.most_common()),
+    }

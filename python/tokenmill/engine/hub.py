@@ -25,6 +25,17 @@ def looks_like_id(name: str) -> bool:
     return bool(_ID.fullmatch(name)) and not name.endswith((".json", ".model", ".tiktoken", ".txt", ".bpe"))
 
 
+def is_cached(name: str) -> bool:
+    """Whether the hub's cache has this tokenizer, which needs no network to know."""
+    try:
+        from huggingface_hub import snapshot_download
+
+        snapshot_download(name, allow_patterns=_FILES, local_files_only=True)
+    except Exception:  # noqa: BLE001 - not installed or not there: no either way
+        return False
+    return True
+
+
 def fetch(name: str) -> Path:
     """The directory in the cache that holds the tokenizer's files; downloads what is missing."""
     try:

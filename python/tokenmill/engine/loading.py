@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,12 @@ def recipe_of(
     name = str(source)
     if name in ENCODINGS and not path.suffix:
         return with_specials(_by_name(name), special_tokens)
+    near = nearest(path)
+    if near and not (hub.looks_like_id(name) and hub.is_cached(name)):
+        raise TokenizerNotFoundError(
+            f"{name}: no such file or directory; did you mean {' or '.join(near)}? For a tokenizer of that "
+            "name on the hub, fetch it first (hf download)"
+        )
     if hub.looks_like_id(name):
         return _from_file(_in_directory(hub.fetch(name)), pattern, special_tokens)
     raise TokenizerNotFoundError(
@@ -49,6 +56,22 @@ def recipe_of(
         f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
         f"{', '.join(ENCODINGS)}"
     )
+
+
+def nearest(path: Path, most: int = 3) -> list[str]:
+    """Tokenizers here with nearly the name of `path`: a typo is said at once, without asking the hub."""
+    try:
+        beside = [each for each in path.parent.iterdir() if each.name[:1] != "."]
+    except OSError:
+        return []
+    found = get_close_matches(path.name, [each.name for each in beside], most, cutoff=0.9)
+    return [str(path.with_name(name)) for name in found if _holds_tokenizer(path.with_name(name))]
+
+
+def _holds_tokenizer(path: Path) -> bool:
+    if path.is_dir():
+        return any((path / name).is_file() for name in _IN_DIRECTORY)
+    return path.is_file() and bool({".json", ".model", ".tiktoken", ".bpe"} & set(path.suffixes))
 
 
 def only_python(path: Path) -> bool:

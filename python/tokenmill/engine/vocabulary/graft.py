@@ -73,7 +73,9 @@ def graft_model(
         sizes = 0
         for file in opened:
             mine = [name for name, home in found.items() if home is file]
-            sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
+            # A row that holds an infinity gives one; that is the model's, and no reason to warn.
+            with np.errstate(invalid="ignore", over="ignore"):
+                sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
         renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
         rows = max(shape[0] for shape in _shapes(found, change).values())
         update_configs(staging, rows, index, sizes, change)
