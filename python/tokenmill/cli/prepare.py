@@ -31,7 +31,7 @@ Examples:
 @click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
-@click.option("-v", "--verbose", is_flag=True, help="Every line of the log, on a terminal too.")
+@click.option("-v", "verbose", is_flag=True, help="Every line of the log, on a terminal too.")
 @setting_options("prepare", "tokenizer", "output", "packing", "source", "filter", "execution")
 def command(
     inputs: tuple[str, ...],
