@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError
 from tokenmill.engine.files.vocab_merges import load_file
-from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
+from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
 from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
@@ -106,4 +106,5 @@ def _recipe(vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, sp
         model=byte_model(tokens, pairs, "cs336"),
         added=tuple(AddedToken(token, known[token.encode()]) for token in special),
         pre_tokenizer=pre_tokenizer_of("gpt2"),
+        decoder=byte_level(use_regex=False),
     )

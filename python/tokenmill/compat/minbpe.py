@@ -158,6 +158,7 @@ class RegexTokenizer:
             model=byte_model(((token, i) for i, token in self.vocab.items()), self.merges, "minbpe"),
             added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
             pre_tokenizer=pre_tokenizer_by(self.pattern) if self.pattern else byte_level(use_regex=False),
+            decoder=byte_level(use_regex=False),
         )
 
 

@@ -1,0 +1,35 @@
+"""A data module for Lightning over a prepared dataset, with the state that resumes in mid-epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.errors import MissingExtraError
+from tokenmill.datasets.reader.dataset import open_dataset
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+def data_module(
+    path: str | PathLike[str],
+    context_length: int,
+    batch_size: int,
+    *,
+    seed: int = 0,
+    num_workers: int = 2,
+) -> Any:
+    """A `LightningDataModule` whose batches have `input_ids` and `labels`."""
+    try:
+        from lightning import LightningDataModule
+    except ImportError as error:
+        raise MissingExtraError.of("lightning", None, "a data module of Lightning") from error
+
+    class TokenmillData(LightningDataModule):  # type: ignore[misc]
+        """Batches of rows, in an order that the seed decides."""
+
+        def train_dataloader(self) -> Any:
+            rows = open_dataset(path).rows(context_length, columns=("labels",))
+            return rows.batches(batch_size, shuffle=True, seed=seed).to_torch(num_workers=num_workers)
+
+    return TokenmillData()

@@ -1,0 +1,23 @@
+"""A source for torchtitan: documents with a length and random access, which is all that it asks of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.datasets.reader.dataset import open_dataset
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+class TokenmillSource:
+    """Whole documents as int64 ids, EOS included where `prepare` put one; torchtitan packs them itself."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._documents = open_dataset(path)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def __getitem__(self, index: Any) -> dict[str, Any]:
+        return {"input_ids": self._documents[int(index)].astype("int64")}

@@ -1,0 +1,56 @@
+"""The small sources for torchtitan, Grain and Lightning: what their loaders ask of a source."""
+
+import pickle
+
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.base.errors import MissingExtraError
+from tokenmill.compat import grain, lightning, torchtitan
+
+TEXTS = [f"document {number} " * 5 for number in range(30)]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    root = tmp_path_factory.mktemp("out")
+    tokenmill.prepare(dataset=TEXTS, tokenizer=ByteTokenizer(), output=str(root), verbose_level="ERROR")
+    return root
+
+
+def test_torchtitan_gets_documents(out):
+    source = torchtitan.TokenmillSource(out)
+    assert len(source) == len(TEXTS)
+    assert [source[i]["input_ids"].tolist() for i in (0, 7)] == [[*TEXTS[i].encode(), 256] for i in (0, 7)]
+    assert source[0]["input_ids"].dtype == "int64"
+
+
+def test_grain_gets_rows(out):
+    source = grain.TokenmillSource(out, 32)
+    flat = [token for text in TEXTS for token in (*text.encode(), 256)]
+    assert len(source) == (len(flat) - 1) // 32
+    for index in (0, 3):
+        assert source[index]["inputs"].tolist() == flat[32 * index : 32 * index + 32]
+        assert source[index]["targets"].tolist() == flat[32 * index + 1 : 32 * index + 33]
+    again = pickle.loads(pickle.dumps(source))
+    assert again[2]["inputs"].tolist() == source[2]["inputs"].tolist()
+
+
+def test_lightning_is_named_where_it_is_missing(out, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "lightning", None)
+    with pytest.raises(MissingExtraError, match="pip install lightning"):
+        lightning.data_module(out, 32, 4)
+
+
+def test_lightning_batches(out, monkeypatch):
+    """With a stand-in for the base class, which brings nothing that we use; torch is its own."""
+    import sys
+    from types import SimpleNamespace
+
+    pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "lightning", SimpleNamespace(LightningDataModule=object))
+    batch = next(iter(lightning.data_module(out, 32, 4, num_workers=0).train_dataloader()))
+    assert batch["input_ids"].shape == batch["labels"].shape == (4, 32)
