@@ -168,10 +168,10 @@ def test_what_is_refused(world, tmp_path):
     lines = tmp_path / "list"
     for text, kind, words in (
         ("", ConfigError, "names no document"),
-        ("c.jsonl:4000", DatasetError, r"list:1: row 4,000 of c.jsonl is no document"),
-        ("nonsense", ConfigError, "list:1: .*is not FILE:ROW"),
-        ('{"id": "zz"}', DatasetError, "list:1: no document .* has the id 'zz'"),
-        ('{"contains": "zzz"}', DatasetError, "list:1: no document contains 'zzz'"),
+        ("c.jsonl:4000", DatasetError, "list: row 4,000 of c.jsonl is no document"),
+        ("nonsense", ConfigError, "list: .*is not FILE:ROW"),
+        ('{"id": "zz"}', DatasetError, "list: no document .* has the id 'zz'"),
+        ('{"contains": "zzz"}', DatasetError, "list: no document contains 'zzz'"),
         ('{"document": 4000}', DatasetError, "there is no document 4,000: the dataset has 400"),
         ('{"document": "4"}', ConfigError, "list:1: document is '4'"),
         ('{"doc": 4}', ConfigError, "list:1: found doc"),

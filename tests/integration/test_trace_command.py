@@ -153,6 +153,7 @@ def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
         assert "--provenance" in said
         assert "--contains" in said
     assert ask(capsys, plain, *cut, *RUN, "--contains", " #177")["rows"]
+    assert "is a file: give the directory" in refused(capsys, root / "a.jsonl", *cut, *RUN, "--step", 0)
     assert "no such directory" in refused(capsys, root / "nowhere", *cut, *RUN, "--step", 0)
     assert "one of --document" in refused(capsys, stream, *cut, *RUN, "--id", "b7", "--contains", "x")
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenmill
-from small_datasets import documents_shard, publish, write_rows
+from small_datasets import documents_shard, numbered, publish, write_rows
 from tokenmill.datasets.ledger.manifest import PackingIdentity
 from tokenmill.datasets.reader.shuffle import Permutation
 from tokenmill.datasets.trace.history import History
@@ -78,20 +78,22 @@ def check(history, source, seen, steps):
     predicted = []
     for step in range(steps):
         for row in history.trace(step, epochs=epochs):
-            ids = history._leg_of(step).source.sources[0][row.row].tolist()
+            owner = {source.number(nth): each for nth, each in enumerate(source.sources)}[row.source]
+            ids = owner[row.row].tolist()
             predicted.append((row.step, row.rank, row.place, ids))
             for part in row.stretches:
-                whole = source.dataset[part.document].tolist()
+                whole = owner.dataset[part.document].tolist()
                 assert (
                     whole[part.start : part.start + part.length] == ids[part.place : part.place + part.length]
                 )
     assert sorted(predicted) == seen
-    for document in range(0, len(source.dataset), 11):
-        tokens = set(source.dataset[document].tolist())
-        expected = [(step, rank, place) for step, rank, place, ids in seen if tokens & set(ids)]
-        found = history.find([document], until=steps)
-        assert [(row.step, row.rank, row.place) for row in found] == expected
-        assert all({part.document for part in row.stretches} == {document} for row in found)
+    for nth, each in enumerate(source.sources):
+        for document in range(0, len(each.dataset), 11):
+            tokens = set(each.dataset[document].tolist())
+            expected = [(step, rank, place) for step, rank, place, ids in seen if tokens & set(ids)]
+            found = history.find([document], source=source.number(nth), until=steps)
+            assert [(row.step, row.rank, row.place) for row in found] == expected
+            assert all({part.document for part in row.stretches} == {document} for row in found)
 
 
 @given(data=st.data())
@@ -121,6 +123,48 @@ def test_every_row_of_a_run_that_changed_and_grew(grown, data):
         states=states[:-1],
     )
     check(history, legs[-1][0], seen, sum(leg[3] for leg in legs))
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """Three datasets without a token in common."""
+    root = tmp_path_factory.mktemp("three")
+    sizes = {"a": 150, "b": 60, "c": 25}
+    return {
+        name: tokenmill.open(numbered(root / name, size, first=1000 * nth)).rows(LENGTH)
+        for nth, (name, size) in enumerate(sizes.items())
+    }
+
+
+@given(data=st.data())
+def test_every_row_of_a_mixture_with_stages(three, data):
+    weights = st.dictionaries(st.sampled_from("abc"), st.integers(1, 5), min_size=1)
+    stages, step = [(0, data.draw(weights))], 0
+    for _ in range(data.draw(st.integers(0, 2))):
+        step += data.draw(st.integers(1, 20))
+        warm_in = data.draw(st.integers(0, 6))
+        stages.append((step, data.draw(weights), warm_in))
+        step += warm_in
+    options = {
+        "stages": stages,
+        "steps": step + data.draw(st.integers(1, 40)),
+        "seed": data.draw(st.integers(0, 3)),
+    }
+    mixture = tokenmill.Mixture(three, **options)
+    legs = [
+        (
+            mixture,
+            data.draw(st.integers(1, 4)),
+            data.draw(st.integers(1, 3)),
+            data.draw(st.integers(1, 9)),
+            False,
+        )
+        for _ in range(data.draw(st.integers(1, 3)))
+    ]
+    seen, states = record(None, lambda _: legs)
+    sizes = [[leg[place] for leg in legs] for place in (1, 2)]
+    history = History(mixture, sizes[1], world_size=sizes[0], states=states[:-1])
+    check(history, mixture, seen, sum(leg[3] for leg in legs))
 
 
 def test_packed_rows(tmp_path):

@@ -54,6 +54,8 @@ def open_source(
                 f"{path} says itself how its rows are cut: leave out --context-length and others"
             )
         return Mixture.load(path)
+    if Path(path).is_file():
+        raise ConfigError(f"{path} is a file: give the directory of a dataset, or a mixture's .yaml")
     dataset = open_dataset(path)
     if dataset.manifest.layout == "rows":
         return dataset.rows(context_length, overlap)
@@ -144,8 +146,9 @@ class Book:
                 raise DatasetError(f"no document of {self.rows.dataset.address} contains {contains!r}")
             return found
         if name is not None:
-            return self.records.find_id(name)
-        return self.records.find_record(*parse_record(record or ""))
+            return self.records.find_ids([name])[name]
+        asked = parse_record(record or "")
+        return self.records.find_records([asked])[asked]
 
     def find_texts(self, wanted: Sequence[str]) -> dict[str, list[int]]:
         """The documents that contain each of some texts, all looked for at once."""

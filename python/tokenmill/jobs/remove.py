@@ -7,6 +7,7 @@ tokens, the others are linked. Interrupted, the same call goes on; what is done 
 from __future__ import annotations
 
 import shutil
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,7 @@ from tokenmill.datasets.packing.packer import select_documents
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.trace.records import PROVENANCE
-from tokenmill.insight.traces import Book
+from tokenmill.insight.traces import Book, parse_record
 from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.units.commit import commit
 from tokenmill.jobs.units.control import Control
@@ -145,26 +146,41 @@ def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
         lines = list(read_list(path))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
-    rows = source.rows(None if source.manifest.layout == "rows" else 1)
-    book, found = Book(rows, tokenizer), dict[int, str]()
-    texts = {line.value: line for line in lines if line.way == "contains"}
-    if texts:
-        for text, numbers in book.find_texts(list(texts)).items():
-            if not numbers:
-                raise DatasetError(f"{path}:{texts[text].line}: no document contains {text!r}")
-            found |= dict.fromkeys(numbers, texts[text].reason)
-    for line in lines:
-        if line.way == "document":
-            found[line.value] = line.reason
-        elif line.way != "contains":
-            try:
-                numbers = book.find(**{"record" if line.way == "record" else "name": line.value})
-            except (DatasetError, ConfigError) as error:
-                raise type(error)(f"{path}:{line.line}: {error}") from None
-            found |= dict.fromkeys(numbers, line.reason)
+    book = Book(source.rows(None if source.manifest.layout == "rows" else 1), tokenizer)
+    found: dict[int, str] = {}
+    for way in ("document", "record", "id", "contains"):
+        mine = [line for line in lines if line.way == way]
+        try:
+            numbers = _find_all(book, way, [line.value for line in mine]) if mine else []
+        except (DatasetError, ConfigError) as error:
+            raise type(error)(f"{path}: {error}") from None
+        for line, documents in zip(mine, numbers, strict=True):
+            found |= dict.fromkeys(documents, line.reason)
     if not found:
         raise ConfigError(f"{path} names no document")
     return found
+
+
+def _find_all(book: Book, way: str, values: list[Any]) -> list[list[int]]:
+    """The documents of each of some numbers, records, ids or texts, all looked for at once."""
+    if way == "document":
+        return [[value] for value in values]
+    if way == "record":
+        records = [parse_record(value) for value in values]
+        named = book.records.find_records(records)
+        return [named[record] for record in records]
+    if way == "id":
+        by_id = book.records.find_ids(values)
+        return [by_id[value] for value in values]
+    texts = book.find_texts(values)
+    for text in values:
+        if not texts[text]:
+            raise DatasetError(f"no document contains {text!r}")
+    return [texts[text] for text in values]
+
+
+def _number(document: RemovedDocument) -> int:
+    return document.number
 
 
 class _Unit:
@@ -174,9 +190,8 @@ class _Unit:
         start, end = source.shards.document_starts[unit.ordinal : unit.ordinal + 2]
         self.source = source
         self.old = unit
-        self.reasons = {
-            each.number - start: each.reason for each in removal.documents if start <= each.number < end
-        }
+        low, high = (bisect_left(removal.documents, place, key=_number) for place in (start, end))
+        self.reasons = {each.number - start: each.reason for each in removal.documents[low:high]}
         self.unit = unit
         if self.reasons:
             identity = digest({"unit": unit.id, "removed": sorted(self.reasons)})

@@ -19,7 +19,7 @@ from tokenmill.datasets.ledger.receipt import parse_receipt, receipt_name
 from tokenmill.datasets.store.store import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.reader.dataset import Dataset
@@ -112,51 +112,57 @@ class Records:
             homes, lengths = table["part"].to_numpy(), table["tokens"].to_numpy()
             return np.bincount(homes, minlength=parts), np.bincount(homes, lengths, parts).astype(np.int64)
 
-    def find_id(self, name: str) -> list[int]:
-        """The documents with this id; raises `DatasetError` if there is none."""
+    def find_ids(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """The documents with each of some ids; raises `DatasetError` for one that nobody has."""
+        import pyarrow as pa
         import pyarrow.compute as pc
-
-        found = self._search(lambda table, _shard: pc.equal(table["id"], name))
-        if not found:
-            raise DatasetError(f"no document of {self.dataset.address} has the id {name!r}")
-        return found
-
-    def find_record(self, file: str, row: int) -> list[int]:
-        """The documents made of a record of a file; raises `DatasetError` if there is none.
-
-        `file` is an input as the plan has it, or the end of its path.
-        """
-        number = self._input(file)
-        import pyarrow.compute as pc
-
-        starts = self._records_before(number)
-
-        def made_of(table: Any, shard: int) -> Any:
-            hits = pc.equal(table["row"], -1)
-            for (ordinal, part), start in starts.items():
-                if ordinal == shard and start is not None and start <= row:
-                    mine = pc.and_(pc.equal(table["part"], part), pc.equal(table["row"], row - start))
-                    hits = pc.or_(hits, mine)
-            return hits
-
-        found = self._search(made_of, {ordinal for ordinal, _ in starts})
-        if not found:
-            raise DatasetError(
-                f"row {row:,} of {file} is no document of {self.dataset.address}: the file has fewer rows "
-                "(they count from 0), or a filter left that one out; the account says how many and why"
-            )
-        return found
-
-    def _search(self, match: Any, shards: set[int] | None = None) -> list[int]:
-        from tokenmill.datasets.ledger.provenance import read_origins
 
         self.require()
-        found: list[int] = []
-        for index in range(len(self.dataset.manifest.shards)) if shards is None else sorted(shards):
-            with read_origins(self._path(index)) as table:
-                hits = match(table, index).to_numpy()
-                found += (np.flatnonzero(hits == True) + self.dataset.shards.document_starts[index]).tolist()  # noqa: E712 - a null is no hit
+        found: dict[str, list[int]] = {name: [] for name in names}
+        wanted = pa.array(list(found), pa.large_string())
+        for shard, table in self._tables(range(len(self.dataset.manifest.shards))):
+            hits = np.flatnonzero(pc.is_in(table["id"], value_set=wanted).to_numpy())
+            for local, name in zip(hits.tolist(), table["id"].take(hits).to_pylist(), strict=True):
+                found[name].append(self.dataset.shards.document_starts[shard] + local)
+        for name, documents in found.items():
+            if not documents:
+                raise DatasetError(f"no document of {self.dataset.address} has the id {name!r}")
         return found
+
+    def find_records(self, records: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
+        """The documents made of each of some records, by file and row; raises `DatasetError` for one of none.
+
+        A file is an input as the plan has it, or the end of its path.
+        """
+        self.require()
+        found: dict[tuple[str, int], list[int]] = {record: [] for record in records}
+        for file in dict.fromkeys(file for file, _ in found):
+            self._find_rows(file, [row for name, row in found if name == file], found)
+        for (file, row), documents in found.items():
+            if not documents:
+                raise DatasetError(
+                    f"row {row:,} of {file} is no document of {self.dataset.address}: the file has fewer "
+                    "rows (they count from 0), or a filter left that one out; see the account"
+                )
+        return found
+
+    def _find_rows(self, file: str, rows: list[int], found: dict[tuple[str, int], list[int]]) -> None:
+        starts = self._records_before(self._input(file))
+        wanted = np.array(rows, dtype=np.int64)
+        for shard, table in self._tables(sorted({ordinal for ordinal, _ in starts})):
+            parts, local = table["part"].to_numpy(), table["row"].to_numpy()
+            for (ordinal, part), start in starts.items():
+                if ordinal == shard and start is not None:
+                    for hit in np.flatnonzero((parts == part) & np.isin(local + start, wanted)).tolist():
+                        number = self.dataset.shards.document_starts[shard] + hit
+                        found[file, int(local[hit]) + start].append(number)
+
+    def _tables(self, shards: Iterable[int]) -> Iterator[tuple[int, Any]]:
+        from tokenmill.datasets.ledger.provenance import read_origins
+
+        for index in shards:
+            with read_origins(self._path(index)) as table:
+                yield index, table
 
     def _input(self, file: str) -> int:
         self.require()

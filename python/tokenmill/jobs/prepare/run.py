@@ -11,9 +11,11 @@ from tokenmill.base.console import lines
 from tokenmill.base.durable import version_of
 from tokenmill.base.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.datasets.ledger.duplicates import DUPLICATES
+from tokenmill.datasets.ledger.lock import LOCK
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
+from tokenmill.datasets.ledger.removal import REMOVED
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.shards.format import every_format
 from tokenmill.jobs.executors.choose import budget
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tokenmill.prepare")
 # What a job writes in any format; --fresh removes these and what the formats put beside them, the manifest
 # first, and nothing else.
-OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES)
+OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, LOCK)
 
 
 class Run:
@@ -158,7 +160,7 @@ class Run:
                 mirror=Mirror(job.remote) if job.remote is not None else None,
             )
         seconds = self.seconds or time.monotonic() - started
-        split = job.config.source.split or "train"
+        split = job.config.source.split or (job.split.part if job.split is not None else "train")
         outcome = Outcome(dataset, seconds, worked=True, cores=self.threads)
         lines.completion(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
         return outcome
