@@ -20,6 +20,7 @@ DEBIAN = "/usr/bin/python3"
 NEEDED = [
     "click>=8.1",
     "fsspec",
+    "jinja2>=3.1.6",
     "psutil",
     "pyyaml",
     "rich",

@@ -77,8 +77,10 @@ def copy_segments(
 ) -> None:
     """Copies `ids[from_:from_ + length]` to `out[to:to + length]` for every segment."""
 
-def best_fit(lengths: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The bin of every item and its place in it: best fit, longest first."""
+def best_fit(
+    lengths: NDArray[np.int64], capacity: int, most: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The bin of every item and its place in it: best fit, longest first; a bin takes `most` items."""
 
 def deal_turns(
     unit: int,

@@ -195,7 +195,10 @@ def test_litdata_layout(corpus, rows, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"format": "megatron", "context_length": 8, "columns": ("labels",)}, "token ids only"),
+        (
+            {"format": "megatron", "context_length": 8, "columns": ("labels",)},
+            "token ids and a loss mask only",
+        ),
         ({"dtype": "int64"}, "not one of"),
         ({"dtype": "uint16", "tokenizer": ByteTokenizer(wide=True)}, "65535"),
         ({"columns": ("labels",)}, "columns belong to rows"),

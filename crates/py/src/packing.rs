@@ -117,15 +117,17 @@ fn copy_segments<'py>(
     copy_as(py, &ids.extract::<Ids<u32>>()?, places, out.extract()?)
 }
 
-/// The bin of every item and its place in it, best fit, longest first.
+/// The bin of every item and its place in it, best fit, longest first; a bin takes `most` items.
 #[pyfunction]
+#[pyo3(signature = (lengths, capacity, most=None))]
 fn best_fit(
     py: Python<'_>,
     lengths: Ids<i64>,
     capacity: i64,
+    most: Option<u64>,
 ) -> PyResult<(Int64s<'_>, Int64s<'_>)> {
-    let lengths = lengths.as_slice()?;
-    let (bins, places) = brief(py, || packing::best_fit(lengths, capacity))?;
+    let (lengths, most) = (lengths.as_slice()?, most.unwrap_or(u64::MAX));
+    let (bins, places) = brief(py, || packing::best_fit(lengths, capacity, most))?;
     Ok((bins.into_pyarray(py), places.into_pyarray(py)))
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,24 @@ def show_document(path: str, number: int, *, tokenizer: str | None, as_json: boo
         click.echo(f"origin: {origin.get('input', '?')}, row {origin.get('row')}{name}")
     click.echo("ids: " + " ".join(map(str, facts["ids"][:32])) + (" …" if len(facts["ids"]) > 32 else ""))
     click.echo()
+    if "parts" in facts:
+        click.echo(f"learned: {facts['learned']:,} tokens, in colour")
+        show_parts(facts["parts"])
+        return
     click.echo(facts["text"] if facts["text"] is not None else f"(no text: {facts['why_no_text']})")
+
+
+def show_parts(parts: list[dict[str, Any]]) -> None:
+    """A conversation with what is learned in green; where there is no colour, between brackets."""
+    coloured = sys.stdout.isatty()
+    for part in parts:
+        if not part["learned"]:
+            click.echo(part["text"], nl=False)
+        elif coloured:
+            click.secho(part["text"], fg="green", bold=True, nl=False)
+        else:
+            click.echo(f"⟦{part['text']}⟧", nl=False)
+    click.echo()
 
 
 def _words(facts: dict[str, Any]) -> str:
@@ -74,10 +92,20 @@ def _words(facts: dict[str, Any]) -> str:
         f"  documents  {documents['read']:,} read = {_kept(documents)}",
         f"  tokens     {tokens['read']:,} ({made}) = {_kept(tokens)}",
         f"  stored     {tokens['stored']:,} tokens, {repeated}",
+        *_learned(account),
         f"  rejected   {_counts(account['rejected']) or 'no records'}",
         f"  hash       {facts['content_hash']}",
     ]
     return "\n".join(lines)
+
+
+def _learned(account: dict[str, Any]) -> list[str]:
+    """Of a dataset of conversations, what is learned."""
+    learned = account.get("learned")
+    if learned is None:
+        return []
+    share = learned["written"] / max(account["tokens"]["written"], 1)
+    return [f"  learned    {learned['read']:,} read = {_kept(learned)}; {share:.1%} of all tokens"]
 
 
 def _kept(account: dict[str, Any]) -> str:

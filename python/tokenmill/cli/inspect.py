@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.datasets import is_dataset, show_datasets, show_document
+from tokenmill.cli.datasets import is_dataset, show_datasets, show_document, show_parts
 from tokenmill.cli.sizes import Size
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ Examples:
   tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'
   tokenmill inspect ./tok --on corpus.jsonl --extrapolate 825GB --json
   tokenmill inspect out
-  tokenmill inspect out --doc 17"""
+  tokenmill inspect out --doc 17
+  tokenmill inspect ./tok --chat"""
 )
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
@@ -34,6 +35,8 @@ Examples:
 @click.option("--most", type=Size(), help="Read at most this much of each corpus, e.g. 100MB.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads; automatic if left out.")
 @click.option("--doc", type=int, help="Of a dataset: this document, decoded, and where it came from.")
+@click.option("--chat", is_flag=True, help="The chat template on a small conversation, with what is learned.")
+@click.option("--chat-template", help="A Jinja file or a name, for --chat; left out: the tokenizer's own.")
 @click.option("--tokenizer", help="Of a dataset: decode with this one, not with the one it names.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
@@ -55,6 +58,9 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
     from tokenmill.insight import vocabulary
 
     loaded = {source: Tokenizer.load(source, pattern=options["pattern"]) for source in sources}
+    if options["chat"] or options["chat_template"]:
+        _show_chats(loaded, options["chat_template"], as_json=as_json)
+        return
     facts = [vocabulary.describe(tokenizer) for tokenizer in loaded.values()]
     results = [
         result
@@ -81,6 +87,26 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
         _show(fact)
     if results:
         _table(results)
+
+
+def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> None:
+    from tokenmill.insight.chats import show_template
+
+    found = {source: show_template(tokenizer, asked) for source, tokenizer in loaded.items()}
+    if as_json:
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    for source, facts in found.items():
+        click.echo(f"{source}: chat template {facts['template']}")
+        if "problem" in facts:
+            click.echo(f"  {facts['problem']}")
+            continue
+        how = "its generation blocks" if facts["marked"] else "what it writes for less of the conversation"
+        click.echo(f"  learned, in colour: by {how}; {facts['tokens']} tokens")
+        if not facts["closed"]:
+            click.echo("  it writes no special token after an answer: nothing tells a model to stop")
+        click.echo()
+        show_parts(facts["parts"])
 
 
 def _show(fact: Description) -> None:

@@ -32,7 +32,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
 @click.option("-v", "verbose", is_flag=True, help="Every line of the log, on a terminal too.")
-@setting_options("prepare", "tokenizer", "output", "packing", "source", "filter", "execution")
+@setting_options("prepare", "tokenizer", "output", "packing", "source", "chat", "filter", "execution")
 def command(
     inputs: tuple[str, ...],
     config_file: str | None,

@@ -11,6 +11,8 @@ _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _FILES = [
     "tokenizer.json",
     "tokenizer_config.json",
+    "chat_template.jinja",
+    "additional_chat_templates/*.jinja",
     "special_tokens_map.json",
     "vocab.json",
     "merges.txt",

@@ -80,4 +80,8 @@ def _specials(source: Any) -> tuple[AddedToken, ...]:
 
 def _config(source: Any) -> Json:
     roles = {role: getattr(source, role, None) for role in _ROLES}
-    return {role: str(value) for role, value in roles.items() if value is not None}
+    config: Json = {role: str(value) for role, value in roles.items() if value is not None}
+    template = getattr(source, "chat_template", None)
+    if isinstance(template, str | dict | list):
+        config["chat_template"] = template
+    return config

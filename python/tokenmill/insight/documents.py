@@ -10,10 +10,10 @@ from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.record import to_plain
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.trace.records import Records
+from tokenmill.insight.chats import split_learned
 from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.reader.dataset import Dataset
 
 
@@ -55,14 +55,21 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
         "tokens": len(ids),
         "ids": ids.tolist(),
     }
-    return found | _text(manifest, ids, tokenizer) | _origin(dataset, number)
+    return found | _text(dataset, number, tokenizer) | _origin(dataset, number)
 
 
-def _text(manifest: Manifest, ids: Any, tokenizer: Any) -> dict[str, Any]:
+def _text(dataset: Dataset, number: int, tokenizer: Any) -> dict[str, Any]:
+    """The text, and of a conversation also its parts, learned or not."""
+    ids = dataset[number]
     try:
-        return {"text": load_dataset_tokenizer(manifest, tokenizer).decode(ids.tolist())}
+        loaded = load_dataset_tokenizer(dataset.manifest, tokenizer)
     except TokenmillError as error:
         return {"text": None, "why_no_text": f"{error}; name one with --tokenizer"}
+    found: dict[str, Any] = {"text": loaded.decode(ids.tolist())}
+    if dataset.has_loss_mask:
+        mask = dataset.loss_mask(number)
+        found |= {"learned": int(mask.sum()), "parts": split_learned(loaded, ids, mask)}
+    return found
 
 
 def _origin(dataset: Dataset, document: int) -> dict[str, Any]:

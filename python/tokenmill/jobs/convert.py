@@ -57,7 +57,7 @@ def _describe_target(manifest: Manifest, written_as: Format, dtype: str) -> Mani
     chosen = written_as.choose_dtype(dtype, manifest.tokenizer.vocab_size)
     name = written_as.name
     values = {"output.format": name, "output.dtype": chosen, "converted_from": manifest.format}
-    columns = manifest.packing.columns if written_as.holds_columns else ()
+    columns = written_as.keep_columns(manifest.packing.columns)
     units = [digest({"unit": shard.unit, "format": name, "dtype": chosen}) for shard in manifest.shards]
     shards = zip(manifest.shards, units, strict=True)
     return replace(
@@ -95,8 +95,9 @@ def _list_lost(manifest: Manifest, read_as: Format, written_as: Format) -> list[
         and "document_ids" not in columns
     ):
         lost.append("the documents' places in the rows (the segments)")
-    if columns and not written_as.holds_columns:
-        lost.append(f"the columns {', '.join(columns)}")
+    homeless = [name for name in columns if name not in written_as.keep_columns(columns)]
+    if homeless:
+        lost.append(f"the columns {', '.join(homeless)}")
     return lost
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from tokenmill.base.durable import digest, sweep_leftovers
 from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.base.learned import is_learned
 from tokenmill.datasets.ledger.duplicates import hashes_path
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.origins import Origins
@@ -225,27 +226,53 @@ class _Unit:
     def _rewrite(self, root: Path, plan: Plan, receipt: Receipt) -> Receipt:
         named = any(entry.role == PROVENANCE for entry in self.entry.files)
         origins = _read_origins(self.source.shards.path(self.entry.file(PROVENANCE))) if named else None
-        builder = ShardBuilder(plan.target, root, self.unit.name, Control().batching, provenance=named)
+        builder = ShardBuilder(
+            plan.target,
+            root,
+            self.unit.name,
+            Control().batching,
+            provenance=named,
+            most_documents=plan.values.get("packing.max_documents_per_row"),
+            marked=self.marked,
+        )
         tokens: Counter[str] = Counter()
+        learned: Counter[str] = Counter()
         try:
-            for encoded in self._read(origins, tokens):
+            for encoded in self._read(origins, tokens, learned):
                 builder.add(encoded)
             files = builder.close()
         finally:
             builder.discard()
         account = _account_without(receipt.account, builder.account, Counter(self.reasons.values()), tokens)
+        account = replace(
+            account,
+            learned_written=builder.account.learned_written,
+            learned_repeated=builder.account.learned_repeated,
+            learned_dropped=receipt.account.learned_dropped + learned,
+        )
         shard = ShardEntry(
             self.unit.name, self.unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
         )
         return replace(receipt, shard=shard, account=account)
 
-    def _read(self, origins: _Origins | None, tokens: Counter[str]) -> Iterator[Encoded]:
+    @property
+    def marked(self) -> bool:
+        """Whether the dataset is of conversations, whose tokens are learned or not."""
+        return self.source.manifest.account.learned_read > 0
+
+    def _read(
+        self, origins: _Origins | None, tokens: Counter[str], learned: Counter[str]
+    ) -> Iterator[Encoded]:
         """The documents that stay, each time some of one part of the unit; the others are counted."""
-        for first, ids, offsets in read_documents(self.source.shards, self.old.ordinal):
+        shards, ordinal = self.source.shards, self.old.ordinal
+        for first, ids, offsets in read_documents(shards, ordinal, marked=self.marked):
             count = len(offsets) - 1
             gone = [local - first for local in self.reasons if first <= local < first + count]
             for local in gone:
                 tokens[self.reasons[first + local]] += int(offsets[local + 1] - offsets[local])
+                if self.marked:
+                    taught = is_learned(ids[offsets[local] : offsets[local + 1]])
+                    learned[self.reasons[first + local]] += int(taught.sum())
             parts = np.zeros(count, np.int64) if origins is None else origins.parts[first : first + count]
             for part in np.unique(parts).tolist():
                 mask = parts == part

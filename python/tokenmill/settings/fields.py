@@ -75,6 +75,7 @@ else:
     OutputFormat = Literal[list_modules("datasets/formats")]
     Column = Literal[list_modules("datasets/columns")]
 PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
+TooLong = Literal["drop", "truncate", "keep-last"]
 TieBreak = Literal["huggingface", "lexicographic"]
 SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
 SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], Read(_list_names, "")]

@@ -53,8 +53,17 @@ class _Both(TypedDict, total=False):
 class PrepareOptions(_Both, total=False):
     """Settings of `tokenmill.prepare`, beside its named arguments."""
 
+    messages_field: str | None
+    prompt_field: Path | Sequence[Path]
+    completion_field: str | None
+    chat_columns: Path | Sequence[Path]
     id_field: str | None
     max_errors: int | None
+    chat_template: str | None
+    train_on: Literal["assistant", "last", "all", "completion"]
+    system: str | None
+    chat_variables: Path | Sequence[Path]
+    chat_date: str | None
     tokenizer_name: str | None
     pattern: str | None
     strategy: Literal["auto", "native", "fast", "slow"]
@@ -79,6 +88,8 @@ class PrepareOptions(_Both, total=False):
     pad_token: str | int | None
     tail: Literal["pad", "drop"]
     columns: Column | Sequence[Column]
+    too_long: Literal["drop", "truncate", "keep-last"] | None
+    max_documents_per_row: int | None
     format: OutputFormat
     dtype: Literal["auto", "uint16", "uint32", "int32", "int64"]
     num_shards: int | None
@@ -92,6 +103,7 @@ class PrepareOptions(_Both, total=False):
     shared_filesystem: bool
     leader_death: Literal["takeover", "fail"]
     stall_timeout: float
+    chat: dict[str, Any]
     filter: dict[str, Any]
 
 

@@ -26,6 +26,7 @@ from tokenmill.settings.fields import (
     Share,
     Size,
     TieBreak,
+    TooLong,
     WeightedNames,
 )
 from tokenmill.settings.section import Job, Section, deciding, setting, settings_of
@@ -47,6 +48,18 @@ class SourceConfig(Section):
     )
     text_field: str | None = deciding(None, "The column that holds the text; detected when left out.")
     template: str | None = deciding(None, 'Text made of several columns, e.g. "{title}\\n\\n{text}".')
+    messages_field: str | None = deciding(
+        None, "The column that holds a conversation (role and content, or from and value).", only="prepare"
+    )
+    prompt_field: Names = deciding(
+        (), "The column, or columns, that a completion answers: text or messages.", only="prepare"
+    )
+    completion_field: str | None = deciding(
+        None, "The column that answers the prompt: text or messages.", only="prepare"
+    )
+    chat_columns: Names = deciding(
+        (), "Columns that a chat template is given under their own names.", only="prepare"
+    )
     id_field: str | None = deciding(
         None, "The column that names a document, kept for provenance.", only="prepare"
     )
@@ -65,6 +78,26 @@ class SourceConfig(Section):
     )
     max_record_bytes: Size = deciding(2 << 30, "A longer record is an error.")
     max_expansion: Positive = setting(2000, "Refuse a compressed file that grows by more than this factor.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatConfig(Section):
+    """How conversations become text, and what of it is learned."""
+
+    job: ClassVar[Job | None] = "prepare"
+    chat_template: str | None = deciding(
+        None, "A Jinja file, or the name of a template; left out: the tokenizer's own."
+    )
+    train_on: Literal["assistant", "last", "all", "completion"] = deciding(
+        "assistant", "What is learned: every answer, the last one, everything, or what answers the prompt."
+    )
+    system: str | None = deciding(None, "The system message of conversations that have none.")
+    chat_variables: Names = deciding(
+        (), "What the template is given besides, as name=value, e.g. enable_thinking=false."
+    )
+    chat_date: str | None = deciding(
+        None, "The day that a template tells, as 2026-01-31; left out: that on which the job began."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +181,24 @@ class PackingConfig(Section):
         "pad", "The last, shorter row: filled up, or dropped and counted."
     )
     columns: tuple[Column, ...] = deciding((), "More columns beside the ids.")
+    too_long: TooLong | None = deciding(
+        None,
+        "A document longer than a row: dropped, cut at its end, or cut at its start.\n"
+        "Left out: conversations in bestfit and pad are cut at their end, all else goes on in the next row.",
+    )
+    max_documents_per_row: Positive | None = deciding(None, "The most documents that bestfit puts in a row.")
 
     def contradiction(self) -> tuple[str, str] | None:
         """Lengths that do not go together, or a mode that lacks one."""
+        length = self.context_length
+        if self.too_long is not None and length is None:
+            return "too_long", f"too_long {self.too_long} needs a context_length, e.g. context_length: 2048"
+        if (most := self.max_documents_per_row) is not None and self.mode != "bestfit":
+            name = "max_documents_per_row"
+            return name, f"{name} {most} is for mode bestfit, and mode is {self.mode}"
+        return self._length_contradiction()
+
+    def _length_contradiction(self) -> tuple[str, str] | None:
         length = self.context_length
         if length is None and self.mode != "stream":
             return "mode", f"mode {self.mode} needs a context_length, e.g. context_length: 2048"
@@ -301,6 +349,7 @@ class JobConfig(Section):
     """A whole job, as one YAML file or one set of keyword arguments."""
 
     source: SourceConfig = SourceConfig()
+    chat: ChatConfig = ChatConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     filter: FilterConfig = FilterConfig()
     packing: PackingConfig = PackingConfig()

@@ -99,6 +99,16 @@ def parquet_blocks(request: Request) -> Iterator[Block]:
                 row += batch.num_rows
 
 
+def rows_before(file: InputFile, part: Range) -> int:
+    """How many rows stand before a range of row groups or record batches."""
+    with _reading(file) as source:
+        if part.kind == "groups":
+            groups = _parquet(source).metadata
+            return sum(groups.row_group(at).num_rows for at in range(part.start))
+        reader, _ = _open_arrow(source)
+        return sum(reader.get_batch(at).num_rows for at in range(part.start))
+
+
 def _rows_per_batch(group: Any, roots: list[str], block_bytes: int) -> int:
     """As many rows as fill a block, by the group's own average."""
     columns = (group.column(at) for at in range(group.num_columns))

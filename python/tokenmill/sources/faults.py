@@ -14,6 +14,14 @@ WORDS = {
     "not_a_string": "a text field that is not a string",
     "too_deep": "JSON nested more than 990 deep",
     "over_long": "a record longer than max_record_bytes",
+    "bad_messages": "a record whose messages are no messages",
+    "bad_role": "a message whose role is no word",
+    "bad_content": "a message whose content is neither text nor parts of text",
+    "template_refuses": "a conversation that its chat template refuses",
+    "template_limit": "a chat template that goes on and on",
+    "role_left_out": "a message that its chat template leaves out",
+    "special_string": "the string of a special token where it is not text",
+    "unproved_mask": "a conversation whose loss mask cannot be proved",
     "field_count": "a row with more or fewer fields than the header",
     "broken_quote": "a quoted field that does not end",
     "truncated": "a file that ends too early",
@@ -22,6 +30,13 @@ WORDS = {
     "unreadable": "a file that cannot be read",
     "wrong_extension": "a file that is not what its name says",
 }
+# Reasons whose detail is a sentence and not a piece of the record.
+CHAT_REASONS = frozenset(
+    {
+        *("bad_messages", "bad_role", "bad_content", "template_refuses", "template_limit", "role_left_out"),
+        *("special_string", "unproved_mask"),
+    }
+)
 
 
 class FileFaultError(InputError):
@@ -42,6 +57,11 @@ class ChangedInputError(InputError):
 def refused(reject: Reject) -> InputError:
     """The error for a bad record when the policy is `fail`."""
     words = WORDS.get(reject.reason, reject.reason)
+    if reject.reason in CHAT_REASONS:
+        return InputError(
+            f"{reject.place}: {words}: {reject.sample}. Fix the record, or set on_error to 'skip' "
+            "(leave such records out, counted)"
+        )
     return InputError(
         f"{reject.place}: {words}: {reject.sample!r}. Fix the record, or set on_error to 'skip' "
         "(leave such records out, counted) or 'replace' (put U+FFFD where text is not Unicode)"

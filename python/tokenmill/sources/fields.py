@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError, InputError
 
@@ -30,8 +30,19 @@ TURN_NAMES = (
     ("prompt", "response"),
     ("prompt", "completion"),
     ("instruction", "output"),
+    ("instruction", "response"),
     ("question", "answer"),
+    ("input", "output"),
 )
+# Fields of messages; the first that is there is taken.
+MESSAGES_NAMES = ("messages", "conversations", "conversation")
+# A question may come with something that it is about.
+CONTEXT_NAMES = {"instruction": ("input", "context")}
+# Fields that a conversation's template may ask for, and a system message of its own.
+BESIDE_NAMES = ("system", "tools", "documents", "chat_template_kwargs")
+PREFERENCE_NAMES = ("chosen", "rejected")
+# A text of this part alone is the whole record, as JSON.
+RECORD: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,13 @@ class Fields:
     text: tuple[str | tuple[str, ...], ...]
     id: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
+    # Of a text that is the record, the fields that it needs; others may be left out.
+    record: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the text is the record itself."""
+        return self.text == (RECORD,)
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
@@ -51,8 +69,9 @@ class Fields:
     @property
     def roots(self) -> list[str]:
         """The top-level names that must be read, each once."""
-        parts = [part for part in self.text if isinstance(part, tuple)]
-        return list(dict.fromkeys(path[0] for path in (*parts, *self.paths)))
+        parts = [part for part in self.text if isinstance(part, tuple) and part]
+        named = [split_path(name)[0] for name in self.record]
+        return list(dict.fromkeys([*named, *(path[0] for path in (*parts, *self.paths))]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +90,48 @@ def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
     """The fields that a config names; `text` if it names none."""
     if config.text_field is not None and config.template is not None:
         raise ConfigError("text_field and template are both given; keep one of them")
+    named = split_path(config.id_field) if config.id_field else None
+    if record := record_names(config):
+        return Fields((RECORD,), named, tuple(columns), record)
     if config.template is not None:
         text = parse_template(config.template)
     else:
         text = (split_path(config.text_field or "text"),)
-    return Fields(text, split_path(config.id_field) if config.id_field else None, tuple(columns))
+    return Fields(text, named, tuple(columns))
+
+
+def record_names(config: SourceConfig) -> tuple[str, ...]:
+    """The fields that a conversation of this config is made of; none where documents are texts."""
+    fields = (config.messages_field,) if config.messages_field else config.prompt_field
+    if not fields:
+        return ()
+    answer = (config.completion_field,) if config.completion_field and not config.messages_field else ()
+    return (*fields, *answer, *BESIDE_NAMES, *config.chat_columns)
+
+
+def choose_conversation(
+    strings: Sequence[str], everything: Sequence[str], where: str
+) -> dict[str, Any] | None:
+    """The settings for records that are conversations; None if a field is simply the text.
+
+    `choose_conversation([], ["messages"], ...)` -> `{"messages_field": "messages"}`.
+    """
+    if any(name in strings for name in TEXT_NAMES):
+        return None
+    for name in MESSAGES_NAMES:
+        if name in everything and name not in strings:
+            return {"messages_field": name}
+    if all(name in everything for name in PREFERENCE_NAMES):
+        raise InputError(
+            f"{where}: these are preference pairs ({', '.join(everything)}): a loss mask says what is "
+            "learned, and has no place for what is to be unlearned. To learn the chosen ones, say "
+            "messages_field: chosen (or completion_field: chosen beside a prompt_field)"
+        )
+    for prompt, completion in TURN_NAMES:
+        if prompt in everything and completion in everything:
+            about = tuple(name for name in CONTEXT_NAMES.get(prompt, ()) if name in strings)
+            return {"prompt_field": (prompt, *about), "completion_field": completion}
+    return None
 
 
 def split_path(name: str) -> tuple[str, ...]:

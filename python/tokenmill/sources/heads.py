@@ -105,11 +105,11 @@ def _value_records(head: bytes) -> Iterator[dict[str, Any]]:
         yield top
 
 
-def is_single_record(head: bytes, roots: Sequence[str]) -> bool:
-    """Whether the value is itself a record: an object in which a wanted field is a string."""
-    text = head.decode("utf-8-sig", "ignore")
-    members = _members(text, _skip(text, 0))
-    return any(name in roots and isinstance(value, str) for name, value in members)
+def is_single_record(head: bytes, roots: Sequence[str], *, text: bool = True) -> bool:
+    """Whether the value is itself a record: an object in which a wanted field is a string, or is there."""
+    whole = head.decode("utf-8-sig", "ignore")
+    members = _members(whole, _skip(whole, 0))
+    return any(name in roots and (not text or isinstance(value, str)) for name, value in members)
 
 
 def _skip(text: str, at: int) -> int:

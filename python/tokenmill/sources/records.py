@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 from array import array
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from tokenmill import _core
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from tokenmill.sources.columns import CsvColumn, JsonColumn
     from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import InputFile
+    from tokenmill.sources.model import InputFile, Range
 
 # A line number is found by counting from the file's start; beyond this it would cost more than it tells.
 _COUNTABLE_BYTES = 1 << 30
@@ -202,8 +204,14 @@ class Origin:
     size: int
 
 
-def as_block(request: Request, records: _core.Records, origin: Origin, kind: Literal["json", "csv"]) -> Block:
-    """What the core read, as a block."""
+def as_block(
+    request: Request,
+    records: _core.Records,
+    origin: Origin,
+    kind: Literal["json", "csv"],
+    names: tuple[str, ...] = (),
+) -> Block:
+    """What the core read, as a block; `names` are the columns behind the others that a record is made of."""
     rejects = tuple(
         Reject(
             reason,
@@ -213,10 +221,14 @@ def as_block(request: Request, records: _core.Records, origin: Origin, kind: Lit
         for reason, row, byte, sample in records.rejects
     )
     fields = request.fields
-    columns = _columns(records, kind) if fields.paths else []
+    columns = _columns(records, kind) if fields.paths or names else []
+    texts = Texts(*records.texts)
+    if names:
+        split = len(columns) - len(names)
+        texts, columns = _records_of(names, columns[split:]), columns[:split]
     ids = columns.pop(0).labels() if fields.id else None
     return Block(
-        texts=Texts(*records.texts),
+        texts=texts,
         rows=records.rows(origin.rows),
         ids=ids,
         columns=dict(zip(fields.columns, columns, strict=True)),
@@ -235,10 +247,34 @@ def _columns(records: _core.Records, kind: Literal["json", "csv"]) -> list[JsonC
     return [column(kinds, Texts(data, ends).to_arrow()) for kinds, data, ends in records.columns]
 
 
+def _records_of(names: tuple[str, ...], columns: list[JsonColumn | CsvColumn]) -> Texts:
+    """One object of JSON for each row of a delimited file; an empty field without quotes is missing."""
+    lists = [column.strings().to_pylist() for column in columns]
+    lines = [
+        json.dumps(
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        ).encode()
+        for row in zip(*lists, strict=True)
+    ]
+    return Texts(b"".join(lines), array("q", accumulate(map(len, lines), initial=0)))
+
+
 def _over_long(window: Window, rows: int, places: Places) -> Block:
     sample = bytes(window.data[:60]).decode("utf-8", "replace")
     reject = Reject("over_long", places.of(rows, window.offset), sample)
     return Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
+
+
+def name_record(file: InputFile, part: Range, row: int) -> str:
+    """`"corpus.jsonl:12"`: where a record of a range stands, found again only when it must be named."""
+    if part.kind == "bytes" and part.start:
+        return Places(file, part.start, lines=True).of(row, 0).rpartition(":")[0]
+    before = part.start if part.kind == "rows" else 0
+    if part.kind in {"groups", "batches"} and part.start:
+        from tokenmill.sources.columnar import rows_before
+
+        before = rows_before(file, part)
+    return f"{file.url}:{before + row + 1}"
 
 
 class Places:

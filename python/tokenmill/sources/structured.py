@@ -31,6 +31,10 @@ class _Parser(Protocol):
     def column(self) -> Literal["json", "csv"]:
         """How columns of this format answer."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields that a record is put together from, where the parser does not give it whole."""
+
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         """Read what is whole; `last` says that nothing follows."""
 
@@ -44,7 +48,8 @@ def csv_blocks(request: Request) -> Iterator[Block]:
     delimiter = DELIMITERS[request.file.format]
     names, width = csv_header(head, delimiter, request.file.url)
     if names:
-        yield from _blocks(request, _Rows(_csv_reader(request, names, delimiter)), skip=width)
+        reader = _csv_reader(request, names, delimiter)
+        yield from _blocks(request, _Rows(reader, tuple(names) if request.fields.whole else ()), skip=width)
 
 
 def _csv_reader(request: Request, names: list[str], delimiter: str) -> _core.CsvReader:
@@ -57,9 +62,13 @@ def _csv_reader(request: Request, names: list[str], delimiter: str) -> _core.Csv
             )
         return names.index(name)
 
+    fields = request.fields
+    # A record is put together from its fields, which stand behind the columns that are asked for.
+    whole = [number((name,)) for name in names] if fields.whole else []
+    text = [] if fields.whole else fields.text
     return _core.CsvReader(
-        [part if isinstance(part, str) else number(part) for part in request.fields.text],
-        [number(path) for path in request.fields.paths],
+        [part if isinstance(part, str) else number(part) for part in text],
+        [*(number(path) for path in fields.paths), *whole],
         delimiter=ord(delimiter),
         width=len(names),
         limit=request.config.max_record_bytes,
@@ -70,6 +79,7 @@ def _csv_reader(request: Request, names: list[str], delimiter: str) -> _core.Csv
 @dataclass(slots=True)
 class _Rows:
     reader: _core.CsvReader
+    names: tuple[str, ...] = ()
     column: Literal["csv"] = "csv"
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
@@ -84,7 +94,8 @@ def json_blocks(request: Request) -> Iterator[Block]:
     head = decoded_head(request.file, request.config.max_expansion)
     skip = len(BOM) if head.startswith(BOM) else 0
     reader = json_reader(request)
-    if is_single_record(head, request.fields.roots):
+    fields = request.fields
+    if is_single_record(head, fields.record[:1] if fields.whole else fields.roots, text=not fields.whole):
         yield from _blocks(request, _OneRecord(reader), skip=skip)
     elif head.strip():
         yield from _blocks(request, _Elements(reader), skip=skip)
@@ -93,6 +104,7 @@ def json_blocks(request: Request) -> Iterator[Block]:
 @dataclass(slots=True)
 class _Elements:
     reader: _core.JsonlReader
+    names: tuple[str, ...] = ()
     column: Literal["json"] = "json"
     state: int = 0
     broken: bool = False
@@ -112,6 +124,7 @@ class _Elements:
 @dataclass(slots=True)
 class _OneRecord:
     reader: _core.JsonlReader
+    names: tuple[str, ...] = ()
     column: Literal["json"] = "json"
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
@@ -140,7 +153,8 @@ def _blocks(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
             if not (used or buffer.ended or parser.fault()):
                 target = _larger(buffer, request)
                 continue
-            block = as_block(request, records, Origin(places, rows, buffer.offset, used), parser.column)
+            origin = Origin(places, rows, buffer.offset, used)
+            block = as_block(request, records, origin, parser.column, parser.names)
             rows += block.rows_read
             yield block
             if fault := parser.fault():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,16 @@ def _select(
     return texts, rows, {name: ArrowColumn(column) for name, column in columns.items()}
 
 
+def _records_of(batch: pa.RecordBatch, fields: Fields) -> pa.LargeStringArray:
+    """Each row as one object of JSON, with the fields that are wanted."""
+    names = [name for name in batch.schema.names if name in fields.roots]
+    rows = batch.select(names).to_pylist()
+    return pa.array([json.dumps(row, default=str) for row in rows], pa.large_string())
+
+
 def _texts(batch: pa.RecordBatch, fields: Fields, where: str) -> pa.LargeStringArray:
+    if fields.whole:
+        return _records_of(batch, fields)
     parts: list[Any] = []
     for part in fields.text:
         if isinstance(part, str):

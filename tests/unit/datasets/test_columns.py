@@ -55,6 +55,7 @@ def test_each_column_of_one_row():
         "labels": [7, 8, 9, 7, -100],
         "position_ids": [0, 1, 2, 0, 0],
         "document_ids": [4, 4, 4, 6, -1],
+        "loss_mask": [1, 1, 1, 1, 0],
     }
 
 

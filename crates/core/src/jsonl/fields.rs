@@ -9,6 +9,8 @@ pub enum Part {
     Literal(Vec<u8>),
     /// The string in this slot.
     Field(usize),
+    /// The whole record, as it stands.
+    Record,
 }
 
 /// One key that leads to a wanted field.
@@ -32,6 +34,7 @@ pub struct Fields {
 
 impl Fields {
     /// Fields for a text of literal and field parts, where `Err(path)` names a field; and columns.
+    /// A path of no keys names the record itself, which stays JSON.
     ///
     /// `{title}\n{text}` is `[Err(["title"]), Ok("\n"), Err(["text"])]`.
     /// A record of more than `limit` bytes is refused.
@@ -52,6 +55,7 @@ impl Fields {
         for part in text {
             let part = match part {
                 Ok(literal) => Part::Literal(literal.into_bytes()),
+                Err(path) if path.is_empty() => Part::Record,
                 Err(path) => Part::Field(fields.slot(path)),
             };
             fields.text.push(part);

@@ -83,6 +83,7 @@ fn extract(
     for part in &fields.text {
         match part {
             Part::Literal(bytes) => batch.texts.bytes.extend_from_slice(bytes),
+            Part::Record => batch.texts.bytes.extend_from_slice(line.trim_ascii()),
             Part::Field(slot) => {
                 let value = text_value(values[*slot])?;
                 let body = &line[value.start..value.end];
@@ -203,6 +204,17 @@ mod tests {
         let block = br#"{"meta":{"a":[1,{"lang":0}],"lang":"ko"},"text":"b"}"#;
         let batch = read(block, &fields(Policy::Refuse));
         assert_eq!(batch.columns[0].values.bytes, b"ko");
+    }
+
+    #[test]
+    fn a_path_of_no_keys_is_the_record_itself() {
+        let fields = Fields::new(vec![Err(vec![])], vec![], Policy::Refuse, 1 << 20);
+        let batch = read(b" {\"a\": [1]} \r\n[2]\n{\"a\":\n", &fields);
+        assert_eq!(batch.texts.bytes, b"{\"a\": [1]}");
+        assert_eq!(
+            reasons(&batch),
+            [(Reason::NotAnObject, 1), (Reason::BrokenJson, 2)]
+        );
     }
 
     #[test]

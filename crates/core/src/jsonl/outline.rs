@@ -106,13 +106,15 @@ impl Outline {
             return None;
         }
         let part = |part: &Part| match part {
-            Part::Literal(bytes) => TextPart::Literal(bytes.clone()),
+            Part::Literal(bytes) => Some(TextPart::Literal(bytes.clone())),
             Part::Field(slot) => {
                 let value = values[*slot];
-                TextPart::Span(self.place(value.start), self.place(value.end))
+                let (start, end) = (self.place(value.start), self.place(value.end));
+                Some(TextPart::Span(start, end))
             }
+            Part::Record => None,
         };
-        Some(fields.text.iter().map(part).collect())
+        fields.text.iter().map(part).collect()
     }
 
     /// Goes through whole characters; stops before an escape that the window cuts, unless nothing follows.

@@ -1,4 +1,4 @@
-"""`labels`: the token id; -100, which loss functions leave out, on padding."""
+"""`labels`: the token id; -100, which loss functions leave out, on padding and on what is not learned."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _IGNORED = -100
 
 def _make(cover: Cover, dtype: str) -> NDArray[Any]:
     labels = cover.ids.astype(dtype)
-    labels[~cover.covered] = _IGNORED
+    labels[~cover.taught] = _IGNORED
     return labels
 
 
-COLUMN = Column("labels", stored="int32", read="int64", make=_make, masks=True)
+COLUMN = Column("labels", stored="int32", read="int64", make=_make, masks=True, taught=True)

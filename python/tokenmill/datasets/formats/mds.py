@@ -68,8 +68,8 @@ class MdsWriter(ChunkWriter):
             body: Any = np.hstack(parts)
             sizes = np.full(count, body.shape[1], dtype=np.int64)
         else:
-            tokens = arrays[self.tokens_as]
-            samples = [_make_sample(tokens[a:b]) for a, b in itertools.pairwise(offsets)]
+            columns = [arrays[name] for name in self._config["column_names"]]
+            samples = [_make_sample([each[a:b] for each in columns]) for a, b in itertools.pairwise(offsets)]
             sizes = np.array([len(sample) for sample in samples], dtype=np.int64)
             body = b"".join(samples)
         config = json.dumps(self._config, sort_keys=True).encode()
@@ -77,11 +77,16 @@ class MdsWriter(ChunkWriter):
         self.write_chunk(count, places.astype("<u4"), config, body)
 
 
-def _make_sample(values: NDArray[Any]) -> bytes:
-    """u32 size; one byte for the dimensions and the width of the shape; the shape; the values."""
+def _make_sample(columns: list[NDArray[Any]]) -> bytes:
+    """The u32 sizes of all columns, then each of them."""
+    parts = [_make_value(values) for values in columns]
+    return struct.pack(f"<{len(parts)}I", *map(len, parts)) + b"".join(parts)
+
+
+def _make_value(values: NDArray[Any]) -> bytes:
+    """One byte for the dimensions and the width of the shape; the shape; the values."""
     code, width = next((c, w) for c, w in ((0, "<u1"), (1, "<u2"), (2, "<u4")) if len(values) < 1 << 8 * 2**c)
-    data = bytes([1 << 2 | code]) + np.array([len(values)], dtype=width).tobytes() + values.tobytes()
-    return struct.pack("<I", len(data)) + data
+    return bytes([1 << 2 | code]) + np.array([len(values)], dtype=width).tobytes() + values.tobytes()
 
 
 def _finish(root: Path, manifest: Manifest) -> None:

@@ -1,4 +1,7 @@
-"""The `megatron` format: `.bin` of bare tokens and the `.idx` that Megatron's indexed dataset maps."""
+"""The `megatron` format: `.bin` of bare tokens and the `.idx` that Megatron's indexed dataset maps.
+
+A loss mask is a second indexed dataset beside it, `<shard>.loss_mask`, with the same sequences.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.columns.loss_mask import LOSS_MASK
 from tokenmill.datasets.ledger.receipt import SHARDS
+from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.flat import cut_items, map_file
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 _MAGIC = b"MMIDIDX\0\0"
 _HEAD = struct.Struct("<QBQQ")
 _DTYPE_CODES = {"uint16": 8, "int32": 4, "int64": 5}
+_INT8 = 2
+_MASK_INDEX = "loss_mask_index"
 _SPOOL_BYTES = 1 << 20
 
 
@@ -38,6 +45,8 @@ class MegatronWriter(ShardWriter):
         super().__init__(shape)
         self._tokens = self.open("tokens", ".bin")
         self._index = self.open("index", ".idx")
+        self._mask = self.open(LOSS_MASK, f".{LOSS_MASK}.bin") if LOSS_MASK in shape.columns else None
+        self._mask_index = self.open(_MASK_INDEX, f".{LOSS_MASK}.idx") if self._mask is not None else None
         self._lengths = _Spool(shape.root / SHARDS)
 
     def write(self, items: Items) -> None:
@@ -45,10 +54,15 @@ class MegatronWriter(ShardWriter):
         ids, offsets = items.ids, items.offsets
         self._tokens.write(self.shape.store(ids[offsets[0] : offsets[-1]]))
         self._lengths.append(np.diff(offsets))
+        if self._mask is not None:
+            self._mask.write(np.ascontiguousarray(items.columns[LOSS_MASK][offsets[0] : offsets[-1]]))
 
     def close(self) -> list[FileEntry]:
-        """Write the index and publish both."""
-        _write_index(self._index, self._lengths, self.shape.dtype)
+        """Write the index of each file and publish all."""
+        dtype = self.shape.dtype
+        _write_index(self._index, self._lengths, _DTYPE_CODES[dtype], np.dtype(dtype).itemsize)
+        if self._mask_index is not None:
+            _write_index(self._mask_index, self._lengths, _INT8, 1)
         self._lengths.close()
         return super().close()
 
@@ -58,13 +72,13 @@ class MegatronWriter(ShardWriter):
         super().discard()
 
 
-def _write_index(file: DurableFile, lengths: _Spool, dtype: str) -> None:
+def _write_index(file: DurableFile, lengths: _Spool, code: int, itemsize: int) -> None:
     """Header, i32 lengths, i64 byte offsets, i64 document starts."""
     count = lengths.count
-    file.write(_MAGIC + _HEAD.pack(1, _DTYPE_CODES[dtype], count, count + 1))
+    file.write(_MAGIC + _HEAD.pack(1, code, count, count + 1))
     for chunk in lengths.chunks():
         file.write(chunk)
-    itemsize, position = np.dtype(dtype).itemsize, 0
+    position = 0
     for chunk in lengths.chunks():
         ends = position + np.cumsum(chunk.astype(np.int64) * itemsize)
         file.write(np.concatenate([[position], ends[:-1]]).astype("<i8"))
@@ -99,7 +113,11 @@ class _Spool:
 
 def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     tokens = map_file(root, shard.file("tokens"), manifest.dtype)
-    return cut_items(shard, tokens, _read_offsets(root / shard.file("index").path, manifest.dtype))
+    columns = {}
+    if LOSS_MASK in manifest.packing.columns:
+        columns[LOSS_MASK] = map_file(root, shard.file(LOSS_MASK), find_column(LOSS_MASK).stored)
+    offsets = _read_offsets(root / shard.file("index").path, manifest.dtype)
+    return cut_items(shard, tokens, offsets, columns)
 
 
 def _read_offsets(path: Path, dtype: str) -> NDArray[np.int64]:
@@ -129,7 +147,7 @@ FORMAT = Format(
     dtypes=tuple(_DTYPE_CODES),
     # Megatron reads vocabularies below this as u16, larger ones as i32.
     u16_vocabulary=65_500,
-    # Megatron has no place for columns: it masks by itself.
+    # Megatron has no place for columns that follow from documents: it makes those itself.
     holds_columns=False,
     bytes_per_document=20,
 )

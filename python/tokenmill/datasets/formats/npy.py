@@ -73,9 +73,9 @@ class NpyWriter(ShardWriter):
 
 def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     tokens = _load(root, shard, "tokens")
-    if manifest.layout == "documents":
-        return cut_items(shard, tokens, _load(root, shard, "offsets").astype(np.int64))
     columns = {name: _load(root, shard, name) for name in manifest.packing.columns}
+    if manifest.layout == "documents":
+        return cut_items(shard, tokens, _load(root, shard, "offsets").astype(np.int64), columns)
     return cut_items(shard, tokens, row_offsets(tokens, manifest), columns)
 
 

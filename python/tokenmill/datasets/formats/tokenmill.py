@@ -66,11 +66,12 @@ class NativeWriter(ShardWriter):
 
 def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     tokens = map_file(root, shard.file("tokens"), manifest.dtype)
-    if manifest.layout == "documents":
-        return cut_items(shard, tokens, map_offsets(root / shard.file("offsets").path).astype(np.int64))
     columns = {
         name: map_file(root, shard.file(name), find_column(name).stored) for name in manifest.packing.columns
     }
+    if manifest.layout == "documents":
+        offsets = map_offsets(root / shard.file("offsets").path).astype(np.int64)
+        return cut_items(shard, tokens, offsets, columns)
     segments = map_segments(root / shard.file("segments").path)
     return cut_items(shard, tokens, row_offsets(tokens, manifest), columns, segments)
 

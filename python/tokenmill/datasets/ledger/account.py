@@ -10,6 +10,8 @@ from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.record import Record
 
 _GROUPS = ("documents", "tokens")
+# What a job of conversations counts besides; other accounts do not mention it.
+_LEARNED = "learned"
 
 
 @dataclass
@@ -30,6 +32,12 @@ class Account(Record):
     input_bytes: int = 0
     text_bytes: int = 0
     special_strings: int = 0
+    # Tokens that a loss mask has: all of them, by role, and what became of them.
+    learned_read: int = 0
+    learned_written: int = 0
+    learned_repeated: int = 0
+    learned_dropped: Counter[str] = field(default_factory=Counter)
+    learned_roles: Counter[str] = field(default_factory=Counter)
 
     @property
     def tokens_read(self) -> int:
@@ -50,10 +58,11 @@ class Account(Record):
                 setattr(self, name, getattr(self, name) + value)
 
     def check(self) -> None:
-        """Raise unless read = written + dropped, for documents and for tokens."""
+        """Raise unless read = written + dropped, for documents, for tokens and for those that are learned."""
         for what, read, written, dropped in (
             ("documents", self.documents_read, self.documents_written, self.documents_dropped),
             ("tokens", self.tokens_read, self.tokens_written, self.tokens_dropped),
+            ("learned tokens", self.learned_read, self.learned_written, self.learned_dropped),
         ):
             if read != written + dropped.total():
                 raise DatasetError(
@@ -67,11 +76,13 @@ class Account(Record):
         for name, value in vars(self).items():
             group, _, key = name.partition("_")
             plain = _sort(value) if isinstance(value, Counter) else value
-            if group in _GROUPS:
-                groups[group][key] = plain
+            if group in (*_GROUPS, _LEARNED):
+                groups.setdefault(group, {})[key] = plain
             else:
                 groups[name] = plain
         groups["tokens"]["stored"] = self.tokens_stored
+        if not self.learned_read:
+            del groups[_LEARNED]
         return groups
 
     @classmethod
@@ -79,7 +90,10 @@ class Account(Record):
         """Groups taken apart; sums such as `stored` are computed again, not believed."""
         if not isinstance(value, dict) or not all(isinstance(value.get(group), dict) for group in _GROUPS):
             return value
-        return value | {f"{group}_{key}": item for group in _GROUPS for key, item in value[group].items()}
+        taught = value.get(_LEARNED)
+        groups = {group: value[group] for group in _GROUPS}
+        groups |= {_LEARNED: taught} if isinstance(taught, dict) else {}
+        return value | {f"{group}_{key}": item for group in groups for key, item in groups[group].items()}
 
 
 def _sort(counts: Counter[str]) -> dict[str, int]:

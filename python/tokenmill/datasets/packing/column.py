@@ -26,6 +26,8 @@ class Cover:
     documents: NDArray[np.int64]
     positions: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    # Which tokens are learned, as long as the ids; None where all are.
+    learned: NDArray[np.bool_] | None = None
 
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
@@ -34,6 +36,11 @@ class Cover:
         np.add.at(steps, self.positions, 1)
         np.add.at(steps, self.positions + self.lengths, -1)
         return np.cumsum(steps[:-1], dtype=np.int8).astype(bool)
+
+    @cached_property
+    def taught(self) -> NDArray[np.bool_]:
+        """Where there is a token that is learned."""
+        return self.covered if self.learned is None else self.covered & self.learned
 
     def spread(self, values: NDArray[np.int64], elsewhere: int, dtype: str) -> NDArray[Any]:
         """`values`, one for each token, in their places."""
@@ -52,6 +59,8 @@ class Column:
     make: Callable[[Cover, str], NDArray[Any]]
     # Whether it says which tokens count: 0 in a mask or a negative label does not.
     masks: bool = False
+    # Whether it depends on what is learned.
+    taught: bool = False
 
 
 def column_names() -> tuple[str, ...]:

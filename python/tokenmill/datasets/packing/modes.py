@@ -69,13 +69,13 @@ def lay_pad(lengths: Int64s, context_length: int) -> Placement:
     return lay_window(lengths, context_length, 0, drop_tail=False)
 
 
-def lay_bestfit(lengths: Int64s, context_length: int) -> Placement:
-    """Documents whole where they fit, several to a row, best fit; a longer one gives full rows and a rest.
+def lay_bestfit(lengths: Int64s, context_length: int, most: int | None = None) -> Placement:
+    """Documents whole where they fit, `most` to a row, best fit; a longer one gives full rows and a rest.
 
     Rows are in the order in which their first bin was opened; within a row the longest item is first.
     """
     items = lay_pad(lengths, context_length).segments
-    bins, places = _core.best_fit(np.ascontiguousarray(items.length), context_length)
+    bins, places = _core.best_fit(np.ascontiguousarray(items.length), context_length, most)
     position = bins * context_length + places
     order = np.argsort(position, kind="stable")
     placed = Segments(items.document, items.start, position, items.length).take(order)

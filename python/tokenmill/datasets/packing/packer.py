@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError
+from tokenmill.base.learned import is_learned, without_marks
 from tokenmill.datasets.packing.column import store_columns
 from tokenmill.datasets.packing.modes import Placement, lay_bestfit, lay_concat, lay_pad, lay_window
 from tokenmill.datasets.packing.segments import Segments, fill_rows
@@ -38,6 +39,10 @@ class Packed:
     padding: int
     dropped_tokens: int = 0
     dropped_documents: int = 0
+    # Tokens that are learned: in rows once, in rows again, and dropped.
+    learned: int = 0
+    learned_repeated: int = 0
+    learned_dropped: int = 0
 
 
 class Packer(Protocol):
@@ -59,6 +64,9 @@ class RowShape:
     columns: tuple[str, ...] = ()
     overlap: int = 0
     drop_tail: bool = False
+    most_documents: int | None = None
+    # Whether ids come marked (`base.learned`).
+    marked: bool = False
 
 
 def frame_documents(
@@ -94,15 +102,30 @@ def make_packer(mode: str, shape: RowShape) -> Packer:
 def _pack(ids: Ids, offsets: Int64s, placement: Placement, shape: RowShape, first_document: int) -> Packed:
     size = placement.rows * shape.context_length
     rows = fill_rows(ids, offsets, placement.segments, size, shape.pad_id)
-    return _finish(rows, placement, shape, placement.segments.shifted(documents=first_document))
+    packed = _finish(rows, placement, shape, placement.segments.shifted(documents=first_document))
+    if not shape.marked:
+        return packed
+    # All of these documents are in these rows or nowhere.
+    given = int(is_learned(ids[offsets[0] : offsets[-1]]).sum())
+    return replace(packed, learned_dropped=given - packed.learned)
 
 
-def _finish(rows: Ids, placement: Placement, shape: RowShape, segments: Segments) -> Packed:
+def _finish(
+    rows: Ids, placement: Placement, shape: RowShape, segments: Segments, learned_dropped: int = 0
+) -> Packed:
     """Rows with their columns, and what was counted."""
     covered = int(segments.length.sum())
+    taught = is_learned(rows) if shape.marked else None
+    again = 0
+    if taught is not None:
+        rows = without_marks(rows)
+        if shape.overlap:
+            # The beginning of every window but a document's first repeats the one before it.
+            starts = segments.position[segments.start > 0]
+            again = int(taught[starts[:, None] + np.arange(shape.overlap)].sum()) if len(starts) else 0
     return Packed(
         ids=rows,
-        columns=store_columns(shape.columns, segments.cover(rows)),
+        columns=store_columns(shape.columns, segments.cover(rows, taught)),
         segments=segments,
         rows=placement.rows,
         written=covered - placement.repeated,
@@ -110,6 +133,9 @@ def _finish(rows: Ids, placement: Placement, shape: RowShape, segments: Segments
         padding=len(rows) - covered,
         dropped_tokens=placement.dropped_tokens,
         dropped_documents=placement.dropped_documents,
+        learned=int(taught.sum()) - again if taught is not None else 0,
+        learned_repeated=again,
+        learned_dropped=learned_dropped,
     )
 
 
@@ -171,14 +197,16 @@ class ConcatPacker:
         if self.shape.drop_tail:
             # A document whose first token is in the dropped row has nothing in any row before.
             lost = int((segments.start == 0).sum())
-            yield self._finish(rest[:0], Segments.empty(), dropped_tokens=len(rest), dropped_documents=lost)
+            taught = int(is_learned(rest).sum()) if self.shape.marked else 0
+            placement = Placement(Segments.empty(), 0, dropped_tokens=len(rest), dropped_documents=lost)
+            yield _finish(rest[:0], placement, self.shape, Segments.empty(), taught)
             return
         row = np.full(self.shape.context_length, self.shape.pad_id, dtype=rest.dtype)
         row[: len(rest)] = rest
         yield self._finish(row, segments)
 
-    def _finish(self, flat: Ids, segments: Segments, **dropped: int) -> Packed:
-        placement = Placement(segments, len(flat) // self.shape.context_length, **dropped)
+    def _finish(self, flat: Ids, segments: Segments) -> Packed:
+        placement = Placement(segments, len(flat) // self.shape.context_length)
         return _finish(flat, placement, self.shape, segments)
 
 
@@ -216,7 +244,7 @@ class GroupPacker:
             return
         lengths = np.concatenate(self._lengths)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        placement = lay_bestfit(lengths, self.shape.context_length)
+        placement = lay_bestfit(lengths, self.shape.context_length, self.shape.most_documents)
         packed = _pack(np.concatenate(self._ids), offsets, placement, self.shape, self._documents)
         self._documents += len(lengths)
         self._ids, self._lengths, self._tokens = [], [], 0

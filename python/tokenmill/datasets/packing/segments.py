@@ -41,9 +41,9 @@ class Segments:
         """Rows of (document, start, position, length) as they are stored in a `.seg` file."""
         return np.column_stack([self.document, self.start, self.position, self.length]).astype("<u8")
 
-    def cover(self, rows: Ids) -> Cover:
+    def cover(self, rows: Ids, learned: NDArray[np.bool_] | None = None) -> Cover:
         """What columns are made from: the ids of rows, and these segments in them."""
-        return Cover(rows, self.document, self.position, self.length)
+        return Cover(rows, self.document, self.position, self.length, learned)
 
     @classmethod
     def empty(cls) -> Segments:

@@ -123,6 +123,15 @@ class Dataset:
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         """The token ids of one document; for a `stream` dataset without a copy."""
+        shard, segments = self._locate(index)
+        tokens = self.shards.tokens(shard)
+        if len(segments) == 1:
+            _, _, position, length = segments[0].tolist()
+            return tokens[position : position + length]
+        return _joined(tokens, segments)
+
+    def _locate(self, index: int) -> tuple[int, NDArray[np.int64]]:
+        """The shard of a document, and its stretches: (document, start, position, length), in order."""
         self._require_mappable()
         total = self.num_documents
         if index < 0:
@@ -131,13 +140,26 @@ class Dataset:
             raise IndexError(f"document {index} is outside of 0..{total - 1}")
         shard, local = self.shards.locate_document(index)
         entry = self.manifest.shards[shard]
-        tokens = self.shards.tokens(shard)
         if self.manifest.layout == "documents":
             offsets = self.shards.offsets(entry)
-            return tokens[int(offsets[local]) : int(offsets[local + 1])]
+            start, end = int(offsets[local]), int(offsets[local + 1])
+            return shard, np.array([[local, 0, start, end - start]])
         segments = self.shards.segments(entry)
         chosen = segments[segments[:, 0] == np.uint64(local)].astype(np.int64)
-        return _joined(tokens, chosen[np.argsort(chosen[:, 1], kind="stable")])
+        return shard, chosen[np.argsort(chosen[:, 1], kind="stable")]
+
+    @property
+    def has_loss_mask(self) -> bool:
+        """Whether the dataset says which of its tokens are learned, as one of conversations does."""
+        return self.shards.masked
+
+    def loss_mask(self, index: int) -> NDArray[np.bool_]:
+        """Which tokens of one document are learned; of a dataset of texts, all of them."""
+        shard, segments = self._locate(index)
+        if not self.shards.masked:
+            return np.ones(len(self[index]), bool)
+        first = self.shards.token_starts[shard]
+        return _joined(self.shards.learned(first, self.shards.entries[shard].tokens), segments)
 
     def rows(
         self,
@@ -156,7 +178,8 @@ class Dataset:
             overlap: Tokens that a row shares with the one before it.
             tail: What becomes of a last, shorter row: "drop" or "pad".
             pad_id: What fills it; the dataset's padding or EOS id if left out.
-            columns: Any of `attention_mask`, `labels`, `position_ids`, `document_ids`, `cu_seqlens`.
+            columns: Any of `attention_mask`, `labels`, `loss_mask`, `position_ids`, `document_ids`,
+                `cu_seqlens`.
             dtype: What batches hold; rows themselves stay as they are on disk.
 
         Returns:

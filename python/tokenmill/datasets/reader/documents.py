@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.base.learned import mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,16 +24,20 @@ AT_ONCE = 1 << 20
 
 
 def read_documents(
-    shards: Shards, index: int, at_once: int = AT_ONCE
+    shards: Shards, index: int, at_once: int = AT_ONCE, *, marked: bool = False
 ) -> Iterator[tuple[int, NDArray[Any], Int64s]]:
     """Documents `first..first + len(offsets) - 1` of a shard as `(first, ids, offsets)`, offsets from 0.
 
-    A document that was cut is put together again, without what an overlap repeats.
+    A document that was cut is put together again, without what an overlap repeats. Ids can come `marked` by
+    what is learned, where the dataset says that.
     """
     stored = shards.tokens(index)
     # The core takes the machine's own byte order, which is nearly always that of the files: then no copy.
     own = stored.dtype.newbyteorder("=")
     tokens = stored.view(own) if sys.byteorder == "little" else stored.astype(own)
+    if marked:
+        tokens = mark(tokens, shards.learned(shards.token_starts[index], len(tokens)))
+        own = tokens.dtype
     if shards.manifest.layout == "documents":
         offsets = shards.offsets(shards.entries[index]).astype(np.int64)
         for first, last in _group(offsets, at_once):

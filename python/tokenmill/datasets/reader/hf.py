@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.errors import MissingExtraError
+from tokenmill.datasets.columns.loss_mask import LOSS_MASK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,17 +24,27 @@ _GATHERED = 1024
 
 
 def documents_to_hf(dataset: Dataset) -> Any:
-    """One example per document: `{"input_ids": [...]}`."""
-    chunks = []
+    """One example per document: `{"input_ids": [...]}`, and `loss_mask` where the dataset has one."""
+    chunks, masks = [], []
     for index, entry in enumerate(dataset.shards.entries):
         offsets = dataset.shards.offsets(entry) if dataset.manifest.layout == "documents" else None
         if offsets is not None:
             values = pa.array(dataset.shards.tokens(index))
-            chunks.append(pa.LargeListArray.from_arrays(pa.array(offsets.astype(np.int64)), values))
+            places = pa.array(offsets.astype(np.int64))
+            chunks.append(pa.LargeListArray.from_arrays(places, values))
+            if dataset.has_loss_mask:
+                taught = dataset.shards.learned(dataset.shards.token_starts[index], entry.tokens)
+                masks.append(pa.LargeListArray.from_arrays(places, pa.array(taught.astype(np.int8))))
+    kind, mask_kind = pa.large_list(pa.from_numpy_dtype(dataset.dtype)), pa.large_list(pa.int8())
     if dataset.manifest.layout != "documents":
-        chunks.append(pa.array(list(dataset), type=pa.large_list(pa.from_numpy_dtype(dataset.dtype))))
-    kind = pa.large_list(pa.from_numpy_dtype(dataset.dtype))
-    table = pa.table({"input_ids": pa.chunked_array(chunks, type=kind)})
+        chunks.append(pa.array(list(dataset), type=kind))
+        if dataset.has_loss_mask:
+            taught_each = [dataset.loss_mask(index).astype(np.int8) for index in range(len(dataset))]
+            masks.append(pa.array(taught_each, type=mask_kind))
+    columns = {"input_ids": pa.chunked_array(chunks, type=kind)}
+    if dataset.has_loss_mask:
+        columns[LOSS_MASK] = pa.chunked_array(masks, type=mask_kind)
+    table = pa.table(columns)
     return _wrap(table, f"{dataset.content_hash[:16]}-documents")
 
 

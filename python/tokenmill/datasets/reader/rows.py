@@ -13,7 +13,7 @@ import numpy as np
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.manifest import content_hash
-from tokenmill.datasets.packing.column import column_names
+from tokenmill.datasets.packing.column import column_names, find_column
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.spans import CU_SEQLENS, SpanFinder, make_columns
 from tokenmill.datasets.reader.turns import Turns
@@ -127,7 +127,8 @@ class Rows:
             ids[place] = self[row]
         batch: dict[str, Any] = {"input_ids": ids}
         if self.columns:
-            batch |= make_columns(self.columns, ids, [self.spans(row) for row in numbers])
+            spans = [self.spans(row) for row in numbers]
+            batch |= make_columns(self.columns, ids, spans, self._learned(numbers))
         return batch
 
     def number(self, source: int) -> int:
@@ -143,6 +144,18 @@ class Rows:
         """Where rows of a source are: the inverse of `locate`."""
         del source, epoch
         return rows
+
+    def _learned(self, rows: list[int]) -> NDArray[np.bool_] | None:
+        """What of these rows is learned; None where the dataset does not say, or nobody asks."""
+        wanted = [find_column(name) for name in self.columns if name != CU_SEQLENS]
+        if not self._shards.masked or not any(column.taught for column in wanted):
+            return None
+        taught = np.zeros((len(rows), self.context_length), bool)
+        for place, row in enumerate(rows):
+            start = row * self._stride
+            length = min(self.context_length, self.dataset.num_tokens - start)
+            taught[place, :length] = self._shards.learned(start, length)
+        return taught
 
     def spans(self, index: int) -> NDArray[np.int64]:
         """(document, place, length, start) of each document's stretch in a row; the rest is padding.

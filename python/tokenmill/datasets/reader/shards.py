@@ -15,6 +15,8 @@ import numpy as np
 
 from tokenmill.base.errors import DatasetError
 from tokenmill.base.platform import open_file_limit
+from tokenmill.datasets.columns.loss_mask import LOSS_MASK
+from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.index import map_offsets, map_segments
 
@@ -46,6 +48,7 @@ class Shards:
         self._buffers: dict[int, mmap.mmap] = {}
         self._shuffled = False
         self._indexes: dict[str, NDArray[np.uint64]] = {}
+        self._masks: dict[int, NDArray[Any]] = {}
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
         self._most_mapped = max(64, open_file_limit() // 2)
 
@@ -155,6 +158,35 @@ class Shards:
             parts.append(self.tokens(index)[:missing])
             missing -= len(parts[-1])
         return np.concatenate(parts)
+
+    @cached_property
+    def masked(self) -> bool:
+        """Whether the dataset says which of its tokens are learned."""
+        return self.mapped and LOSS_MASK in self.manifest.packing.columns
+
+    def learned(self, start: int, length: int) -> NDArray[np.bool_]:
+        """Which of the tokens `start..start + length` are learned, as they were written."""
+        index, local = self.locate(start)
+        parts, missing = [], length
+        while missing:
+            part = self._mask(index)[local : local + missing]
+            parts.append(np.asarray(part, bool))
+            missing, index, local = missing - len(part), index + 1, 0
+        return np.concatenate([np.empty(0, bool), *parts])
+
+    def _mask(self, index: int) -> NDArray[Any]:
+        found = self._masks.get(index)
+        if found is None:
+            entry = self.entries[index].file(LOSS_MASK)
+            if entry.bytes != self.entries[index].tokens:
+                tokens = self.entries[index].tokens
+                raise DatasetError(f"{entry.path} has {entry.bytes} bytes for {tokens} tokens: it is damaged")
+            kind = find_column(LOSS_MASK).stored
+            found = np.memmap(self.path(entry), kind, "r") if entry.bytes else np.empty(0, kind)
+            if len(self._masks) >= self._most_mapped:
+                del self._masks[next(iter(self._masks))]
+            self._masks[index] = found
+        return found
 
     def offsets(self, entry: ShardEntry) -> NDArray[np.uint64]:
         """Where each document of a shard begins in its tokens, and the end of the last."""

@@ -78,12 +78,15 @@ def _segment_spans(segments: NDArray[np.uint64], start: int, end: int) -> Spans:
     return spans[spans[:, 2] > 0]
 
 
-def make_columns(names: Sequence[str], ids: NDArray[Any], per_row: list[Spans]) -> dict[str, Any]:
-    """The columns of some rows `[rows, context_length]`, from the spans of each."""
+def make_columns(
+    names: Sequence[str], ids: NDArray[Any], per_row: list[Spans], learned: NDArray[np.bool_] | None = None
+) -> dict[str, Any]:
+    """The columns of some rows `[rows, context_length]`, from the spans of each, and from what is learned."""
     count, length = ids.shape
     places = np.repeat(np.arange(count) * length, [len(spans) for spans in per_row])
     spans = np.concatenate([np.empty((0, 3), dtype=np.int64), *(spans[:, :3] for spans in per_row)])
-    cover = Cover(ids.reshape(-1), spans[:, 0], spans[:, 1] + places, spans[:, 2])
+    taught = None if learned is None else learned.reshape(-1)
+    cover = Cover(ids.reshape(-1), spans[:, 0], spans[:, 1] + places, spans[:, 2], taught)
     made: dict[str, Any] = {}
     for column in (find_column(name) for name in names if name != CU_SEQLENS):
         made[column.name] = column.make(cover, column.read).reshape(ids.shape)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.base.folders import list_modules
+from tokenmill.datasets.columns.loss_mask import LOSS_MASK
 from tokenmill.datasets.packing.column import find_column
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Format:
     u16_vocabulary: int = 1 << 16
     """The largest vocabulary that its readers take as u16."""
     holds_columns: bool = True
+    """Whether it has a place for any column; a loss mask has one in every format."""
     prefixes: bool = False
     """Whether its readers take a list of shards by path, without suffix, and weight: a blend."""
     document_columns: bool = False
@@ -72,10 +74,11 @@ class Format:
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise `ConfigError` if there are columns and no place for them."""
-        if columns and not self.holds_columns:
+        homeless = [name for name in columns if name not in self.keep_columns(columns)]
+        if homeless:
             others = ", ".join(other.name for other in every_format() if other.holds_columns)
             raise ConfigError(
-                f"the format {self.name} holds token ids only, not {', '.join(columns)}: "
+                f"the format {self.name} holds token ids and a loss mask only, not {', '.join(homeless)}: "
                 f"leave columns out, or write one of {others}"
             )
         plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
@@ -84,6 +87,10 @@ class Format:
                 f"the format {self.name} keeps of a column only where it counts, and {', '.join(plain)} does "
                 "not say that: leave it out, or write another format"
             )
+
+    def keep_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of some columns that the format has a place for."""
+        return tuple(name for name in columns if self.holds_columns or name == LOSS_MASK)
 
     def read_items(self, root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
         """A shard's items; raises `DatasetError` for a damaged shard, or a format that is not read here."""

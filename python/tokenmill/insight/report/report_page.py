@@ -64,11 +64,25 @@ def _account(account: dict[str, Any]) -> str:
     ]
     rows += [(f"tokens dropped: {reason}", count) for reason, count in tokens["dropped"].items()]
     rows += [("special-token strings inside documents", account["special_strings"])]
+    learned = account.get("learned")
+    if learned is not None:
+        rows += [(f"learned tokens {name}", learned[name]) for name in ("read", "written", "repeated")]
+        rows += [(f"learned tokens dropped: {reason}", count) for reason, count in learned["dropped"].items()]
+        rows += [(f"learned tokens of {role}", count) for role, count in learned["roles"].items()]
     return section(
         "The account",
-        paragraph("Read = written + dropped, for documents and for tokens."),
+        paragraph("Read = written + dropped, for documents and for tokens." + _learned_share(account)),
         table(("what", "count"), rows, folded=False),
     )
+
+
+def _learned_share(account: dict[str, Any]) -> str:
+    """Of conversations, the share of tokens that are learned."""
+    learned = account.get("learned")
+    if learned is None:
+        return ""
+    share = _ratio(learned["written"], account["tokens"]["written"])
+    return f" Of all tokens written, {share:.1%} are learned."
 
 
 def _throughput(run: dict[str, Any]) -> str:

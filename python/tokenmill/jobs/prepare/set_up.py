@@ -16,9 +16,11 @@ from tokenmill.datasets.store.store import replace_file
 from tokenmill.jobs.executors.choose import check_inputs, choose_executor
 from tokenmill.jobs.prepare.launch import alone, this_launch, with_all_cores
 from tokenmill.jobs.prepare.run import Run
+from tokenmill.jobs.prepare.set_up_chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 from tokenmill.jobs.units.job import make_job
 from tokenmill.sources import discover, settle
+from tokenmill.sources.fields import record_names
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
@@ -131,12 +133,20 @@ def _settle_job(
     """The job of some inputs, with a line for everything that was chosen."""
     if resolved.config.output.path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
-    source, found = settle(resolved.config.source, inputs)
+
+    def load() -> Any:
+        nonlocal tokenizer
+        with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
+            tokenizer = load_tokenizer(resolved.config, tokenizer)
+        return tokenizer
+
+    source, found = settle(resolved.config.source, inputs, lambda: prefers_chat(resolved.config, load()))
     config = replace(resolved.config, source=source)
-    with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
-        encoder = load_tokenizer(config, tokenizer)
+    if record_names(source):
+        config = settle_chat(resolved, config)
+    encoder = load()
     job = _make_job(config, encoder, keep)
-    for line in [*found, *_describe(job)]:
+    for line in [*found, *_describe(job), *describe_chat(job)]:
         logger.info("%s", line)
     if job.lacks_separators:
         logger.warning(

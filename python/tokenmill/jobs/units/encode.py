@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tokenmill.base.learned import is_learned
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins
 from tokenmill.datasets.packing.known import slice_known, weave
 from tokenmill.datasets.packing.packer import frame_documents, select_documents
+from tokenmill.jobs.units.chat import count_learned, encode_chats, frame_chats
 from tokenmill.jobs.units.filters import token_filters
 from tokenmill.jobs.units.huge import HUGE, encode_huge
+from tokenmill.jobs.units.long import cut_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
+    from tokenmill.engine.chat.conversation import RecordError
+    from tokenmill.jobs.units.chat import ChatWork
     from tokenmill.jobs.units.control import Control
     from tokenmill.jobs.units.job import Job
     from tokenmill.sources.model import Block, Known, Reject
@@ -58,6 +63,8 @@ class Kept:
     rejects: tuple[Reject, ...]
     release: Callable[[int], None] | None
     known: Known | None = None
+    # Records that are no conversations, by their row in the part, in order.
+    faults: dict[int, RecordError] = field(default_factory=dict)
 
     def take_texts(self) -> Texts:
         """The texts, which are then held by the caller alone: a huge one goes as soon as it is encoded."""
@@ -106,13 +113,16 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[int, Block]], duplicates: Mask 
 def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Encoded]]:
     """The batches of a block, and the block with what encoding counted."""
     texts, origins, account = kept.take_texts(), kept.origins, kept.account
+    if job.chat is not None:
+        return kept, _encode_chats(job, job.chat, control, texts, kept)
     account.special_strings += job.special_strings.count(texts.offsets, texts.data)
     known = kept.known
     if known is not None and (
         known.frame != (job.packing.bos_id, job.packing.eos_id) or not job.frames_at_once
     ):
         known = None
-    huge = len(texts) == 1 and texts.nbytes >= HUGE and (known is None or bool(known.stale[0]))
+    huge = len(texts) == 1 and texts.nbytes >= HUGE and job.too_long is None
+    huge = huge and (known is None or bool(known.stale[0]))
     if huge and job.encoder.engine.takes_parts:
         data = texts.data[texts.offsets[0] : texts.offsets[-1]]
         del texts
@@ -135,6 +145,50 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
         del part
         made.append(Encoded(ids, ends, some.take(chosen)))
     return kept, made
+
+
+def _encode_chats(job: Job, work: ChatWork, control: Control, texts: Texts, kept: Kept) -> list[Encoded]:
+    """The conversations of a block, in batches."""
+    size = control.batching.batch_size or max(1, len(texts))
+    made = []
+    for start in range(0, max(1, len(texts)), size):
+        control.check()
+        part, some = texts.slice(start, size), kept.origins.slice(start, size)
+        batch = encode_chats(job, work, part, 1, kept.account)
+        rows = np.asarray(some.rows)
+        kept.faults |= {int(rows[place]): batch.faults[place] for place in sorted(batch.faults)}
+        ids, offsets, chosen = _finish_chats(job, batch.ids, batch.offsets, kept.account)
+        mask = batch.kept
+        mask[np.flatnonzero(mask)[~chosen]] = False
+        made.append(Encoded(ids, offsets, some.take(mask)))
+    return made
+
+
+def _finish_chats(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Ids, Offsets, Mask]:
+    """Token filters, markers and the policy for long ones."""
+    lengths, learned = np.diff(offsets), count_learned(ids, offsets)
+    passed, documents, tokens, taught = token_filters(job.config.filter, lengths, learned)
+    account.documents_dropped.update(documents)
+    account.tokens_dropped.update(tokens)
+    account.learned_dropped.update(taught)
+    ids, offsets = select_documents(ids, offsets, passed)
+    before, marked = len(ids), int(is_learned(ids).sum())
+    ids, offsets = frame_chats(ids, offsets, job.packing.bos_id, job.packing.eos_id)
+    account.tokens_added += len(ids) - before
+    added = int(is_learned(ids).sum()) - marked
+    account.learned_read += added
+    account.learned_roles["eos"] += added
+    ids, offsets, kept = _cut(job, ids, offsets, account)
+    passed[np.flatnonzero(passed)[~kept]] = False
+    return ids, offsets, passed
+
+
+def _cut(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Any, Any, Mask]:
+    """Documents that fit a row, where that was asked for."""
+    length = job.packing.context_length
+    if job.too_long is None or length is None:
+        return ids, offsets, np.ones(len(offsets) - 1, bool)
+    return cut_long(ids, offsets, length, job.too_long, account, marked=job.chat is not None)
 
 
 def _encode_huge(job: Job, control: Control, data: memoryview, kept: Kept) -> Encoded:
@@ -170,6 +224,8 @@ def _encode_framed(
     before = len(ids)
     ids, offsets = frame_documents(ids, offsets, *frame, job.encoded_dtype)
     account.tokens_added += len(ids) - before
+    ids, offsets, fits = _cut(job, ids, offsets, account)
+    kept[np.flatnonzero(kept)[~fits]] = False
     return ids, offsets, kept
 
 
@@ -187,7 +243,7 @@ def _encode_stale(
 
 def _filter_tokens(job: Job, lengths: NDArray[np.int64], account: Account) -> Mask:
     """Which documents of so many tokens pass the token filters; the others are counted."""
-    kept, documents, tokens = token_filters(job.config.filter, lengths)
+    kept, documents, tokens, _ = token_filters(job.config.filter, lengths)
     account.documents_dropped.update(documents)
     account.tokens_dropped.update(tokens)
     return kept

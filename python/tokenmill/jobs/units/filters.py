@@ -79,11 +79,12 @@ class TextFilters:
 
 
 def token_filters(
-    config: FilterConfig, lengths: NDArray[np.int64]
-) -> tuple[Mask, Counter[str], Counter[str]]:
-    """Which documents stay by their number of tokens; documents and tokens that go, by reason."""
+    config: FilterConfig, lengths: NDArray[np.int64], learned: NDArray[np.int64] | None = None
+) -> tuple[Mask, Counter[str], Counter[str], Counter[str]]:
+    """Which documents stay by their tokens; documents, tokens and learned tokens that go, by reason."""
     sieve = _Sieve(len(lengths))
     tokens: Counter[str] = Counter()
+    taught: Counter[str] = Counter()
     for reason, out in (
         ("min_tokens", lengths < (config.min_tokens or 0)),
         ("max_tokens", lengths > config.max_tokens if config.max_tokens is not None else None),
@@ -91,7 +92,9 @@ def token_filters(
         if out is not None:
             fresh = sieve.drop(reason, out)
             tokens[reason] += int(lengths[fresh].sum())
-    return sieve.kept, sieve.reasons, +tokens
+            if learned is not None:
+                taught[reason] += int(learned[fresh].sum())
+    return sieve.kept, sieve.reasons, +tokens, +taught
 
 
 class _Sieve:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.datasets.columns.loss_mask import LOSS_MASK
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.splits import TRAINING, Split
 from tokenmill.datasets.packing.strings import StringCounter
 from tokenmill.datasets.shards.format import every_format, find_format
 from tokenmill.jobs.units.filters import TextFilters
+from tokenmill.sources.fields import record_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.store.remote import Remote
     from tokenmill.engine.backends.backend import Engine, Special, Strategy
     from tokenmill.engine.roles import Role
+    from tokenmill.jobs.units.chat import ChatWork
     from tokenmill.settings.schema import JobConfig, PackingConfig
 
 
@@ -72,6 +75,16 @@ class Job:
     remote: Remote | None = None
     # Which side of training and validation the dataset is, where they are split.
     split: Split | None = None
+    # How records become conversations; None where documents are texts.
+    chat: ChatWork | None = None
+
+    @property
+    def too_long(self) -> str | None:
+        """What becomes of a document that is longer than a row; None if it goes on in the next."""
+        settings = self.config.packing
+        if settings.too_long is None and self.chat is not None and settings.mode in {"bestfit", "pad"}:
+            return "truncate"
+        return settings.too_long
 
     @property
     def location(self) -> str:
@@ -92,7 +105,7 @@ class Job:
     def lacks_separators(self) -> bool:
         """Whether documents follow each other with nothing between them, and nobody asked for that."""
         packing, asked = self.packing, self.config.packing
-        alone = packing.mode in {"window", "pad"}
+        alone = packing.mode in {"window", "pad"} or self.chat is not None
         return not alone and packing.eos_id is None and packing.bos_id is None and asked.eos is None
 
     @property
@@ -105,7 +118,8 @@ class Job:
     def frames_at_once(self) -> bool:
         """Whether the engine writes documents between their markers itself, all of which are kept."""
         limits = self.config.filter
-        return limits.min_tokens is None and limits.max_tokens is None and self.encoder.engine.frames
+        whole = limits.min_tokens is None and limits.max_tokens is None and self.too_long is None
+        return whole and self.encoder.engine.frames
 
 
 def make_job(
@@ -121,26 +135,35 @@ def make_job(
         if config.output.path is None:
             raise ConfigError("no output directory: give --output DIR (in Python output=...)")
         root = Path(config.output.path)
+    chat = _chat_of(config, encoder)
     written_as = find_format(config.output.format)
-    packing = _packing(config.packing, encoder, written_as)
+    packing = _packing(config.packing, encoder, written_as, conversations=chat is not None)
     written_as.check_columns(packing.columns)
     dtype = written_as.choose_dtype(config.output.dtype, encoder.vocab_size)
     identity = TokenizerIdentity(
         name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )
-    values = config.fingerprint_settings() | {
+    values = _without_chat(config.fingerprint_settings()) if chat is None else config.fingerprint_settings()
+    values |= {
         "output.dtype": dtype,
         "packing.bos": packing.bos_id,
         "packing.eos": packing.eos_id,
         "packing.pad_token": packing.pad_id,
         "tokenizer.fingerprint": encoder.fingerprint,
     }
+    if chat is not None:
+        values["chat.template"] = hashlib.sha256(chat.chat.template.source.encode()).hexdigest()
+        values["chat.chat_date"] = (
+            str(chat.chat.template.today) if chat.chat.template.tells_the_date else None
+        )
     if keep is not None:
         values["filter.function"] = _name_of(keep)
     filters = TextFilters.of(config.filter, keep)
     plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
     counter, split = StringCounter(plain), _split_of(config)
-    return Job(config, root, encoder, identity, packing, dtype, filters, values, counter, split=split)
+    return Job(
+        config, root, encoder, identity, packing, dtype, filters, values, counter, split=split, chat=chat
+    )
 
 
 def _split_of(config: JobConfig) -> Split | None:
@@ -153,18 +176,47 @@ def _split_of(config: JobConfig) -> Split | None:
     return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
 
 
-def _packing(config: PackingConfig, encoder: Encoder, written_as: Format) -> PackingIdentity:
+def _chat_of(config: JobConfig, encoder: Encoder) -> ChatWork | None:
+    """How the records of a job become conversations; None for a job of texts."""
+    if not record_names(config.source):
+        return None
+    from tokenmill.jobs.units.make_chat import make_chat  # here, since most jobs have no conversations
+
+    return make_chat(config, encoder)
+
+
+def _without_chat(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings that decide a job of texts, which older plans have without any of conversations."""
+    fields = {
+        "source.messages_field",
+        "source.prompt_field",
+        "source.completion_field",
+        "source.chat_columns",
+    }
+    return {
+        name: value for name, value in values.items() if name not in fields and not name.startswith("chat.")
+    }
+
+
+def _packing(
+    config: PackingConfig, encoder: Encoder, written_as: Format, *, conversations: bool
+) -> PackingIdentity:
     if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
         raise ConfigError(
             f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows"
         )
-    if config.columns and config.mode == "stream" and not written_as.document_columns:
+    columns = tuple(config.columns)
+    if conversations and LOSS_MASK not in columns:
+        columns = (*columns, LOSS_MASK)
+    alone = set(columns) <= ({LOSS_MASK} if conversations else set())
+    if config.mode == "stream" and not alone and not written_as.document_columns:
         others = " or ".join(known.name for known in every_format() if known.document_columns)
         raise ConfigError(
             "columns belong to rows, and a stream has none: set context_length, ask for them when reading, "
             f"or write {others}, which have them for whole documents too"
         )
-    eos = marker_id(encoder, config.eos, "eos", automatic=True)
+    # A template writes its own tokens around a conversation.
+    eos = marker_id(encoder, config.eos, "eos", automatic=not conversations)
     pad = (
         special_id(encoder, config.pad_token, "pad")
         if config.pad_token is not None
@@ -182,7 +234,7 @@ def _packing(config: PackingConfig, encoder: Encoder, written_as: Format) -> Pac
         bos_id=marker_id(encoder, config.bos, "bos", automatic=False),
         eos_id=eos,
         pad_id=pad,
-        columns=tuple(config.columns),
+        columns=columns,
     )
 
 

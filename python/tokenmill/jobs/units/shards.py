@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.learned import is_learned, without_marks
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.packing.column import Cover, store_columns
 from tokenmill.datasets.packing.packer import Packer, RowShape, make_packer
@@ -29,9 +30,17 @@ class ShardBuilder:
     """Packs and writes; `account` has what was written, repeated, padded and dropped by it."""
 
     def __init__(
-        self, target: Target, root: Path, name: str, batching: Batching, *, provenance: bool
+        self,
+        target: Target,
+        root: Path,
+        name: str,
+        batching: Batching,
+        *,
+        provenance: bool,
+        most_documents: int | None = None,
+        marked: bool = False,
     ) -> None:
-        """Open the writers of the shard."""
+        """Open the writers of the shard; `marked` ids say themselves whether they are learned."""
         self.account = Account()
         self.documents = 0
         self.rows = 0
@@ -40,7 +49,8 @@ class ShardBuilder:
         shape = ShardShape(root, name, target.dtype, length, packing.columns, batching.keep_in_memory)
         self._length = length
         self._columns = packing.columns
-        self._packer = _packer_of(packing) if length is not None else None
+        self._marked = marked
+        self._packer = _packer_of(packing, most_documents, marked=marked) if length is not None else None
         self._held: list[Encoded] = []
         self._held_documents = 0
         self._flush_at = batching.writer_batch_size or 1
@@ -74,7 +84,11 @@ class ShardBuilder:
     def _whole(self, ids: Any, offsets: Any, first: int) -> Items:
         """Documents as they are, with the columns that were asked for."""
         lengths = np.diff(offsets)
-        cover = Cover(ids, np.arange(first, first + len(lengths)), offsets[:-1], lengths)
+        taught = None
+        if self._marked:
+            taught, ids = is_learned(ids), without_marks(ids)
+            self.account.learned_written += int(taught.sum())
+        cover = Cover(ids, np.arange(first, first + len(lengths)), offsets[:-1], lengths, taught)
         return Items(ids, offsets, store_columns(self._columns, cover))
 
     def _write_rows(self, finished: Iterable[Packed]) -> None:
@@ -85,6 +99,9 @@ class ShardBuilder:
             account.tokens_padding += packed.padding
             account.tokens_dropped["tail"] += packed.dropped_tokens
             account.documents_dropped["tail"] += packed.dropped_documents
+            account.learned_written += packed.learned
+            account.learned_repeated += packed.learned_repeated
+            account.learned_dropped["tail"] += packed.learned_dropped
             account.documents_written -= packed.dropped_documents
             self.rows += packed.rows
             if packed.rows:
@@ -121,12 +138,14 @@ def _provenance_of(shape: ShardShape) -> ProvenanceWriter:
     return ProvenanceWriter(shape)
 
 
-def _packer_of(packing: PackingIdentity) -> Packer:
+def _packer_of(packing: PackingIdentity, most_documents: int | None, *, marked: bool) -> Packer:
     shape = RowShape(
         packing.context_length or 1,
         packing.pad_id or 0,
         packing.columns,
         packing.overlap,
         drop_tail=packing.tail == "drop",
+        most_documents=most_documents,
+        marked=marked,
     )
     return make_packer(packing.mode, shape)

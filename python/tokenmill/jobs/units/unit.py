@@ -17,6 +17,9 @@ from tokenmill.jobs.units.encode import encode_kept, keep_blocks
 from tokenmill.jobs.units.ordered import ordered
 from tokenmill.jobs.units.shards import ShardBuilder
 from tokenmill.sources import read_blocks
+from tokenmill.sources.faults import refused
+from tokenmill.sources.model import Reject
+from tokenmill.sources.records import name_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.ledger.plan import Unit
     from tokenmill.jobs.units.control import Control
+    from tokenmill.jobs.units.encode import Kept
     from tokenmill.jobs.units.job import Job
-    from tokenmill.sources.model import Block, InputFile, Reject
+    from tokenmill.sources.model import Block, InputFile
 
 MAX_PLACES = 20
 
@@ -55,7 +59,16 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     """Do one unit from its first byte to its receipt; whatever ends it before leaves nothing that counts."""
     control.check()
     unit, named = task.unit, job.config.output.provenance
-    builder = ShardBuilder(job.target, job.root, unit.name, control.batching, provenance=named)
+    most, chats = job.config.packing.max_documents_per_row, job.chat is not None
+    builder = ShardBuilder(
+        job.target,
+        job.root,
+        unit.name,
+        control.batching,
+        provenance=named,
+        most_documents=most,
+        marked=chats,
+    )
     account, records = Account(), [0] * len(unit.parts)
     rejects: list[Reject] = []
     try:
@@ -64,6 +77,7 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
             account.add(kept.account)
             records[kept.origins.part] += kept.rows_read
             rejects += kept.rejects[: MAX_PLACES - len(rejects)]
+            rejects += name_faults(job, task, kept, MAX_PLACES - len(rejects))
             for encoded in batches:
                 control.report(documents=encoded.documents, tokens=len(encoded.ids))
                 builder.add(encoded)
@@ -83,6 +97,18 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
         receipt = job.remote.publish(job.root, receipt)
     save_receipt(job.root, receipt)
     return receipt
+
+
+def name_faults(job: Job, task: Task, kept: Kept, most: int) -> list[Reject]:
+    """The records of a block that are no conversations, with places; under `fail` the first is an error."""
+    part = task.unit.parts[kept.origins.part]
+    file, named = task.inputs[kept.origins.part], []
+    for row, error in list(kept.faults.items())[: max(most, 1)]:
+        reject = Reject(error.reason, name_record(file, part.range, row), error.detail)
+        if job.config.source.on_error == "fail":
+            raise refused(reject)
+        named.append(reject)
+    return named[: max(most, 0)]
 
 
 def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[int, Block]]:

@@ -1,0 +1,51 @@
+"""What a job of conversations settles by itself: rows, the day its template tells, and lines that say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.sources.stores import is_remote
+
+if TYPE_CHECKING:
+    from tokenmill.jobs.units.job import Job
+    from tokenmill.settings.resolve import Resolved
+    from tokenmill.settings.schema import JobConfig
+
+
+def prefers_chat(config: JobConfig, encoder: Any) -> bool:
+    """Whether a prompt and its completion are a conversation: a template is asked for, or comes along."""
+    if not isinstance(encoder, Tokenizer):
+        return False
+    from tokenmill.jobs.units.make_chat import has_template
+
+    return has_template(encoder.recipe, config.chat)
+
+
+def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
+    """Rows that keep conversations whole, and the day of the job that is gone on with."""
+    packing = config.packing
+    if packing.mode == "concat" and not resolved.by_user("packing.mode"):
+        config = replace(config, packing=replace(packing, mode="bestfit"))
+    path = config.output.path
+    if config.chat.chat_date is None and path is not None and not is_remote(path):
+        plan = load_plan(Path(path))
+        told = plan.values.get("chat.chat_date") if plan is not None else None
+        if told is not None:
+            config = replace(config, chat=replace(config.chat, chat_date=told))
+    return config
+
+
+def describe_chat(job: Job) -> list[str]:
+    """Lines that say how conversations are read."""
+    if job.chat is None:
+        return []
+    chat = job.chat.chat
+    told = f", told that it is {chat.template.today}" if chat.template.tells_the_date else ""
+    lines = [f"Chat template: {chat.template.name}{told}", f"Learned: {job.config.chat.train_on}"]
+    if job.too_long is not None:
+        lines.append(f"Conversations longer than {job.packing.context_length} tokens: {job.too_long}")
+    return lines

@@ -1,0 +1,271 @@
+"""Conversations through real chat templates: ids, text and masks are those of transformers."""
+
+import json
+import logging
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from chat_tokenizers import write_chat
+from tokenmill.base.learned import is_learned, without_marks
+from tokenmill.engine.chat.chat import Chat
+from tokenmill.engine.chat.conversation import RecordError, RecordShape
+from tokenmill.engine.chat.ids import ChatEncoder
+from tokenmill.engine.chat.template import ChatTemplate, find_template, token_variables
+from tokenmill.engine.tokenizer import Tokenizer
+
+FOLDER = Path(__file__).parent / "chat_templates"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja"))
+PLAIN = [name for name in NAMES if not name.endswith("_training")]
+MARKED = [name for name in NAMES if name.endswith("_training")]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": 'The "weather" of a place',
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+            },
+        },
+    }
+]
+WORDS = [
+    "the",
+    "document",
+    "says:",
+    "안녕",
+    "{{",
+    "x",
+    "}}",
+    "{%",
+    "raw",
+    "%}",
+    "//in",
+    "ünï",
+    "<b>the</b>",
+    "\n\n",
+    "42",
+    "'q'",
+    '"r"',
+    "\\n",
+]
+
+
+def words(seed, count=9):
+    numbers = np.random.default_rng(seed)
+    return " ".join(numbers.choice(WORDS, numbers.integers(1, count))) + ["", " ", "\n"][seed % 3]
+
+
+def conversation(turns, *, system, reasoning, seed):
+    messages = [{"role": "system", "content": words(seed + 100)}] if system else []
+    for turn in range(turns):
+        messages.append({"role": "user", "content": words(seed + 2 * turn)})
+        answer = {"role": "assistant", "content": words(seed + 2 * turn + 1)}
+        if reasoning:
+            answer["reasoning_content"] = words(seed + 50 + turn)
+        messages.append(answer)
+    return messages
+
+
+def calls(seed):
+    call = {
+        "type": "function",
+        "function": {"name": "weather", "arguments": {"city": words(seed), "days": 3}},
+    }
+    return [
+        {"role": "user", "content": words(seed)},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "weather", "content": words(seed + 1)},
+        {"role": "assistant", "content": words(seed + 2)},
+    ]
+
+
+@cache
+def place(name):
+    import tempfile
+
+    return write_chat(
+        Path(tempfile.mkdtemp(prefix="tokenmill-chat-")), (FOLDER / f"{name}.jinja").read_text("utf-8")
+    )
+
+
+@cache
+def ours(name):
+    tokenizer = Tokenizer.load(place(name))
+    label, source = find_template(tokenizer.recipe, None)
+    encoder = ChatEncoder(tokenizer)
+    today = datetime.now().astimezone().date()
+    template = ChatTemplate(label, source, today, token_variables(tokenizer.recipe))
+    return encoder, Chat(RecordShape("messages"), template, "assistant", encoder.strings)
+
+
+@cache
+def theirs(name):
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    return PreTrainedTokenizerFast.from_pretrained(str(place(name)))
+
+
+def cases(limit=12):
+    for turns in range(1, limit + 1):
+        for system in (False, True):
+            for reasoning in (False, True):
+                yield conversation(turns, system=system, reasoning=reasoning, seed=turns * 7), None
+    for seed in range(3):
+        yield calls(seed), TOOLS
+
+
+def encode(name, messages, tools):
+    encoder, chat = ours(name)
+    rendered = chat.render(json.dumps({"messages": messages, "tools": tools}))
+    made = encoder.encode([rendered], "text", 1)
+    assert not made.faults, [str(fault) for fault in made.faults.values()]
+    return rendered, without_marks(made.ids).tolist(), is_learned(made.ids)
+
+
+def reference(name, messages, tools, **options):
+    try:
+        return theirs(name).apply_chat_template(messages, tools=tools, return_dict=True, **options)
+    except Exception as error:  # noqa: BLE001 - a template may refuse anything; then we must as well
+        return error
+
+
+def check_refused(said):
+    assert any(words in said for words in ("alternate", "not supported", "writes nothing")), said
+
+
+def check_told(error):
+    """What a template leaves out of a conversation is told here, and passed over there."""
+    assert error.reason in {"role_left_out", "unproved_mask"}, error.detail
+
+
+def test_there_are_enough_families():
+    assert len(PLAIN) >= 12
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_ids_are_those_of_transformers(name):
+    compared = 0
+    for messages, tools in cases():
+        expected = reference(name, messages, tools)
+        if isinstance(expected, Exception):
+            with pytest.raises(RecordError):
+                encode(name, messages, tools)
+            continue
+        try:
+            _, ids, learned = encode(name, messages, tools)
+        except RecordError as error:
+            check_told(error)
+            continue
+        assert ids == expected["input_ids"]
+        assert learned.any()
+        compared += 1
+    assert compared >= 20
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_masks_of_generation_blocks_are_those_of_transformers(name):
+    compared = 0
+    for messages, tools in cases(4):
+        expected = reference(name, messages, tools, return_assistant_tokens_mask=True)
+        if isinstance(expected, Exception):
+            continue
+        try:
+            _, ids, learned = encode(name, messages, tools)
+        except RecordError as error:
+            check_told(error)
+            continue
+        assert ids == expected["input_ids"]
+        assert learned.tolist() == [bool(each) for each in expected["assistant_masks"]]
+        compared += 1
+    assert compared >= 8
+
+
+# Copies marked by hand: from behind the header of an answer to its end token.
+BY_HAND = {
+    "phi3": [
+        (
+            "{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}",
+            "{{'<|assistant|>\n'}}{% generation %}{{ message['content'] + '<|end|>' }}{% endgeneration %}{{ '\n' }}",
+        )
+    ],
+    "gemma": [
+        (
+            "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}",
+            (
+                "{{ '<start_of_turn>' + role + '\n' }}{% if role == 'model' %}{% generation %}"
+                "{{ message['content'] | trim + '<end_of_turn>' }}{% endgeneration %}{% else %}"
+                "{{ message['content'] | trim + '<end_of_turn>' }}{% endif %}{{ '\n' }}"
+            ),
+        )
+    ],
+    "qwen2_5": [
+        (' or (message.role == "assistant" and not message.tool_calls)', ""),
+        (
+            (
+                "        {{- '<|im_start|>' + message.role }}\n        {%- if message.content %}\n"
+                "            {{- '\\n' + message.content }}\n        {%- endif %}\n"
+            ),
+            (
+                "        {{- '<|im_start|>' + message.role + '\\n' }}{%- generation %}\n"
+                "        {{- message.content }}\n"
+            ),
+        ),
+        (
+            "            {{- '\\n<tool_call>",
+            "            {{- ('' if loop.first and not message.content else '\\n') + '<tool_call>",
+        ),
+        (
+            "        {%- endfor %}\n        {{- '<|im_end|>\\n' }}\n",
+            "        {%- endfor %}\n        {{- '<|im_end|>' }}{%- endgeneration %}{{- '\\n' }}\n",
+        ),
+    ],
+}
+
+
+def mark_by_hand(name):
+    source = (FOLDER / f"{name}.jinja").read_text("utf-8")
+    for old, new in BY_HAND[name]:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+@pytest.mark.parametrize("name", ["phi3", "gemma", "qwen2_5"])
+def test_masks_without_blocks_are_those_of_a_copy_marked_by_hand(name, tmp_path):
+    """Where the template says nothing, what is found is what a person marks."""
+    marked = PreTrainedTokenizerFast.from_pretrained(str(write_chat(tmp_path / name, mark_by_hand(name))))
+    compared = 0
+    for messages, tools in cases(6):
+        if name == "qwen2_5" and tools is None and any(message["content"] == "" for message in messages):
+            continue
+        try:
+            expected = marked.apply_chat_template(
+                messages, tools=tools, return_dict=True, return_assistant_tokens_mask=True
+            )
+            _, ids, learned = encode(name, messages, tools)
+        except Exception as error:  # noqa: BLE001 - both refuse what the template refuses
+            said = str(error)
+            check_refused(said)
+            continue
+        assert ids == expected["input_ids"]
+        assert learned.tolist() == [bool(each) for each in expected["assistant_masks"]]
+        compared += 1
+    assert compared >= 10
+
+
+@pytest.mark.parametrize("name", ["llama3", "cohere"])
+def test_masks_without_blocks_are_those_of_the_published_marked_copy(name):
+    for messages, tools in cases(6):
+        if tools is not None:
+            continue
+        expected = reference(f"{name}_training", messages, tools, return_assistant_tokens_mask=True)
+        _, ids, learned = encode(name, messages, tools)
+        assert ids == expected["input_ids"]
+        assert learned.tolist() == [bool(each) for each in expected["assistant_masks"]]

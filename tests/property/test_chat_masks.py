@@ -1,0 +1,119 @@
+"""Any conversation, whatever its words: what is learned is what the assistant says, and nothing else is."""
+
+import json
+from datetime import date
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chat_tokenizers import CHATML, write_chat
+from tokenmill.base.learned import is_learned, without_marks
+from tokenmill.engine.chat.chat import Chat
+from tokenmill.engine.chat.conversation import RecordShape
+from tokenmill.engine.chat.ids import ChatEncoder
+from tokenmill.engine.chat.template import ChatTemplate, token_variables
+from tokenmill.engine.tokenizer import Tokenizer
+
+THINKS = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}"
+    "{% if '</think>' in m.content %}{{ m.content.split('</think>')[-1].lstrip('\n') }}{% else %}{{ m.content }}"
+    "{% endif %}{% else %}{{ m.content | trim }}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+PIECES = [
+    "<|im_end|>",
+    "<|im_start|>",
+    "assistant\n",
+    "</s>",
+    "<|im_",
+    "end|>",
+    "{{ x }}",
+    "{% for %}",
+    "</think>",
+]
+words = st.lists(st.sampled_from([*PIECES, " ", "\n", "the", "é", "안녕", "x"]), max_size=8).map("".join)
+turns = st.lists(st.tuples(words, words), min_size=1, max_size=5)
+
+
+@cache
+def machine(template):
+    import tempfile
+
+    tokenizer = Tokenizer.load(write_chat(Path(tempfile.mkdtemp(prefix="tokenmill-chat-")), template))
+    encoder = ChatEncoder(tokenizer)
+    made = ChatTemplate("t", template, date(2026, 1, 31), token_variables(tokenizer.recipe))
+    return encoder, Chat(RecordShape("messages"), made, "assistant", encoder.strings)
+
+
+def learned_runs(encoder, ids, learned):
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], learned.astype(np.int8), [0]])))
+    return [encoder.tokenizer.decode(ids[a:b].tolist()) for a, b in edges.reshape(-1, 2)]
+
+
+def record(pairs):
+    messages = []
+    for asked, answered in pairs:
+        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+    return json.dumps({"messages": messages})
+
+
+@settings(max_examples=300, deadline=None)
+@given(turns)
+def test_what_is_learned_is_what_the_assistant_says(pairs):
+    encoder, chat = machine(CHATML)
+    rendered = chat.render(record(pairs))
+    made = encoder.encode([rendered], "text", 1)
+    # Two messages of white space and a header can share a token, which is told; nothing else is wrong.
+    assert all(fault.reason == "unproved_mask" for fault in made.faults.values())
+    if made.faults:
+        return
+    ids, learned = without_marks(made.ids), is_learned(made.ids)
+    said = [answered + "<|im_end|>" for _, answered in pairs]
+    assert [run.lstrip("\n") for run in learned_runs(encoder, ids, learned)] == [
+        each.lstrip("\n") for each in said
+    ]
+    # Of the special tokens only those that the template wrote are there.
+    special = encoder.tokenizer.special_tokens
+    assert int((ids == special["<|im_end|>"]).sum()) == 2 * len(pairs)
+    assert int((ids == special["<|im_start|>"]).sum()) == 2 * len(pairs)
+    assert special["</s>"] not in ids
+
+
+@settings(max_examples=300, deadline=None)
+@given(turns)
+def test_a_template_that_looks_into_words_is_followed(pairs):
+    """The text is that of the template itself, though it is not run again for words of the same kind."""
+    _, chat = machine(THINKS)
+    messages = json.loads(record(pairs))["messages"]
+    expected = chat.template.render(messages, {})
+    rendered = chat.render(record(pairs))
+    assert rendered.text.decode() == expected
+    for (_, answered), part in zip(pairs, rendered.learned, strict=True):
+        kept = answered.split("</think>")[-1].lstrip("\n") if "</think>" in answered else answered
+        assert rendered.text[part.start : part.end].decode() == kept + "<|im_end|>"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(turns, min_size=1, max_size=6))
+def test_a_batch_is_its_conversations(batch):
+    encoder, chat = machine(CHATML)
+    rendered = [chat.render(record(pairs)) for pairs in batch]
+    whole = encoder.encode(rendered, "text", 1)
+    for number, each in enumerate(rendered):
+        alone = encoder.encode([each], "text", 1)
+        part = whole.ids[whole.offsets[number] : whole.offsets[number + 1]]
+        assert part.tolist() == alone.ids.tolist()
+        assert (number in whole.faults) == bool(alone.faults)
+
+
+@pytest.mark.parametrize("train_on", ["last", "all", "completion"])
+def test_other_things_to_learn(train_on):
+    _, chat = machine(CHATML)
+    other = Chat(chat.shape, chat.template, train_on, chat.specials)
+    rendered = other.render(record([("one", "two"), ("three", "four")]))
+    texts = [rendered.text[part.start : part.end].decode() for part in rendered.learned]
+    assert texts == ([rendered.text.decode()] if train_on == "all" else ["four<|im_end|>"])

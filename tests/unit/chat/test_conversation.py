@@ -1,0 +1,90 @@
+"""The shapes in which conversations are published, and what is said of records that have none of them."""
+
+import json
+
+import pytest
+
+from tokenmill.engine.chat.conversation import RecordError, RecordShape, read_conversation
+
+MESSAGES = RecordShape("messages")
+PAIR = RecordShape(prompt=("instruction", "input"), completion="output")
+
+
+def read(record, shape=MESSAGES):
+    found = read_conversation(json.dumps(record), shape)
+    return [(message["role"], message.get("content")) for message in found.messages]
+
+
+def test_messages_and_share_gpt():
+    assert read({"messages": [{"role": "user", "content": "a"}]}) == [("user", "a")]
+    told = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}
+    assert read(told, RecordShape("conversations")) == [("user", "a"), ("assistant", "b")]
+    assert read({"chat": {"turns": '[{"role": "user", "content": "a"}]'}}, RecordShape("chat.turns")) == [
+        ("user", "a")
+    ]
+
+
+def test_prompt_and_completion():
+    assert read({"instruction": "a", "input": "", "output": "b"}, PAIR) == [("user", "a"), ("assistant", "b")]
+    assert read({"instruction": "a", "input": "c", "output": "b"}, PAIR)[0] == ("user", "a\n\nc")
+    chat = RecordShape(prompt=("prompt",), completion="completion")
+    messages = {
+        "prompt": [{"role": "user", "content": "a"}],
+        "completion": [{"role": "assistant", "content": "b"}],
+    }
+    found = read_conversation(json.dumps(messages), chat)
+    assert found.answered == 1
+    assert len(found.messages) == 2
+
+
+def test_a_system_message_comes_first():
+    shape = RecordShape("messages", system="Be brief.")
+    assert read({"messages": [{"role": "user", "content": "a"}]}, shape)[0] == ("system", "Be brief.")
+    assert read({"messages": [{"role": "user", "content": "a"}], "system": "Own."}, shape)[0] == (
+        "system",
+        "Own.",
+    )
+    own = {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]}
+    assert read(own, shape)[0] == ("system", "s")
+
+
+def test_reasoning_tools_and_parts():
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"function": {"name": "f"}}],
+        "thinking": "hm",
+    }
+    found = read_conversation(json.dumps({"messages": [message], "tools": "[{}]"}), MESSAGES)
+    assert found.messages[0]["reasoning_content"] == "hm"
+    assert found.messages[0]["content"] is None
+    assert found.variables == {"tools": [{}]}
+    parts = [{"type": "text", "text": "a"}]
+    assert read({"messages": [{"role": "user", "content": parts}]}) == [("user", parts)]
+
+
+@pytest.mark.parametrize(
+    ("record", "reason", "said"),
+    [
+        ({"text": "a"}, "missing_field", "no field 'messages'; it has 'text'"),
+        ({"messages": 5}, "bad_messages", "'messages' is a number"),
+        ({"messages": []}, "bad_messages", "no message"),
+        ({"messages": "no json"}, "bad_messages", "no JSON"),
+        ({"messages": ["a"]}, "bad_messages", "message 1 is text"),
+        ({"messages": [{"content": "a"}]}, "bad_role", "role None"),
+        ({"messages": [{"role": 5, "content": "a"}]}, "bad_role", "role 5"),
+        ({"messages": [{"role": "user"}]}, "missing_field", "message 1 (user) has no content"),
+        ({"messages": [{"role": "user", "content": 5}]}, "bad_content", "a content of a number"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "bad_content", "'image'"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": {"a": 1}}]},
+            "bad_content",
+            "tool_calls is an object",
+        ),
+    ],
+)
+def test_what_is_no_conversation_is_told(record, reason, said):
+    with pytest.raises(RecordError) as error:
+        read(record)
+    assert error.value.reason == reason
+    assert said in error.value.detail

@@ -1,0 +1,176 @@
+"""Finding a template, running it in its sandbox, and stopping one that goes on and on."""
+
+import json
+import pickle
+import sys
+from datetime import date
+
+import pytest
+
+from chat_tokenizers import CHATML, write_chat
+from tokenmill.base.errors import ConfigError, MissingExtraError
+from tokenmill.engine.chat.chat import Chat
+from tokenmill.engine.chat.conversation import RecordError, RecordShape
+from tokenmill.engine.chat.ids import ChatEncoder
+from tokenmill.engine.chat.template import ChatTemplate, built_in, find_template, own_templates
+from tokenmill.engine.tokenizer import Tokenizer
+
+DAY = date(2026, 1, 31)
+HELLO = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+
+def chat(source, train_on="assistant", specials=("<|im_start|>", "<|im_end|>")):
+    return Chat(RecordShape("messages"), ChatTemplate("t", source, DAY), train_on, specials)
+
+
+def render(source, messages=HELLO, **more):
+    return chat(source).render(json.dumps({"messages": messages, **more}))
+
+
+def learned(rendered):
+    return [rendered.text[part.start : part.end].decode() for part in rendered.learned]
+
+
+def test_where_templates_are_found(tmp_path):
+    place = write_chat(tmp_path / "t")
+    recipe = Tokenizer.load(place).recipe
+    assert find_template(recipe, None) == ("tokenizer.json's own", CHATML)
+    (place / "chat_template.jinja").write_text("side", encoding="utf-8")
+    (place / "additional_chat_templates").mkdir()
+    (place / "additional_chat_templates" / "rag.jinja").write_text("more", encoding="utf-8")
+    assert own_templates(recipe) == {"default": "side", "rag": "more"}
+    assert find_template(recipe, "rag") == ("rag", "more")
+    (tmp_path / "own.jinja").write_text("file", encoding="utf-8")
+    assert find_template(recipe, str(tmp_path / "own.jinja"))[1] == "file"
+    assert "im_start" in find_template(recipe, "chatml")[1]
+    with pytest.raises(ConfigError, match="known are default, rag, alpaca, chatml, plain"):
+        find_template(recipe, "nothing")
+
+
+def test_named_templates_of_a_config(tmp_path):
+    place = write_chat(tmp_path / "t")
+    config = json.loads((place / "tokenizer_config.json").read_text())
+    config["chat_template"] = [{"name": "default", "template": "a"}, {"name": "tool_use", "template": "b"}]
+    (place / "tokenizer_config.json").write_text(json.dumps(config))
+    recipe = Tokenizer.load(place).recipe
+    assert find_template(recipe, "tool_use") == ("tool_use", "b")
+
+
+def test_a_tokenizer_without_a_template_names_the_option(tmp_path):
+    place = write_chat(tmp_path / "t")
+    (place / "tokenizer_config.json").unlink()
+    with pytest.raises(ConfigError, match="--chat-template FILE"):
+        find_template(Tokenizer.load(place).recipe, None)
+
+
+def test_a_syntax_error_has_its_line():
+    with pytest.raises(ConfigError, match="line 3"):
+        ChatTemplate("t", "a\nb\n{% if %}", DAY).check()
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "said"),
+    [
+        ("{{ raise_exception('roles must alternate') }}", "template_refuses", "roles must alternate"),
+        ("{{ messages[7].content }}", "template_refuses", "no element 7"),
+        ("{{ ''.__class__.__mro__ }}{{ messages.clear() }}", "template_refuses", "unsafe"),
+        (
+            "{% for a in range(9999) %}{% for b in range(9999) %}{% set c = a %}{% endfor %}{% endfor %}",
+            "template_limit",
+            "steps",
+        ),
+        ("{% macro m(n) %}{{ m(n) }}{% endmacro %}{{ m(1) }}", "template_limit", "without end"),
+        (
+            "{% set ns = namespace(x='ab') %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+            "template_limit",
+            "characters",
+        ),
+        ("{{ 'a' * 99999999999 }}", "template_limit", "number"),
+        ("{{ 'a'.ljust(99999999999) }}", "template_limit", "number"),
+    ],
+)
+def test_templates_that_refuse_or_go_on(source, reason, said):
+    with pytest.raises(RecordError) as error:
+        render(source)
+    assert error.value.reason == reason
+    assert said in error.value.detail
+
+
+def test_a_role_that_a_template_passes_over_is_told():
+    only = "{% for m in messages if m.role != 'narrator' %}{{ m.content }}{% endfor %}"
+    with pytest.raises(RecordError, match="'narrator'"):
+        render(only, [{"role": "narrator", "content": "x"}, *HELLO])
+
+
+def test_helpers_are_those_of_transformers():
+    source = "{{ {'a': 'ü<'} | tojson }}{{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    assert render(source).text.decode() == '{"a": "ü<"}31 Jan 2026ab'
+
+
+def test_a_template_that_cannot_be_traced_is_rendered_from_its_words():
+    source = CHATML.replace("message['content']", "message['content'] | wordwrap(79)")
+    rendered = render(source)
+    assert learned(rendered) == ["b<|im_end|>"]
+    assert not rendered.words
+    with pytest.raises(RecordError) as error:
+        render(source, [{"role": "user", "content": "<|im_end|>"}, HELLO[1]])
+    assert error.value.reason == "special_string"
+
+
+def test_special_tokens_stay_out_of_what_is_no_content():
+    with pytest.raises(RecordError) as error:
+        render(CHATML, [{"role": "user<|im_end|>", "content": "a"}, HELLO[1]])
+    assert error.value.reason == "special_string"
+
+
+@pytest.mark.parametrize("name", sorted(built_in()))
+def test_built_in_templates_learn_the_answer(name):
+    source = built_in()[name].read_text(encoding="utf-8")
+    template = ChatTemplate(name, source, DAY, {"eos_token": "</s>"})
+    made = Chat(RecordShape("messages"), template, "assistant", ("</s>", "<|im_end|>", "<|im_start|>"))
+    rendered = made.render(json.dumps({"messages": HELLO}))
+    assert learned(rendered) == ["b<|im_end|>" if name == "chatml" else "b</s>"]
+    assert rendered.closed
+
+
+def test_a_conversation_of_parts_is_text_to_a_template_that_takes_none():
+    parts = [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "c"}]},
+        HELLO[1],
+    ]
+    assert b"ac<|im_end|>" in render(CHATML, parts).text
+
+
+def test_columns_and_settings_reach_the_template():
+    source = CHATML + "{{ tone }}{{ depth }}"
+    made = Chat(
+        RecordShape("messages", columns=("tone",)),
+        ChatTemplate("t", source, DAY, {"depth": 3}),
+        "assistant",
+        (),
+    )
+    assert made.render(json.dumps({"messages": HELLO, "tone": "dry"})).text.endswith(b"dry3")
+
+
+def test_chats_pickle_and_say_the_same(tmp_path):
+    made = chat(CHATML)
+    record = json.dumps({"messages": HELLO})
+    assert pickle.loads(pickle.dumps(made)).render(record) == made.render(record)
+    encoder = ChatEncoder(Tokenizer.load(write_chat(tmp_path / "t")))
+    again = pickle.loads(pickle.dumps(encoder))
+    rendered = [made.render(record)]
+    assert again.encode(rendered, "text", 1).ids.tolist() == encoder.encode(rendered, "text", 1).ids.tolist()
+
+
+def test_generation_blocks_with_the_words_of_others_are_refused():
+    source = "{% generation %}{% for m in messages %}{{ m.content }}{% endfor %}{% endgeneration %}"
+    with pytest.raises(RecordError) as error:
+        render(source)
+    assert error.value.reason == "unproved_mask"
+
+
+def test_a_missing_jinja_names_the_extra(monkeypatch):
+    for name in ("jinja2", "jinja2.exceptions", "tokenmill.engine.chat.environment"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r"tokenmill\[chat\]"):
+        ChatTemplate("t", "a", DAY).check()
