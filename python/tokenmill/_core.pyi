@@ -24,6 +24,7 @@ __all__ = [
     "StringCounter",
     "Tokens",
     "__version__",
+    "answer_abort",
     "begin_writeback",
     "best_fit",
     "blank_texts",
@@ -108,6 +109,9 @@ def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
 
 def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
     """Whether any text is."""
+
+def answer_abort(words: bytes, code: int) -> None:
+    """Makes an abort of this process, for want of memory, say `words` and exit with `code`."""
 
 def begin_writeback(file: int, start: int, length: int) -> None:
     """Ask the system to begin writing a part of an open file to the disk, without waiting; never raises."""

@@ -62,6 +62,12 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
+    /// The system refuses memory.
+    #[error("the system refused {bytes} bytes of memory")]
+    OutOfMemory {
+        /// How many were asked for.
+        bytes: usize,
+    },
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Error, Result};
+use crate::{memory, Error, Result};
 
 /// Shared by a long call and whoever may interrupt it.
 #[derive(Debug, Default)]
@@ -24,12 +24,12 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `Err(Interrupted)` once somebody asked, for use with `?`.
+    /// `Err(Interrupted)` once somebody asked, `Err(OutOfMemory)` once memory was refused, for use with `?`.
     pub fn check(&self) -> Result<()> {
         if self.is_raised() {
             Err(Error::Interrupted)
         } else {
-            Ok(())
+            memory::check()
         }
     }
 }

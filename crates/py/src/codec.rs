@@ -5,18 +5,21 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use tokenmill_core::bpe::Merges as CoreMerges;
 use tokenmill_core::codec::{Codec as CoreCodec, Document, Encoded, Ids, Options, Special};
+use tokenmill_core::memory::probe;
 use tokenmill_core::recipe::Recipe;
 use tokenmill_core::{Error, Stop};
 
 use crate::decode;
 use crate::documents::{self, Chunk};
-use crate::error::{brief, detached, to_py};
+use crate::error::{brief, caught, detached, to_py};
 use crate::flat::{view, Borrowed};
 use crate::lists;
 use crate::vocabulary::{Merges, Tokens};
 
 /// Below this a call is short enough to do without a thread that watches for Ctrl-C.
 const BRIEF_BYTES: usize = 256 << 10;
+/// What offsets of a text take for each byte of it, at most.
+const PLACES_PER_BYTE: usize = 64;
 
 type Flat<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
 type Views<'py> = (Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>);
@@ -103,8 +106,8 @@ impl Codec {
     ) -> PyResult<Bound<'py, PyList>> {
         let special = special_from(special)?;
         let mut buffer = String::new();
-        let text = documents::document_of(text)?.text(&mut buffer);
-        let text = text.map_err(|error| to_py(&error))?;
+        let document = documents::document_of(text)?;
+        let text = caught(|| document.text(&mut buffer)).map_err(|error| to_py(&error))?;
         let (before, after) = self.inner.template();
         let mut ids = if text.len() < BRIEF_BYTES {
             brief(py, || self.inner.encode(text, special, false))?
@@ -121,7 +124,10 @@ impl Codec {
             })?;
             match batch.ids {
                 Ids::U32(ids) => ids,
-                Ids::U16(ids) => ids.into_iter().map(u32::from).collect(),
+                Ids::U16(ids) => {
+                    probe(ids.len() * size_of::<u32>()).map_err(|error| to_py(&error))?;
+                    ids.into_iter().map(u32::from).collect()
+                }
             }
         };
         if template {
@@ -260,6 +266,8 @@ impl Codec {
     ) -> PyResult<Triple> {
         let special = special_from(special)?;
         detached(py, |_| {
+            // Each token and each character has its places; far less is asked for at a time.
+            probe(text.len() * PLACES_PER_BYTE)?;
             let placed = self.inner.encode_placed(text, special, template)?;
             Ok((
                 placed.iter().map(|token| token.id).collect(),

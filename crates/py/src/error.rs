@@ -9,12 +9,15 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
+use tokenmill_core::memory::{make_ready, or_error};
 use tokenmill_core::{Error, Result, Stop};
 
 /// How long Ctrl-C may go unnoticed by the waiting thread.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
+/// What a thread has for its stack.
+const STACK: usize = 2 << 20;
 
 /// The class in `tokenmill.base.errors` that an ordinary `except` expects for this error.
 fn class_of(error: &Error) -> &'static str {
@@ -34,6 +37,9 @@ pub fn to_py(error: &Error) -> PyErr {
         return PyKeyboardInterrupt::new_err(());
     }
     let message = error.to_string();
+    if matches!(error, Error::OutOfMemory { .. }) {
+        return PyMemoryError::new_err(message);
+    }
     Python::attach(|py| {
         let class = py
             .import("tokenmill.base.errors")
@@ -67,8 +73,9 @@ pub fn detached<T: Send>(
                 // The receiver outlives this thread, so the send cannot fail.
                 let _ = sender.send(caught(|| work(stop)));
             });
-            if let Err(error) = worker {
-                return Err(Error::Internal(format!("cannot start a thread: {error}")));
+            if worker.is_err() {
+                // For want of room for its stack, or of a number for it.
+                return Err(Error::OutOfMemory { bytes: STACK });
             }
             loop {
                 match receiver.recv_timeout(SIGNAL_PERIOD) {
@@ -115,6 +122,8 @@ pub fn brief<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -
 
 /// The last resort: a panic in the core becomes an error of ours and never crosses the boundary.
 pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    make_ready()?;
+    let work = || or_error(work);
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         Err(Error::Internal(format!(
             "{}; this is a bug in tokenmill: please report it with the input that caused it",

@@ -16,10 +16,16 @@ mod train;
 mod vocabulary;
 
 use pyo3::prelude::*;
+use tokenmill_core::memory::{reserve, Careful};
+
+#[global_allocator]
+static ALLOCATOR: Careful = Careful;
 
 // Free threading has not been audited: the module asks for the lock.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    reserve();
+    module.add_function(wrap_pyfunction!(answer_abort, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<codec::Codec>()?;
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
@@ -30,4 +36,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     train::register(module)?;
     vocabulary::register(module)?;
     Ok(())
+}
+
+/// Makes an abort of this process, for want of memory, say `words` and exit with `code`.
+#[pyfunction]
+fn answer_abort(words: Vec<u8>, code: i32) {
+    tokenmill_core::memory::answer_abort(words, code);
 }

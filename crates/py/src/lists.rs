@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
 use crate::error::to_py;
+use tokenmill_core::memory::probe;
 use tokenmill_core::Error;
 
 /// From this many ids on, shared ints pay for their table.
@@ -40,6 +41,7 @@ fn ints(py: Python<'_>, limit: usize, count: usize) -> Ints {
 
 /// `ids`, all of them below `limit`, as a list of ints.
 pub fn list<'py>(py: Python<'py>, ids: &[u32], limit: usize) -> PyResult<Bound<'py, PyList>> {
+    probe(ids.len() * size_of::<usize>()).map_err(|error| to_py(&error))?;
     match ints(py, limit, ids.len()) {
         Some(ints) if ids.iter().all(|&id| (id as usize) < ints.len()) => shared(py, ids, &ints),
         _ => PyList::new(py, ids),
@@ -52,6 +54,7 @@ pub fn nested<'py, I: Copy + Into<u32>>(
     ids: &[I],
     offsets: &[i64],
 ) -> PyResult<Bound<'py, PyList>> {
+    probe(ids.len() * size_of::<usize>()).map_err(|error| to_py(&error))?;
     let limit = ids.iter().map(|&id| id.into()).max();
     let limit = limit.map_or(0, |id| id as usize + 1);
     let ints = ints(py, limit, ids.len());

@@ -88,6 +88,13 @@ def give_back(memory: mmap.mmap, start: int, size: int) -> None:
         memory.madvise(mmap.MADV_DONTNEED, start, size)
 
 
+def answer_abort(words: str, code: int) -> None:
+    """Let an abort of this process say a sentence and exit, where a library gives up for want of memory."""
+    from tokenmill import _core  # here, so that this module needs nothing to be imported
+
+    _core.answer_abort(words.encode(), code)
+
+
 def is_alive(process: int) -> bool:
     """Whether this host runs a process of that number, ours or another user's."""
     if fcntl is None:  # there, signal 0 would end the process

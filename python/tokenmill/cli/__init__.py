@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
+from tokenmill.base.platform import answer_abort
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +69,9 @@ FORMER = {
 }
 
 
+_MORE_MEMORY = "Free some or set --memory-budget, and run the same command again"
+
+
 class LazyGroup(click.Group):
     """Lists its commands from `COMMANDS`, and imports one only when it runs."""
 
@@ -118,6 +122,9 @@ def main(argv: Sequence[str] | None = None) -> Any:
         # Neither a terminal's encoding nor a file name that is not text may end a job: both are escaped.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if argv is None:
+        cause = "The process was aborted by a library, most likely for want of memory"
+        answer_abort(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
     code = _run(argv)
     if argv is None:
         # This process ends now: the interpreter need not look for garbage among all that it still holds.
@@ -142,11 +149,19 @@ def _run(argv: Sequence[str] | None) -> int:
     except Exception as error:
         if interrupt.heard and not isinstance(error, TokenmillError):
             return _say_interrupted()
+        if _is_refusal(error):
+            error = MemoryError(str(error))
         if not isinstance(error, TokenmillError | OSError | MemoryError):
             raise
         click.echo(f"tokenmill: {_explain(error)}", err=True)
         return error.exit_code if isinstance(error, TokenmillError) else EXIT_FAILED
     return 0
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether memory for a thread's stack or for a library was refused, which Python calls otherwise."""
+    signs = {RuntimeError: "can't start new thread", ImportError: "failed to map segment"}
+    return any(isinstance(error, kind) and words in str(error) for kind, words in signs.items())
 
 
 class _Interrupt:
@@ -170,7 +185,7 @@ def _explain(error: Exception) -> str:
     if isinstance(error, TokenmillError):
         return str(error)
     if isinstance(error, MemoryError):
-        return f"out of memory ({error}). Free some or set --memory-budget, and run the same command again"
+        return f"out of memory{f' ({error})' if str(error) else ''}. {_MORE_MEMORY}"
     where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
     words = error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"
     return f"{where}{words}. The system refused this; remove the cause and run the same command again"

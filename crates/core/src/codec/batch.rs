@@ -13,7 +13,8 @@ use super::pool::Scratch;
 use super::width::Width;
 use super::Codec;
 use crate::bpe::Writer;
-use crate::pages::room;
+use crate::memory::{grow, or_error};
+use crate::pages::{filled, room};
 use crate::{Error, Result, Stop};
 
 /// Jobs of which some may wait for one that takes long: bounds what waits.
@@ -105,7 +106,7 @@ impl Codec {
             stop,
             share: bytes / options.threads,
         };
-        let mut offsets = vec![0i64; docs.len() + 1];
+        let mut offsets = filled(0i64, docs.len() + 1);
         let mut ids = room(bytes / BYTES_PER_ID);
         if options.threads == 1 {
             self.run_alone(&task, &jobs, &mut ids, &mut offsets)?;
@@ -134,6 +135,10 @@ impl Codec {
         let mut work = std::mem::take(&mut scratch.ids);
         let mut counts = Vec::new();
         let outcome = jobs.iter().try_for_each(|job| {
+            if jobs.len() > 1 {
+                // Refused here, and not in the middle of the encoder.
+                grow(ids, JOB_BYTES / BYTES_PER_ID);
+            }
             T::append(ids, &mut work, |out| {
                 self.encode_job(task, *job, &mut scratch, out, &mut counts)
             })?;
@@ -154,7 +159,7 @@ impl Codec {
     ) -> Result<()> {
         let first = ids.len();
         if first > 0 {
-            ids.reserve(jobs.len() * JOB_BYTES / BYTES_PER_ID);
+            grow(ids, jobs.len() * JOB_BYTES / BYTES_PER_ID);
         }
         let spare = ids.spare_capacity_mut();
         let spared = spare.len();
@@ -172,6 +177,7 @@ impl Codec {
         // SAFETY: `done` says that all but `left` of the spare room was given to jobs, whose ids were copied there
         // before their threads ended.
         unsafe { ids.set_len(first + spared - left) };
+        grow(ids, over.len());
         ids.extend(over.into_iter().map(T::of));
         Ok(())
     }
@@ -183,21 +189,28 @@ impl Codec {
         next: &AtomicUsize,
         placing: &Placing<T>,
     ) {
-        let mut scratch = self.pool.take(&self.bpe, task.share);
+        let mut scratch = match or_error(|| Ok(self.pool.take(&self.bpe, task.share))) {
+            Ok(scratch) => scratch,
+            Err(error) => {
+                next.store(jobs.len(), Ordering::Relaxed);
+                return placing.fail(0, error);
+            }
+        };
         let mut counts = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else {
                 break;
             };
-            let mut ids = placing.array();
-            let outcome = self
-                .encode_job(task, *job, &mut scratch, &mut ids, &mut counts)
-                .and_then(|()| placing.put(at, ids, &counts));
+            let outcome = or_error(|| {
+                let mut ids = placing.array();
+                self.encode_job(task, *job, &mut scratch, &mut ids, &mut counts)?;
+                placing.put(at, ids, &counts)
+            });
             if let Err(error) = outcome {
                 next.store(jobs.len(), Ordering::Relaxed);
-                placing.fail(at, error);
-                break;
+                // The state is not kept: it may have been left in the middle of something.
+                return placing.fail(at, error);
             }
         }
         self.pool.give(scratch);

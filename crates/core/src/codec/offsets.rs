@@ -11,6 +11,7 @@ use super::pool::Scratch;
 use super::trim::{blanks_of, Blanks};
 use super::{spelled, Codec, Place, Splitter};
 use crate::bpe::WordCut;
+use crate::pages::room;
 use crate::spelling::{byte_of, char_of};
 use crate::Result;
 
@@ -322,8 +323,8 @@ struct Spelling {
 impl Spelling {
     fn new(codec: &Codec, text: &Aligned) -> Self {
         let mut spelling = Self {
-            places: Vec::with_capacity(2 * text.text.len()),
-            at: Vec::with_capacity(text.text.len()),
+            places: room(2 * text.text.len()),
+            at: room(text.text.len()),
         };
         for (byte, place) in text.text.bytes().zip(&text.origin) {
             let len = match codec.splitter {

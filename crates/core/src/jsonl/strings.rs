@@ -1,5 +1,6 @@
 //! The inside of a JSON string: find its end, and unescape it into a flat buffer.
 
+use crate::memory::grow;
 use crate::records::{Policy, Reason};
 
 /// Offset of the first byte that is a quote, a backslash or a control character; `s.len()` if none.
@@ -76,7 +77,7 @@ pub(crate) fn unescape(
     policy: Policy,
     out: &mut Vec<u8>,
 ) -> std::result::Result<u64, (Reason, usize)> {
-    out.reserve(s.len());
+    grow(out, s.len());
     let mut replaced = 0;
     let mut at = 0;
     while at < s.len() {

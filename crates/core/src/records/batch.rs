@@ -1,5 +1,7 @@
 //! A batch of documents as flat buffers, with the records that were refused and why.
 
+use crate::memory::grow;
+
 /// What happens to text that is not valid Unicode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -181,7 +183,7 @@ impl Batch {
             columns: vec![Column::default(); columns],
             ..Batch::default()
         };
-        batch.texts.bytes.reserve(bytes);
+        grow(&mut batch.texts.bytes, bytes);
         batch
     }
 

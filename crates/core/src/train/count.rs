@@ -13,6 +13,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use super::counts::Counts;
 use super::spill::Spill;
 use super::table::{PieceKey, PieceTable};
+use crate::memory::or_error;
 use crate::scan::{SafeCuts, ScanSpec, Scanner};
 use crate::{Error, Result, Stop};
 
@@ -139,7 +140,15 @@ impl Counter {
             std::thread::scope(|scope| {
                 let (first, others) = workers.split_at_mut(1);
                 let others = others.iter_mut();
-                let handles: Vec<_> = others.map(|worker| scope.spawn(|| work(worker))).collect();
+                // A thread that cannot be had is work for the others.
+                let handles: Vec<_> = others
+                    .filter_map(|worker| {
+                        let thread = std::thread::Builder::new();
+                        thread
+                            .spawn_scoped(scope, || or_error(|| work(worker)))
+                            .ok()
+                    })
+                    .collect();
                 let mine = first.iter_mut().try_for_each(work);
                 let theirs = handles.into_iter().map(|handle| {
                     let lost = || Error::Internal("a counting thread panicked".into());

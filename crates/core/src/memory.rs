@@ -1,0 +1,226 @@
+//! What happens when the system refuses memory: the call ends with an error, and the process goes on.
+//!
+//! Three things make it so. Large arrays are asked for with [`grow`], and a refusal ends the call there. For the many
+//! small ones, to which a refusal would mean the end of the process, some address space is kept in [`Careful`]'s
+//! reserve: it is given back at the first refusal, and a flag makes every loop end at its next look at its
+//! [`Stop`](crate::Stop). The next call fills the reserve again before it begins.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::{Error, Result};
+
+const RESERVE: usize = 32 << 20;
+
+static SHORT: AtomicBool = AtomicBool::new(false);
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+/// Where the reserve is; 0 if there is none.
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+
+/// How a refusal leaves loops that have no way to hand an error on: it unwinds, without a word, up to [`or_error`].
+struct Refused(usize);
+
+/// Ends the call for want of so many bytes.
+pub(crate) fn give_up(bytes: usize) -> ! {
+    resume_unwind(Box::new(Refused(bytes)))
+}
+
+/// Room for `more` elements, or the end of the call.
+pub(crate) fn grow<T>(vector: &mut Vec<T>, more: usize) {
+    if vector.try_reserve(more).is_err() {
+        give_up(more.saturating_mul(size_of::<T>()));
+    }
+}
+
+/// What `work` gives, or the error if memory was refused to it; any other panic goes on.
+pub fn or_error<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| match panic.downcast::<Refused>() {
+        Ok(refused) => Err(Error::OutOfMemory { bytes: refused.0 }),
+        Err(other) => resume_unwind(other),
+    })
+}
+
+/// An error if so many bytes are not to be had now.
+pub fn probe(bytes: usize) -> Result<()> {
+    let refused = Vec::<u8>::new().try_reserve_exact(bytes).is_err();
+    if refused {
+        Err(Error::OutOfMemory { bytes })
+    } else {
+        Ok(())
+    }
+}
+
+/// An error while memory is refused; one relaxed load where it is not.
+pub(crate) fn check() -> Result<()> {
+    if SHORT.load(Ordering::Relaxed) {
+        let bytes = REFUSED.load(Ordering::Relaxed);
+        return Err(Error::OutOfMemory { bytes });
+    }
+    Ok(())
+}
+
+/// Makes sure of the reserve before a call begins; an error if it cannot be had again.
+pub fn make_ready() -> Result<()> {
+    if SHORT.load(Ordering::Relaxed) {
+        reserve();
+        if RESERVED.load(Ordering::Relaxed) == 0 {
+            return check();
+        }
+        SHORT.store(false, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Takes the reserve: addresses that nothing is behind, so that it costs no memory.
+pub fn reserve() {
+    let start = map(RESERVE);
+    if start == 0 {
+        return;
+    }
+    let taken = RESERVED.compare_exchange(0, start, Ordering::Relaxed, Ordering::Relaxed);
+    if taken.is_err() {
+        unmap(start);
+    }
+}
+
+/// The system's allocator, with the reserve behind it.
+pub struct Careful;
+
+impl Careful {
+    #[cold]
+    fn once_more(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+        REFUSED.store(bytes, Ordering::Relaxed);
+        SHORT.store(true, Ordering::Relaxed);
+        let start = RESERVED.swap(0, Ordering::Relaxed);
+        if start != 0 {
+            unmap(start);
+        }
+        allocate()
+    }
+
+    /// Whether the reserve would help: for more than it holds, the caller hears of the refusal and may end by itself.
+    fn is_small(bytes: usize) -> bool {
+        bytes < RESERVE / 4
+    }
+}
+
+// SAFETY: every call is the system allocator's, made with the arguments given, at most twice.
+unsafe impl GlobalAlloc for Careful {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let got = unsafe { System.alloc(layout) };
+        if got.is_null() && Self::is_small(layout.size()) {
+            // SAFETY: the caller's promise.
+            return Self::once_more(layout.size(), || unsafe { System.alloc(layout) });
+        }
+        got
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let got = unsafe { System.alloc_zeroed(layout) };
+        if got.is_null() && Self::is_small(layout.size()) {
+            // SAFETY: the caller's promise.
+            return Self::once_more(layout.size(), || unsafe { System.alloc_zeroed(layout) });
+        }
+        got
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(start, layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let got = unsafe { System.realloc(start, layout, size) };
+        if got.is_null() && Self::is_small(size) {
+            // SAFETY: the caller's promise; a refused call has left the old memory as it was.
+            return Self::once_more(size, || unsafe { System.realloc(start, layout, size) });
+        }
+        got
+    }
+}
+
+/// Makes an abort say `words` and end the process with `code`, as any other failure does: the last resort where a
+/// library that is not ours gives up for want of memory. For a process of our own only.
+#[cfg(unix)]
+pub fn answer_abort(words: Vec<u8>, code: i32) {
+    ANSWER.get_or_init(|| (words, code));
+    let handler = say_answer as extern "C" fn(libc::c_int);
+    // SAFETY: the handler does only what a handler may: it writes what was there before, and ends the process.
+    unsafe { libc::signal(libc::SIGABRT, handler as libc::sighandler_t) };
+}
+
+#[cfg(unix)]
+static ANSWER: std::sync::OnceLock<(Vec<u8>, i32)> = std::sync::OnceLock::new();
+
+#[cfg(unix)]
+extern "C" fn say_answer(_signal: libc::c_int) {
+    let (words, code): (&[u8], _) = ANSWER
+        .get()
+        .map_or((b"", 1), |(words, code)| (words, *code));
+    // SAFETY: both calls are allowed in a handler, and the words are never changed or freed.
+    unsafe {
+        libc::write(2, words.as_ptr().cast(), words.len());
+        libc::_exit(code)
+    }
+}
+
+#[cfg(not(unix))]
+pub fn answer_abort(_words: Vec<u8>, _code: i32) {}
+
+#[cfg(unix)]
+fn map(bytes: usize) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
+    // SAFETY: a mapping of its own, wherever the system likes, that nobody touches.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        0
+    } else {
+        start as usize
+    }
+}
+
+#[cfg(unix)]
+fn unmap(start: usize) {
+    // SAFETY: `start` came from `map`, and whoever took it out of `RESERVED` alone has it.
+    unsafe { libc::munmap(start as *mut libc::c_void, RESERVE) };
+}
+
+#[cfg(not(unix))]
+fn map(_bytes: usize) -> usize {
+    0
+}
+
+#[cfg(not(unix))]
+fn unmap(_start: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_an_error_and_other_panics_go_on() {
+        let refused: Result<()> = or_error(|| {
+            grow(&mut Vec::<u64>::new(), usize::MAX / 16);
+            Ok(())
+        });
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+        assert!(probe(usize::MAX / 2).is_err() && probe(1 << 20).is_ok());
+        let other = catch_unwind(|| or_error::<()>(|| resume_unwind(Box::new("a bug"))));
+        assert!(other.is_err());
+    }
+
+    #[test]
+    fn the_reserve_comes_back_after_a_refusal() {
+        reserve();
+        assert_ne!(RESERVED.load(Ordering::Relaxed), 0);
+        let given = Careful::once_more(77, std::ptr::null_mut);
+        assert!(given.is_null() && RESERVED.load(Ordering::Relaxed) == 0);
+        assert!(matches!(check(), Err(Error::OutOfMemory { bytes: 77 })));
+        make_ready().unwrap();
+        assert!(check().is_ok() && RESERVED.load(Ordering::Relaxed) != 0);
+    }
+}
