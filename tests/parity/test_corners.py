@@ -4,7 +4,7 @@ import json
 
 import pytest
 from configurations import built
-from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as HF
 
 from tokenmill import Tokenizer
@@ -93,19 +93,35 @@ def test_a_run_of_white_space_may_be_as_long_as_it_likes(name, blank):
     assert_same(built(name), [text], "native")
 
 
+def test_a_template_with_the_keys_of_another_step():
+    """Command-R's has `add_prefix_space` and others, which Hugging Face passes over."""
+    data = json.loads(byte_level().to_str())
+    data["post_processor"] = {
+        "type": "TemplateProcessing", "add_prefix_space": True, "trim_offsets": False, "use_regex": True,
+        "single": [{"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+        "special_tokens": {"a": {"id": "a", "ids": [7], "tokens": ["a"]}},
+    }  # fmt: skip
+    hf = HF.from_str(json.dumps(data))
+    assert_same(hf, strategy="native")
+    assert Tokenizer.load(hf).encode("the", add_special_tokens=True) == hf.encode("the").ids
+
+
 def gemma_like():
     """Characters with byte fallback; the tab is a token and has no byte token, as in Gemma 1 and 2."""
-    atoms = [*"▁abcdehlot\t\n", "▁a", "he", "▁he"]
+    atoms = [*"▁abcdehlot\t\n", "▁a", "he", "▁he", "\t\t", "\t\t\t"]
     vocab = {token: place for place, token in enumerate(["<unk>", *atoms])}
     vocab |= {f"<0x{byte:02X}>": len(vocab) + byte for byte in range(256) if byte != 9}
     vocab = {token: place for place, token in enumerate(vocab)}
-    merges = [("▁", "a"), ("h", "e"), ("▁", "he")]
+    merges = [("▁", "a"), ("h", "e"), ("▁", "he"), ("\t", "\t"), ("\t", "\t\t")]
     hf = HF(models.BPE(vocab, merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     hf.normalizer = normalizers.Replace(" ", "▁")
+    hf.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     return hf
 
 
 def test_a_byte_that_is_a_token_itself_needs_no_byte_token():
-    assert_same(gemma_like(), [*TEXTS, "\t", "a\tb", "\t\t a", "he\the", "한\t글"], "native")
+    assert_same(
+        gemma_like(), [*TEXTS, "\t", "a\tb", "\t\t a", "\t\t\t", "a\t\t\t\tb", "he\the", "한\t글"], "native"
+    )
     tokenizer = Tokenizer.load(gemma_like())
     assert tokenizer.decode(tokenizer.encode("a\tb 한")) == "a\tb 한"

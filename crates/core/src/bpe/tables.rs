@@ -56,7 +56,8 @@ impl Tables {
         let mut splits = vec![(NONE, NONE); ids.len()];
         ids.extend(found.iter().map(|split| split.product));
         let mut symbol_of = vec![NONE; vocabulary.id_limit()];
-        for (symbol, id) in ids.iter().enumerate() {
+        // From the back, so that a letter comes before a stand-in of the same id: Gemma's tab is both.
+        for (symbol, id) in ids.iter().enumerate().rev() {
             symbol_of[*id as usize] = symbol as u32;
         }
         splits.extend(found.iter().map(|split| {

@@ -12,9 +12,10 @@ use crate::{Error, Result};
 
 type Around = (Vec<u32>, Vec<u32>);
 
-/// One step. What only pairs of texts need is passed over.
+/// One step. What only pairs of texts need is passed over, and so are keys of other steps, as in HF: Command-R's
+/// template has some of `ByteLevel`'s.
 #[derive(Deserialize)]
-#[serde(tag = "type", deny_unknown_fields)]
+#[serde(tag = "type")]
 enum PostProcessor {
     ByteLevel {
         #[serde(default = "yes")]
