@@ -43,6 +43,7 @@ BASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*user-defined pieces")
 @pytest.mark.parametrize("name", sorted(BASES))
 def test_hugging_face_gives_our_ids(name, tmp_path):
     base = Tokenizer.load(BASES[name](tmp_path / "base"))

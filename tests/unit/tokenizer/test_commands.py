@@ -95,6 +95,7 @@ def test_inspect_tells_and_measures(capsys, monkeypatch, folder):
     assert "not a size" in err
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot hold what it adds")
 @pytest.mark.parametrize("kind", ["hf", "tiktoken", "vocab-merges", "minbpe"])
 def test_convert_checks_what_it_wrote(capsys, monkeypatch, folder, kind):
     target = (

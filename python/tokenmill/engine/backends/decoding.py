@@ -40,10 +40,14 @@ class Decoder:
         """`UnsupportedError` where a step is only known to Hugging Face."""
         self._recipe = recipe
         leaves = list(walk(recipe.decoder))
-        self._steps = [_step(leaf) for leaf in leaves]
+        # A recipe that was made here, and not read from a tokenizer.json, need not say that bytes are joined.
+        unsaid = recipe.decoder is None and recipe.hf is None
+        self._spaced = recipe.decoder is None and not unsaid
+        self._steps = [_byte_level] if unsaid else [_step(leaf) for leaf in leaves]
         model = recipe.model
         kind = None if model is None or model.end_of_word_suffix else model.kind
-        self.joins_bytes = kind == "bytes" and [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
+        byte_level = [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
+        self.joins_bytes = kind == "bytes" and (byte_level or unsaid)
         # The same with a rule of its own for bytes that are no characters.
         plain = leaves[:3] == _BY_BYTES and leaves[3:] in ([], [_STRIP])
         self.joins_characters = kind == "chars" and plain
@@ -71,7 +75,7 @@ class Decoder:
     def text(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """The text of the ids, by way of the strings of their tokens."""
         tokens = [self._strings[int(token_id)] for token_id in ids]
-        if self._recipe.decoder is None:
+        if self._spaced:
             return " ".join(tokens)
         for step in self._steps:
             tokens = step(tokens)
