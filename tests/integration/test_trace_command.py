@@ -6,6 +6,7 @@ import random
 import pytest
 
 import tokenmill
+from object_store import bucket, s3_endpoint  # noqa: F401
 from tokenmill.cli import main
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊", "\n"]
@@ -156,6 +157,23 @@ def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
     assert "is a file: give the directory" in refused(capsys, root / "a.jsonl", *cut, *RUN, "--step", 0)
     assert "no such directory" in refused(capsys, root / "nowhere", *cut, *RUN, "--step", 0)
     assert "one of --document" in refused(capsys, stream, *cut, *RUN, "--id", "b7", "--contains", "x")
+
+
+def test_in_an_object_store(world, capsys, bucket):  # noqa: F811
+    root, _ = world
+    tokenmill.prepare(
+        inputs=[str(root / "a.jsonl")],
+        tokenizer=root / "tok",
+        output=f"{bucket}/traced",
+        provenance=True,
+        id_field="key",
+        report=False,
+        verbose_level="ERROR",
+    )
+    found = ask(capsys, f"{bucket}/traced", "--context-length", 64, *RUN, "--id", "a107")
+    (part,) = found["rows"][0]["documents"]
+    assert (part["origin"]["row"], part["origin"]["id"]) == (107, "a107")
+    assert found == ask(capsys, f"{bucket}/traced", "--context-length", 64, *RUN, "--contains", " #107")
 
 
 def test_words_for_people(world, capsys):
