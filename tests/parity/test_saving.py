@@ -18,6 +18,7 @@ DOCS = texts()[::5]
 SLOW = ["cl100k_base", "o200k_base", "qwen", "tekken", "deepseek-v3"]
 
 
+@pytest.mark.filterwarnings("ignore:.*user-defined pieces")
 @pytest.mark.parametrize(
     "name", ["gpt2", "qwen3.6", "mistral-v3", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 )

@@ -310,3 +310,13 @@ def test_characters_that_a_sentencepiece_base_lacks_become_tokens(tmp_path):
     assert len(extended.encode(" 물레방아")) < len(base.encode(" 물레방아"))
     assert extended.encode("강 river") == base.encode("강 river")
     assert sum(map(len, extended.encode_batch(documents))) < 0.2 * sum(map(len, base.encode_batch(documents)))
+
+
+def test_a_saved_tokenizer_says_which_token_ends_a_document(base, tmp_path):
+    base.save(tmp_path / "tok")
+    config = json.loads((tmp_path / "tok" / "tokenizer_config.json").read_text())
+    assert config["eos_token"] == "<|endoftext|>"
+    assert "pad_token" not in config
+    again = tokenmill.Tokenizer.load(tmp_path / "tok")
+    assert again.fingerprint == base.fingerprint
+    assert again.special_id("eos") == base.special_id("eos") == 0

@@ -26,3 +26,10 @@ def role_id(recipe: Recipe, role: Role) -> int | None:
         return named[content]
     special = {token.content: token.id for token in recipe.added if token.special}
     return next((special[name] for name in _USUAL[role] if name in special), None)
+
+
+def usual_roles(recipe: Recipe) -> dict[str, str]:
+    """`{"eos_token": "<|endoftext|>"}`: the roles that special tokens have by their names."""
+    special = {token.content for token in recipe.added if token.special}
+    found = {role: next((name for name in names if name in special), None) for role, names in _USUAL.items()}
+    return {f"{role}_token": name for role, name in found.items() if name is not None}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.splits import merges_of
+from tokenmill.engine.roles import usual_roles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,8 @@ def save(recipe: Recipe, path: Path) -> None:
     # Without an indent: with one, Python's own encoder takes ten times as long for a large vocabulary.
     target.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
     if path.suffix != ".json":
-        config = {"tokenizer_class": "PreTrainedTokenizerFast", **recipe.config}
+        # Where no config came along, transformers learns from this which token ends a document.
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", **(recipe.config or usual_roles(recipe))}
         text = json.dumps(config, ensure_ascii=False, indent=2)
         target.with_name("tokenizer_config.json").write_text(text, encoding="utf-8")
 

@@ -231,6 +231,7 @@ def _assemble(
         ),
         # What is written is read by HF, and must give the same ids there.
         normalizer=as_hf_reads(base.recipe.normalizer),
+        added=tuple(replace(token, piece=False) for token in recipe.added),
         hf=None,
         source=f"{base.source} + {total:,}",
     )

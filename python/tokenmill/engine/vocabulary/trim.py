@@ -160,7 +160,7 @@ def _assemble(
             unk_id=None if model.unk_id is None else new_of[model.unk_id],
             unreachable=tuple((new_of[i], data) for i, data in model.unreachable if i not in gone),
         ),
-        added=tuple(replace(token, id=new_of[token.id]) for token in base.recipe.added),
+        added=tuple(replace(token, id=new_of[token.id], piece=False) for token in base.recipe.added),
         post_processor=_renumber(base.recipe.post_processor, new_of),
         config=_renumber_config(base.recipe.config, new_of),
         # What is written is read by HF, and must give the same ids there.
