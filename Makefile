@@ -13,7 +13,7 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart browser test test-slow test-oldest test-deep campaign miri asan fuzz aarch64 lint workflows other-systems \
-  format bench bench-families docs docs-version wheel wheels try-wheel try-sdist image release-check release-tag build clean
+  format bench bench-families docs docs-version wheel wheels try-wheel try-sdist try-aarch64 image release-check release-tag build clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -99,10 +99,10 @@ lint: $(VENV)/.test  ## Check style, types and stubs; change nothing.
 workflows:  ## Check the GitHub workflows.
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-other-systems:  ## Check that the core compiles for Windows, macOS and Linux on ARM.
+other-systems:  ## Check that the Rust code compiles for Windows, macOS and Linux on ARM.
 	@rustup target add $(OTHER_SYSTEMS) >/dev/null 2>&1
 	@for target in $(OTHER_SYSTEMS); do \
-	  echo "$$target" && cargo check --quiet -p tokenmill-core --target $$target || exit 1; \
+	  echo "$$target" && PYO3_NO_PYTHON=1 cargo check --quiet --target $$target || exit 1; \
 	done
 
 format: $(VENV)/.test  ## Format both languages.
@@ -134,7 +134,7 @@ $(VENV)/.docs: $(VENV)/.core pyproject.toml
 docs: $(VENV)/.docs  ## Build the docs site into site/, with warnings as errors, and look for broken links.
 	@$(BIN)/python packaging/site_pages.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file build/mkdocs.yml
-	@TOKENMILL_SITE=site $(BIN)/python -m pytest -q tests/docs/test_site.py
+	@DOCS_SITE=site $(BIN)/python -m pytest -q tests/docs/test_site.py
 
 docs-version: $(VENV)/.docs  ## Put the site, as one of its versions, on the branch gh-pages.
 	@$(BIN)/python packaging/site_pages.py versions
@@ -159,6 +159,10 @@ try-wheel: $(VENV)/.base  ## Install this machine's wheel where there is no Rust
 
 try-sdist: $(VENV)/.base  ## The same with the sdist, which Rust builds there.
 	@$(BIN)/python packaging/try_wheel.py dist/*.tar.gz
+
+try-aarch64: $(VENV)/.base  ## The ARM wheel in an emulator: quickstart and tokenizer tests; needs Debian's apt.
+	@command -v qemu-aarch64 >/dev/null || apt-get install -y -qq qemu-user
+	@$(BIN)/python packaging/try_aarch64.py
 
 image:  ## Build the container image for clusters.
 	@docker build --tag tokenmill .

@@ -16,7 +16,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md",)
+PAGES = ("README.md", "docs/tutorial.md")
 
 
 def main(packages: list[str]) -> int:

@@ -24,7 +24,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 @pytest.fixture(scope="module")
 def site():
     """What `make docs` has just built, or a build of our own."""
-    if not os.environ.get("TOKENMILL_SITE"):
+    if not os.environ.get("DOCS_SITE"):
         environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
         for command in (
             ["packaging/site_pages.py"],

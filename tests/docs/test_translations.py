@@ -44,6 +44,15 @@ def test_it_is_written_in_its_language(name, language):
     assert not missing
 
 
+@pytest.mark.parametrize(("name", "language"), PAIRS)
+def test_the_links_are_the_same(name, language):
+    links = [
+        {re.sub(r"\.(ko|zh)\.md", ".md", link) for link in re.findall(r"\]\(([^)#]+)", prose(page))}
+        for page in (ROOT / name, translation_of(name, language))
+    ]
+    assert links[0] == links[1]
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_commands_and_flags_of_the_continual_page_are_all_there(language):
     """What stands in code marks is a name, and names are not translated."""

@@ -120,6 +120,7 @@ impl Cpu {
     }
 
     /// The proof of AVX2, which AVX-512 has too.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     #[inline]
     pub(crate) fn avx2(self) -> Option<Avx2> {
         match self {

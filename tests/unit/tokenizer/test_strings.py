@@ -1,5 +1,7 @@
 """Strings of every width and kind are read where Python keeps them, and give the ids of their UTF-8."""
 
+import sys
+
 import pytest
 
 import tokenmill
@@ -30,3 +32,14 @@ def test_a_lone_surrogate_is_refused_in_every_kind_of_string(kind):
     for call in (tokenizer.encode, lambda text: tokenizer.encode_batch([text])):
         with pytest.raises(tokenmill.InputError, match="lone surrogate"):
             call(kind("방앗간 \ud800"))
+
+
+@pytest.mark.parametrize("word", ["é", "방앗간", "🌾磨"])
+def test_nothing_stays_behind_in_a_string(word):
+    """Python's own way to UTF-8 keeps a copy in the string: none means that we read it where it lies."""
+    tokenizer = tokenmill.train(iter(["the mill turns"] * 9), 260, progress=False)
+    text = word * 1000
+    before = sys.getsizeof(text)
+    tokenizer.encode(text)
+    tokenizer.encode_batch([text])
+    assert sys.getsizeof(text) == before
