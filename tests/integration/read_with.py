@@ -50,6 +50,49 @@ def megatron(directory):
     return found
 
 
+def mds_masks(directory):
+    sys.modules["streaming.vision"] = types.ModuleType("streaming.vision")
+    from streaming import StreamingDataset
+
+    dataset = StreamingDataset(local=directory, shuffle=False, batch_size=1)
+    items = [dataset[index] for index in range(len(dataset))]
+    return {
+        "ids": [item["tokens"].tolist() for item in items],
+        "masks": [item["loss_mask"].tolist() for item in items],
+    }
+
+
+def litdata_masks(directory):
+    from litdata.streaming import StreamingDataset
+
+    dataset = StreamingDataset(directory, shuffle=False)
+    items = [dataset[index] for index in range(len(dataset))]
+    return {
+        "ids": [item["input_ids"].tolist() for item in items],
+        "masks": [item["loss_mask"].tolist() for item in items],
+    }
+
+
+def megatron_masks(directory):
+    from megatron.core.datasets.indexed_dataset import MMapIndexedDataset
+
+    found = {"ids": [], "masks": []}
+    for index in sorted((Path(directory) / "shards").glob("*.idx")):
+        dataset = MMapIndexedDataset(str(index.with_suffix("")))
+        key = "masks" if ".loss_mask" in index.name else "ids"
+        found[key] += [dataset[at].tolist() for at in range(len(dataset))]
+    return found
+
+
+READERS = {
+    "mds": mds,
+    "litdata": litdata,
+    "megatron": megatron,
+    "mds-masks": mds_masks,
+    "litdata-masks": litdata_masks,
+    "megatron-masks": megatron_masks,
+}
+
 if __name__ == "__main__":
-    items = {"mds": mds, "litdata": litdata, "megatron": megatron}[sys.argv[1]](*sys.argv[2:])
+    items = READERS[sys.argv[1]](*sys.argv[2:])
     print("\n" + json.dumps(items))

@@ -97,3 +97,43 @@ def test_litdata(corpus, rows, tmp_path):  # noqa: F811
 def test_megatron(corpus, documents, tmp_path):  # noqa: F811
     run(corpus, tmp_path, format="megatron")
     assert read("megatron", tmp_path) == documents
+
+
+@pytest.fixture(scope="module")
+def chats(tmp_path_factory):
+    """Conversations, their tokenizer, and ids and masks as our own format has them."""
+    import tokenmill
+    from chat_tokenizers import write_chat
+
+    folder = tmp_path_factory.mktemp("chats")
+    say = "The answer {} ".format
+    records = [
+        {
+            "messages": [
+                {"role": "user", "content": f"Q {n}"},
+                {"role": "assistant", "content": say(n) * (1 + n % 5)},
+            ]
+        }
+        for n in range(30)
+    ]
+    options = {
+        "dataset": records,
+        "tokenizer": str(write_chat(folder / "t")),
+        "report": False,
+        "parity_check": False,
+    }
+    made = tokenmill.prepare(output=folder / "ours", verbose_level="ERROR", **options)
+    ids = [made[n].tolist() for n in range(len(made))]
+    return options, ids, [made.loss_mask(n).astype(int).tolist() for n in range(len(made))]
+
+
+@pytest.mark.parametrize("kind", ["mds", "litdata", "megatron"])
+def test_loss_masks(chats, tmp_path, kind):
+    import tokenmill
+
+    options, ids, masks = chats
+    dtype = {"dtype": "int32"} if kind == "litdata" else {}
+    tokenmill.prepare(output=tmp_path, format=kind, verbose_level="ERROR", **options, **dtype)
+    found = read(f"{kind}-masks", tmp_path)
+    assert found["ids"] == ids
+    assert found["masks"] == masks
