@@ -266,3 +266,26 @@ def test_the_command(tmp_path, tokenizer):
     asked = subprocess.run([*run, "inspect", tokenizer, "--chat"], capture_output=True, text=True, check=True)
     assert "<|im_start|>assistant" in asked.stdout
     assert "learned" in asked.stdout
+
+
+@pytest.mark.parametrize("options", [{}, {"context_length": 96}])
+def test_masks_stay_when_documents_are_removed(tmp_path, tokenizer, options):
+    path = write(tmp_path / "a.jsonl", chats())
+    made = tokenmill.prepare(path, tokenizer, tmp_path / "all", provenance=True, **QUIET, **options)
+    less = tokenmill.remove(tmp_path / "all", {3: "takedown", 7: "takedown"}, tmp_path / "less")
+    kept = [number for number in range(60) if number not in {3, 7}]
+    assert [less.loss_mask(n).tolist() for n in range(58)] == [made.loss_mask(n).tolist() for n in kept]
+    account = less.manifest.account
+    account.check()
+    gone = sum(int(made.loss_mask(number).sum()) for number in (3, 7))
+    assert account.learned_dropped["takedown"] == gone
+
+
+def test_the_page_gets_a_conversation_in_parts(tmp_path, tokenizer):
+    from tokenmill.insight.browse import document_at
+
+    path = write(tmp_path / "a.jsonl", chats(3))
+    tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)
+    shown = document_at(tmp_path / "out", 1)
+    said = "".join(part for part, learned in zip(shown["parts"], shown["learned"], strict=True) if learned)
+    assert said == answers(list(chats(3))[1])

@@ -57,11 +57,19 @@ def document_at(root: Path, index: int) -> dict[str, Any]:
         raise DatasetError(
             f"there is no document {index:,}; {root.name} has {len(dataset):,}, counted from 0"
         )
-    ids = dataset[index]
-    shown = _decode(find_dataset_tokenizer(dataset.manifest), ids[:MOST_TOKENS_SHOWN])
-    if len(ids) > MOST_TOKENS_SHOWN:
-        shown += f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)"
-    return {"index": index, "tokens": len(ids), "parts": [shown], "source": None}
+    ids, tokenizer = dataset[index], find_dataset_tokenizer(dataset.manifest)
+    shown, found = ids[:MOST_TOKENS_SHOWN], {"index": index, "tokens": len(ids), "source": None}
+    more = f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)" if len(ids) > MOST_TOKENS_SHOWN else ""
+    if not dataset.has_loss_mask:
+        return found | {"parts": [_decode(tokenizer, shown) + more]}
+    # A conversation is cut where learning begins or ends.
+    learned = dataset.loss_mask(index)[:MOST_TOKENS_SHOWN]
+    edges = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(shown)]
+    parts = [_decode(tokenizer, shown[a:b]) for a, b in pairwise(edges)]
+    return found | {
+        "parts": [*parts[:-1], parts[-1] + more],
+        "learned": [bool(learned[start]) for start in edges[:-1]],
+    }
 
 
 def row_at(root: Path, index: int) -> dict[str, Any]:

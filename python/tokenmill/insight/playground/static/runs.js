@@ -116,8 +116,9 @@ function showData(run) {
 
 function drawItem(out, item) {
   const text = element("div", { className: "document", tabIndex: 0 });
-  item.parts.forEach((part, index) => text.append(element("span", { className: index ? "boundary" : "", textContent: part })));
-  const facts = `${item.tokens.toLocaleString()} tokens${item.source ? `, from ${item.source}` : ""}`;
+  const style = (index) => (item.learned ? (item.learned[index] ? "learned" : "") : index ? "boundary" : "");
+  item.parts.forEach((part, index) => text.append(element("span", { className: style(index), textContent: part })));
+  const facts = `${item.tokens.toLocaleString()} tokens${item.source ? `, from ${item.source}` : ""}${item.learned ? "; what is learned is underlined" : ""}`;
   out.replaceChildren(element("p", { textContent: facts }), text);
 }
 
