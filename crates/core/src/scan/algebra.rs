@@ -118,6 +118,60 @@ impl Lines {
     }
 }
 
+/// What cl100k and o200k have in common: all but where words start.
+#[derive(Default)]
+pub struct Common {
+    prefixes: NextChar,
+    lines: Lines,
+    triples: Triples,
+}
+
+/// What [`Common::step`] finds in a block.
+pub struct CommonStarts {
+    /// Starts of punctuation, lines and numbers.
+    pub starts: u64,
+    /// Those of punctuation alone.
+    pub signs: u64,
+    /// Bytes after one of punctuation.
+    pub after_signs: u64,
+    /// Where a letter has its prefix before it: one other character that starts a piece itself, or white space
+    /// that is no newline.
+    pub prefixed: u64,
+    /// Newlines that belong to the punctuation before them.
+    pub swallowed: u64,
+}
+
+impl Common {
+    /// `blocks` from the one before the current on; numbers go by one or by three `digits`; `tail` says that white
+    /// space at the end of the text is one piece.
+    #[inline(always)]
+    pub fn step(&mut self, blocks: &[Block], digits: u8, tail: bool) -> CommonStarts {
+        let (before, block, next) = (&blocks[0], &blocks[1], &blocks[2]);
+        let (blank, other) = (block.of(role::BLANK), block.other());
+        let after_signs = after(other, before.other());
+        let signs = other & !after_signs & !after(block.space, before.space);
+        let blank_prefix = after(
+            blank & !block.newline,
+            before.of(role::BLANK) & !before.newline,
+        );
+        let last = blank & !block.high & !ahead(blank, next.of(role::BLANK)) | block.last_wide;
+        let lines = self.lines.step(blocks, after_signs, last, tail);
+        let number = block.of(role::NUMBER);
+        let numbers = if digits == 1 {
+            number & !block.inner
+        } else {
+            self.triples.step(number)
+        };
+        CommonStarts {
+            starts: signs | lines.starts | numbers,
+            signs,
+            after_signs,
+            prefixed: self.prefixes.step(signs, block.inner) | blank_prefix,
+            swallowed: lines.swallowed,
+        }
+    }
+}
+
 /// Whether the white space from `bit` of the first block on leads to a newline, or (for `tail`) to
 /// the end of the text.
 #[inline(always)]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::algebra::{after, ahead, Lines, NextChar, Triples};
+use super::algebra::{after, Common};
 use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet};
 use super::classes::{LETTERS, LETTERS_MARKS, OTHERS, OTHERS_UNMARKED};
@@ -169,31 +169,13 @@ impl Family for Cl100k {
     /// white space before it, unless that is a newline.
     #[inline(always)]
     fn starts(self, blocks: &[Block], starts: &mut Starts) {
-        let (mut prefixes, mut lines, mut triples) =
-            (NextChar::default(), Lines::default(), Triples::default());
+        let mut common = Common::default();
         for i in 0..blocks.len().saturating_sub(2) {
-            let [before, block, next] = &blocks[i..i + 3] else {
-                return;
-            };
-            let (letter, number) = (block.of(role::LETTER), block.of(role::NUMBER));
-            let (blank, other) = (block.of(role::BLANK), block.other());
-            let signs = after(other, before.other());
-            let sign_start = other & !signs & !after(block.space, before.space);
-            let blank_prefix = after(
-                blank & !block.newline,
-                before.of(role::BLANK) & !before.newline,
-            );
-            let prefixed = prefixes.step(sign_start, block.inner) | blank_prefix;
-            let word = letter & !after(letter, before.of(role::LETTER)) & !prefixed;
-            let last = blank & !block.high & !ahead(blank, next.of(role::BLANK)) | block.last_wide;
-            let lines = lines.step(&blocks[i..], signs, last, self.tail);
-            let numbers = if self.digits == 1 {
-                number & !block.inner
-            } else {
-                triples.step(number)
-            };
-            let found = word | sign_start | lines.starts | numbers;
-            starts.set(i, found, block.quote & sign_start, block.odd);
+            let (before, block) = (&blocks[i], &blocks[i + 1]);
+            let found = common.step(&blocks[i..], self.digits, self.tail);
+            let letter = block.of(role::LETTER);
+            let word = letter & !after(letter, before.of(role::LETTER)) & !found.prefixed;
+            starts.set(i, word | found.starts, block.quote & found.signs, block.odd);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::algebra::{after, ahead, Lines, NextChar, Triples};
+use super::algebra::{after, Common};
 use super::block::{role, Block, Roles};
 use super::classes::{char_at, class, ClassSet, HAN, LETTERS, OTHERS};
 use super::known::Known;
@@ -249,47 +249,28 @@ impl Family for O200k {
     /// one after a caseless letter does depends on what follows; so does a mark after punctuation.
     #[inline(always)]
     fn starts(self, blocks: &[Block], starts: &mut Starts) {
-        let (mut prefixes, mut lines, mut triples) =
-            (NextChar::default(), Lines::default(), Triples::default());
-        let mut swallowed = 0;
+        let (mut common, mut swallowed) = (Common::default(), 0);
         for i in 0..blocks.len().saturating_sub(2) {
-            let [before, block, next] = &blocks[i..i + 3] else {
-                return;
-            };
+            let (before, block) = (&blocks[i], &blocks[i + 1]);
+            let found = common.step(&blocks[i..], self.digits, false);
             let (letter, upper) = (block.word(), block.of(role::UPPER));
-            let (blank, other) = (block.of(role::BLANK), block.other());
             let (apart, number) = (block.of(role::APART), block.of(role::NUMBER));
-            let signs = after(other, before.other());
-            let sign_start = other & !signs & !after(block.space, before.space);
-            let blank_prefix = after(
-                blank & !block.newline,
-                before.of(role::BLANK) & !before.newline,
-            );
-            let prefixed = prefixes.step(sign_start, block.inner) | blank_prefix;
             let letters = after(letter, before.word());
-            let word = letter & !letters & !prefixed
+            let word = letter & !letters & !found.prefixed
                 | upper & after(block.of(role::LOWER), before.of(role::LOWER))
                 | apart & !after(apart, before.of(role::APART));
-            let last = blank & !block.high & !ahead(blank, next.of(role::BLANK)) | block.last_wide;
-            let lines = lines.step(&blocks[i..], signs, last, false);
-            let numbers = if self.digits == 1 {
-                number & !block.inner
-            } else {
-                triples.step(number)
-            };
-            let found = word | sign_start | lines.starts | numbers;
             let quotes = if self.contractions {
-                block.quote & sign_start & letters
+                block.quote & found.signs & letters
             } else {
                 0
             };
-            let mut odd = block.odd & (signs | apart | number)
+            let mut odd = block.odd & (found.after_signs | apart | number)
                 | upper & after(block.of(role::LETTER), before.of(role::LETTER));
             if self.slash {
-                odd |= block.slash & after(lines.swallowed, swallowed);
-                swallowed = lines.swallowed;
+                odd |= block.slash & after(found.swallowed, swallowed);
+                swallowed = found.swallowed;
             }
-            starts.set(i, found, quotes, odd);
+            starts.set(i, word | found.starts, quotes, odd);
         }
     }
 
