@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from platform import node
 
 import pytest
 
@@ -29,8 +30,14 @@ def test_four_processes_at_once_make_the_same_bytes(corpus, reference, tmp_path)
     processes = [start(corpus, tmp_path / "out", f"{number}/4") for number in range(4)]
     results = [process.communicate(timeout=120) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, results
+    # A commit that was killed, by a process that is gone, left this behind.
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = tmp_path / "out" / f".tmp-{node()}-{dead.pid}-00000000-report.html"
+    left.touch()
     # The last one may have seen another's receipt missing for a moment; commit is for that.
     commit_directory(tmp_path / "out")
+    assert not left.exists()
     assert tokenmill.open(tmp_path / "out").content_hash == reference.content_hash
 
 

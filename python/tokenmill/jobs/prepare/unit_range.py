@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.base.durable import sweep_leftovers
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import load_plan
@@ -72,4 +73,5 @@ def commit_directory(directory: str | Path) -> PartOutcome:
     with explain_faults(root):
         manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
     report_if_possible(directory)
+    sweep_leftovers(root)  # of a commit that was killed
     return PartOutcome(len(plan.units), len(plan.units), manifest)
