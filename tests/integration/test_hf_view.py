@@ -41,3 +41,14 @@ def test_packed_rows_and_their_documents(tmp_path):
 def test_nothing_is_written(data, tmp_path):
     data.rows(8).to_hf()
     assert not (tmp_path / "cache").exists()
+
+
+def test_lengths_of_documents_in_rows_for_trl(data, tmp_path):
+    rows = data.rows(8, tail="pad", pad_id=7)
+    view = rows.to_hf(seq_lengths=True)
+    assert view.column_names == ["input_ids", "seq_lengths"]
+    assert [sum(lengths) for lengths in view["seq_lengths"]] == [8] * len(rows)
+    packed = tokenmill.open(
+        write_rows(tmp_path / "packed", [[[(0, 0, [1, 2, 3]), (1, 0, [4])]], [[(0, 0, [5])]]], 4)
+    )
+    assert packed.rows().to_hf(seq_lengths=True)["seq_lengths"][:] == [[3, 1], [1, 3]]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tokenmill.datasets.reader.rows import Rows
 
 _GATHERED = 1024
+# The column by which TRL knows packed rows.
+SEQ_LENGTHS = "seq_lengths"
 
 
 def documents_to_hf(dataset: Dataset) -> Any:
@@ -48,8 +50,8 @@ def documents_to_hf(dataset: Dataset) -> Any:
     return _wrap(table, f"{dataset.content_hash[:16]}-documents")
 
 
-def rows_to_hf(rows: Rows) -> Any:
-    """One example per row, with the columns that the rows were opened with."""
+def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
+    """One example per row, with the columns that the rows were opened with, and the lengths for TRL."""
     plain = not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype
     parts = _views(rows) if plain else _gathered(rows)
     kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.context_length)
@@ -57,7 +59,20 @@ def rows_to_hf(rows: Rows) -> Any:
         parts = [{"input_ids": pa.array([], type=kind)}]
     table = pa.concat_tables([pa.table(part) for part in parts])
     name = f"{rows.dataset.content_hash[:16]}-{rows.context_length}-{rows.overlap}-{'-'.join(rows.columns)}"
+    if seq_lengths:
+        table = table.append_column(SEQ_LENGTHS, _lengths(rows))
+        name += f"-{SEQ_LENGTHS}"
     return _wrap(table, name)
+
+
+def _lengths(rows: Rows) -> Any:
+    """How long each stretch of each row is; together they are the row."""
+    found = []
+    for index in range(len(rows)):
+        lengths = rows.spans(index)[:, 2].tolist()
+        rest = rows.context_length - sum(lengths)
+        found.append(lengths + ([rest] if rest else []))
+    return pa.array(found, type=pa.list_(pa.int64()))
 
 
 def _views(rows: Rows) -> list[dict[str, Any]]:

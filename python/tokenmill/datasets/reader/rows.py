@@ -204,11 +204,15 @@ class Rows:
 
         return MapRows(self, dtype)
 
-    def to_hf(self) -> Any:
-        """A Hugging Face `datasets.Dataset` of the same rows and columns."""
+    def to_hf(self, *, seq_lengths: bool = False) -> Any:
+        """A Hugging Face `datasets.Dataset` of the same rows and columns.
+
+        With `seq_lengths`, a column of that name has the lengths of the documents' stretches in each row,
+        from which TRL makes position ids; padding at the end is one more stretch.
+        """
         from tokenmill.datasets.reader.hf import rows_to_hf
 
-        return rows_to_hf(self)
+        return rows_to_hf(self, seq_lengths=seq_lengths)
 
     def identity(self) -> dict[str, Any]:
         """What decides the rows and their numbers."""
