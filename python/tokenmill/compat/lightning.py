@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import MissingExtraError
+from tokenmill.datasets.columns.labels import COLUMN as LABELS
 from tokenmill.datasets.reader.dataset import open_dataset
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def data_module(
         """Batches of rows, in an order that the seed decides."""
 
         def train_dataloader(self) -> Any:
-            rows = open_dataset(path).rows(context_length, columns=("labels",))
+            rows = open_dataset(path).rows(context_length, columns=(LABELS.name,))
             return rows.batches(batch_size, shuffle=True, seed=seed).to_torch(num_workers=num_workers)
 
     return TokenmillData()
