@@ -20,6 +20,7 @@ import yaml
 
 import tokenmill
 from tokenmill.cli import COMMANDS, cli
+from tokenmill.cli.help import IN_FULL
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
@@ -124,13 +125,14 @@ def commands() -> dict[str, str]:
 
 
 def _help_of(words: list[str]) -> str:
-    """What `--help` prints; a group shows its commands' help too."""
+    """What `--help-all`, or else `--help`, prints; a group shows its commands' help too."""
     context, command = click.Context(cli, info_name="tokenmill"), cli
     for word in words:
         command = command.get_command(context, word)  # type: ignore[attr-defined]
         context = click.Context(
             command, info_name=word, parent=context, max_content_width=100, terminal_width=100
         )
+    context.meta[IN_FULL] = True
     parts = [command.get_help(context)]
     if isinstance(command, click.Group):
         parts += [_help_of([*words, name]) for name in command.list_commands(context)]

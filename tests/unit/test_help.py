@@ -10,6 +10,7 @@ import pytest
 
 import tokenmill
 from tokenmill.cli import COMMANDS, FORMER, cli, main
+from tokenmill.settings.names import SECTIONS
 
 CONTEXT = click.Context(cli)
 GROUPS = {"config", "tokenizer", "dataset"}
@@ -60,6 +61,40 @@ def test_flags_may_be_written_with_underscores(words, capsys):
         assert "No such option" not in capsys.readouterr().err
 
 
+ESSENTIAL = {
+    "prepare": ("--tokenizer", "--output", "--format", "--context-length", "--text-field", "--config"),
+    "train": ("--vocab-size", "--pattern", "--special", "--output", "--text-field", "--config"),
+}
+
+
+@pytest.mark.parametrize("job", ESSENTIAL)
+def test_short_help_begins_with_what_everybody_needs(job, capsys):
+    main([job, "--help"])
+    shown = capsys.readouterr().out
+    options, *groups = re.split(r"^([A-Z]\w+):\n", shown.partition("Options:\n")[2], flags=re.MULTILINE)
+    assert set(ESSENTIAL[job]) <= set(re.findall(r"--[a-z-]+", options))
+    assert {"Output", "Source", "Execution"} <= set(groups)
+    assert f"tokenmill {job} --help-all" in shown
+    assert "INPUTS" not in options
+    rare = "--max-expansion"
+    assert rare not in shown
+    main([job, "--help-all"])
+    assert rare in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("job", ESSENTIAL)
+def test_help_all_has_what_help_has_and_every_section(job, capsys):
+    main([job, "--help"])
+    short = capsys.readouterr().out
+    main([job, "--help-all"])
+    full = capsys.readouterr().out
+    flags, all_flags = (set(re.findall(r"--[a-z-]+", text)) for text in (short, full))
+    assert flags < all_flags
+    for name, section in SECTIONS.items():
+        if section.job in {None, job}:
+            assert f"\n{name.capitalize()}:\n  {section.__doc__[:40]}" in full
+
+
 # In backticks or at the start of a line every word counts; in prose only what is a command.
 NAMES = "|".join(sorted({*COMMANDS[""], *FORMER}, key=len, reverse=True))
 CALL = re.compile(
@@ -89,7 +124,7 @@ def test_every_command_that_is_written_down_parses():
             continue
         assert command is not None, place
         known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-        known |= {"--help", "-h"}
+        known |= {"--help", "-h", "--help-all"}
         flags = {word.partition("=")[0].replace("_", "-") for word in words if re.match(r"--?[a-z]", word)}
         assert flags <= known, place
         seen += 1

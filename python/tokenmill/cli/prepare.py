@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.cli.help import SettingsCommand
 from tokenmill.cli.options import given_settings, setting_options
 
 if TYPE_CHECKING:
     from tokenmill.jobs.prepare.run import Outcome, Run
 
-
-@click.command(
-    epilog="""\b
+EXAMPLES = """\b
 Examples:
   tokenmill prepare corpus.jsonl --tokenizer gpt2 --output out
   tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out --context-length 4096 --overlap 256
   tokenmill prepare data --tokenizer ./tok --output out --format megatron --num-shards 8
   tokenmill prepare data --tokenizer ./tok --output out --deduplicate --where "lang == 'ko'"
   tokenmill prepare --config job.yaml --dry-run"""
-)
+
+
+@click.command(cls=SettingsCommand, epilog=EXAMPLES)
 @click.argument("inputs", nargs=-1)
 @click.option(
     "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."

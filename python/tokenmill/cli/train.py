@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.cli.help import SettingsCommand
 from tokenmill.cli.options import given_settings, setting_options
 
-
-@click.command(
-    epilog="""\b
+EXAMPLES = """\b
 Examples:
   tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer
   tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k --special '<|endoftext|>' -o out
@@ -20,7 +19,9 @@ Examples:
   tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k
   tokenmill train --counts ko.parquet:2.0 --counts en.parquet --vocab-size 64000 -o out-mixed
   tokenmill train --config job.yaml"""
-)
+
+
+@click.command(cls=SettingsCommand, epilog=EXAMPLES)
 @click.argument("inputs", nargs=-1)
 @click.option(
     "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."

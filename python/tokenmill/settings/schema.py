@@ -3,6 +3,7 @@
 A field made by `deciding` changes the bytes that come out, so a resumed run must agree on it; one made by
 `setting` changes only speed or words. Its string is its help, for `tokenmill config schema`, `config init`,
 `--help` and docs/configuration.md. A new setting needs a line here and its use: flag, key and docs follow.
+Those marked with a `use` are in `--help`, the others in `--help-all`, each under the heading of its section.
 """
 
 from dataclasses import dataclass
@@ -41,15 +42,22 @@ class SourceConfig(Section):
 
     inputs: Names = setting((), "Files, globs, directories or URLs.", also=("input",))
     counts: WeightedNames = setting(
-        (), "Files of save_counts, with or without a weight: a.parquet:2.0.", only="train"
+        (), "Files of save_counts, with or without a weight: a.parquet:2.0.", only="train", use="often"
     )
     format: Format = deciding(
-        "auto", "What the files are; auto goes by name and content.", spelled="input_format"
+        "auto", "What the files are; auto goes by name and content.", spelled="input_format", use="often"
     )
-    text_field: str | None = deciding(None, "The column that holds the text; detected when left out.")
-    template: str | None = deciding(None, 'Text made of several columns, e.g. "{title}\\n\\n{text}".')
+    text_field: str | None = deciding(
+        None, "The column that holds the text; detected when left out.", use="first"
+    )
+    template: str | None = deciding(
+        None, 'Text made of several columns, e.g. "{title}\\n\\n{text}".', use="often"
+    )
     messages_field: str | None = deciding(
-        None, "The column that holds a conversation (role and content, or from and value).", only="prepare"
+        None,
+        "The column that holds a conversation (role and content, or from and value).",
+        only="prepare",
+        use="often",
     )
     prompt_field: Names = deciding(
         (), "The column, or columns, that a completion answers: text or messages.", only="prepare"
@@ -67,12 +75,12 @@ class SourceConfig(Section):
         "auto", "What one document of a .txt file is."
     )
     document_separator: str | None = deciding(
-        None, "What separates documents of a .txt file, e.g. <|endoftext|>."
+        None, "What separates documents of a .txt file, e.g. <|endoftext|>.", use="often"
     )
     split: str | None = deciding(None, "The split of a Hugging Face dataset, e.g. train.")
     subset: str | None = setting(None, "The subset (configuration) of a dataset on the hub.")
     revision: str | None = setting(None, "The branch, tag or commit of a dataset on the hub.")
-    on_error: OnError = deciding("fail", "What to do with a record that cannot be read.")
+    on_error: OnError = deciding("fail", "What to do with a record that cannot be read.", use="often")
     max_errors: NonNegative | None = setting(
         None, "Fail the job (exit 3) if more records than this cannot be read.", only="prepare"
     )
@@ -86,10 +94,12 @@ class ChatConfig(Section):
 
     job: ClassVar[Job | None] = "prepare"
     chat_template: str | None = deciding(
-        None, "A Jinja file, or the name of a template; left out: the tokenizer's own."
+        None, "A Jinja file, or the name of a template; left out: the tokenizer's own.", use="often"
     )
     train_on: Literal["assistant", "last", "all", "completion"] = deciding(
-        "assistant", "What is learned: every answer, the last one, everything, or what answers the prompt."
+        "assistant",
+        "What is learned: every answer, the last one, everything, or what answers the prompt.",
+        use="often",
     )
     system: str | None = deciding(None, "The system message of conversations that have none.")
     chat_variables: Names = deciding(
@@ -110,6 +120,7 @@ class TokenizerConfig(Section):
         "A directory, a tokenizer.json, a .tiktoken or .model file, or a hub id.",
         spelled="tokenizer",
         also=("tokenizer_path",),
+        use="first",
     )
     pattern: str | None = deciding(
         None, "The pre-tokenizer, for files that do not carry one (.tiktoken): a family name or a regex."
@@ -118,7 +129,7 @@ class TokenizerConfig(Section):
         "auto", "Our core, Hugging Face's threads, or Python processes."
     )
     special: Literal["parse", "text", "forbid"] = deciding(
-        "text", "What the string of a special token inside a document is."
+        "text", "What the string of a special token inside a document is.", use="often"
     )
     parity_check: bool = setting(True, "First compare native with Hugging Face on a sample.")
 
@@ -133,10 +144,14 @@ class FilterConfig(Section):
     max_chars: Positive | None = deciding(None, "Leave out longer documents.")
     min_tokens: NonNegative | None = deciding(None, "Leave out documents of fewer tokens.")
     max_tokens: Positive | None = deciding(None, "Leave out documents of more tokens.")
-    deduplicate: bool = deciding(False, "Leave out exact copies of an earlier document.")
-    where: str | None = deciding(None, "Keep only rows for which this is true, e.g. \"lang == 'ko'\".")
+    deduplicate: bool = deciding(False, "Leave out exact copies of an earlier document.", use="often")
+    where: str | None = deciding(
+        None, "Keep only rows for which this is true, e.g. \"lang == 'ko'\".", use="often"
+    )
     validation: Share | None = deciding(
-        None, "The share of documents that go to a dataset of their own, OUTPUT/validation, e.g. 0.5%."
+        None,
+        "The share of documents that go to a dataset of their own, OUTPUT/validation, e.g. 0.5%.",
+        use="often",
     )
     validation_by: Literal["hash", "id-field"] | None = deciding(
         None, "What chooses them: the hash of the text (left out), or of the id_field's value."
@@ -171,16 +186,17 @@ class PackingConfig(Section):
         "Rows cut when read, one after another, overlapping, documents kept whole, or one row each.\n"
         "Left out: window with a context_length and an overlap, concat with a context_length, else stream.",
         spelled="packing",
+        use="often",
     )
-    context_length: Positive | None = deciding(None, "Tokens in a row.")
-    overlap: NonNegative = deciding(0, "Tokens that a window shares with the one before it.")
+    context_length: Positive | None = deciding(None, "Tokens in a row.", use="first")
+    overlap: NonNegative = deciding(0, "Tokens that a window shares with the one before it.", use="often")
     bos: Marker = deciding(None, "A token before each document; left out: as the tokenizer says.")
-    eos: Marker = deciding(None, "A token after each document; left out: as the tokenizer says.")
+    eos: Marker = deciding(None, "A token after each document; left out: as the tokenizer says.", use="often")
     pad_token: str | int | None = deciding(None, "What fills a row.")
     tail: Literal["pad", "drop"] = deciding(
         "pad", "The last, shorter row: filled up, or dropped and counted."
     )
-    columns: tuple[Column, ...] = deciding((), "More columns beside the ids.")
+    columns: tuple[Column, ...] = deciding((), "More columns beside the ids.", use="often")
     too_long: TooLong | None = deciding(
         None,
         "A document longer than a row: dropped, cut at its end, or cut at its start.\n"
@@ -216,14 +232,23 @@ class PackingConfig(Section):
 class OutputConfig(Section):
     """What is written, and where."""
 
-    path: str | None = setting(None, "The directory that is written.", spelled="output", also=("output_dir",))
+    path: str | None = setting(
+        None, "The directory that is written.", spelled="output", also=("output_dir",), use="first"
+    )
     format: OutputFormat = deciding(
-        "tokenmill", "The files' layout.", only="prepare", spelled="format", also=("output_format",)
+        "tokenmill",
+        "The files' layout.",
+        only="prepare",
+        spelled="format",
+        also=("output_format",),
+        use="first",
     )
     dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = deciding(
         "auto", "Bytes per token; auto takes the smallest that holds the vocabulary.", only="prepare"
     )
-    num_shards: Positive | None = deciding(None, "How many files; left out: one per unit.", only="prepare")
+    num_shards: Positive | None = deciding(
+        None, "How many files; left out: one per unit.", only="prepare", use="often"
+    )
     unit_bytes: Size = deciding(64 << 20, "Input bytes per unit of work, each one shard.", only="prepare")
     provenance: bool = deciding(False, "Keep the file and row that each document came from.", only="prepare")
     report: bool = setting(True, "Write report.html beside the data.")
@@ -231,14 +256,16 @@ class OutputConfig(Section):
         ("hf",),
         "The formats of a trained tokenizer.",
         only="train",
+        use="often",
     )
     save_counts: str | None = setting(
-        None, "Keep the counts here, for another vocabulary size.", only="train"
+        None, "Keep the counts here, for another vocabulary size.", only="train", use="often"
     )
     ladder: str | None = setting(
         None,
         "Smaller sizes from the same run, in directories below, e.g. 16k,32k.",
         only="train",
+        use="often",
     )
 
 
@@ -246,13 +273,15 @@ class OutputConfig(Section):
 class ExecutionConfig(Section):
     """How fast and how loud; nothing here may change the bytes that come out."""
 
-    executor: ExecutorName = setting("local", "Who does the work: this machine, or a Ray cluster.")
+    executor: ExecutorName = setting(
+        "local", "Who does the work: this machine, or a Ray cluster.", use="often"
+    )
     ray_address: str | None = setting(None, "An existing Ray cluster, or auto.")
     unit_range: str | None = setting(
         None, "Only part i of n of the units, as i/n, for job arrays.", only="prepare"
     )
     threads: Positive | None = setting(
-        None, "Rust threads; automatic: the cores this process may use.", also=("workers",)
+        None, "Rust threads; automatic: the cores this process may use.", also=("workers",), use="often"
     )
     num_proc: Positive | None = setting(
         None,
@@ -270,12 +299,14 @@ class ExecutionConfig(Section):
         "Write each shard in one go; automatic: by free memory and disk speed.",
         only="prepare",
     )
-    memory_budget: Size | None = setting(None, "Bytes held at once; automatic: a share of the free memory.")
+    memory_budget: Size | None = setting(
+        None, "Bytes held at once; automatic: a share of the free memory.", use="often"
+    )
     show_progress: bool = setting(True, "A bar on a terminal, a line every 30 s elsewhere.")
     verbose_level: Level = setting("INFO", "The least important line that is shown.")
     log_json: bool = setting(False, "One JSON object per line.")
     verbose: bool = setting(False, "Log memory and CPU while merging.", only="train")
-    resume: bool = setting(False, "Go on where an interrupted training stopped.", only="train")
+    resume: bool = setting(False, "Go on where an interrupted training stopped.", only="train", use="often")
     checkpoint_every: Positive | None = setting(
         None, "Merges between checkpoints; automatic: every half minute.", only="train"
     )
@@ -297,21 +328,26 @@ class TrainingConfig(Section):
 
     job: ClassVar[Job | None] = "train"
 
-    vocab_size: Positive = deciding(32_000, "Tokens in all: the special tokens, the 256 bytes, the merges.")
+    vocab_size: Positive = deciding(
+        32_000, "Tokens in all: the special tokens, the 256 bytes, the merges.", use="first"
+    )
     pattern: str = deciding(
         "gpt2",
         "Where texts are cut: a family (gpt2, cl100k, o200k, llama3…), or a regex that matches pieces.",
+        use="first",
     )
     special_tokens: Names = deciding(
-        (), "Special tokens; they get the lowest ids, and no piece spans one.", spelled="special"
+        (), "Special tokens; they get the lowest ids, and no piece spans one.", spelled="special", use="first"
     )
-    min_frequency: NonNegative = deciding(0, "Stop when the best pair occurs less often.")
+    min_frequency: NonNegative = deciding(0, "Stop when the best pair occurs less often.", use="often")
     min_piece_frequency: Positive = deciding(1, "Leave out rarer pieces; this changes the result.")
     max_token_length: Positive | None = deciding(None, "No token may have more bytes.")
     tie_break: TieBreak = deciding(
         "huggingface", "Of equal counts, take the lowest ids or the greatest bytes."
     )
-    held_out: Fraction = deciding(0.0, "The share of the documents that is kept out, to measure on.")
+    held_out: Fraction = deciding(
+        0.0, "The share of the documents that is kept out, to measure on.", use="often"
+    )
 
     @property
     def model_tokens(self) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Job = Literal["prepare", "train"]
+Use = Literal["first", "often", "rare"]
 
 
 class Setting(NamedTuple):
@@ -30,6 +31,7 @@ class Setting(NamedTuple):
 
     `only` is the one job that looks at it, None where both do. Where it `decides`, another value changes the
     bytes that come out. It is `spelled` as people type it, where that is not the key; `also` are other words.
+    Its `use` is where `--help` has it: first of all, often under its section, rarely in `--help-all` alone.
     """
 
     annotation: Any
@@ -39,6 +41,7 @@ class Setting(NamedTuple):
     decides: bool = False
     spelled: str = ""
     also: tuple[str, ...] = ()
+    use: Use = "rare"
 
 
 def setting(default: T, meaning: str, **marks: Any) -> T:

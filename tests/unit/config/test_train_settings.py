@@ -83,7 +83,7 @@ def test_paths_and_weights_are_names(tmp_path):
 
 def test_the_command_has_a_flag_for_every_setting_of_its_job(capsys):
     for job in ("prepare", "train"):
-        main([job, "--help"])
+        main([job, "--help-all"])
         shown = capsys.readouterr().out
         flags = {
             full: "--" + (setting.spelled or full.partition(".")[2]).replace("_", "-")

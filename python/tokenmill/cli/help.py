@@ -1,0 +1,92 @@
+"""`--help` of a command that takes settings: the few that everybody needs, then some of each section.
+
+`--help-all` has every one. Which stands where is the setting's `use`, in the schema.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+import click
+
+from tokenmill.settings.names import SECTIONS, SETTINGS
+
+if TYPE_CHECKING:
+    from tokenmill.settings.section import Use
+
+# The key of a context's `meta` under which it is said that every option is to be shown.
+IN_FULL = "tokenmill.help.in_full"
+Row = tuple[str, str]
+
+
+class SettingsCommand(click.Command):
+    """A command whose options are settings of the schema, and some flags of its own."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Every option, and `--help-all` beside `--help`."""
+        return [*super().get_params(ctx), _HELP_ALL]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What everybody needs and the command's own flags, then the settings of each section."""
+        in_full = bool(ctx.meta.get(IN_FULL))
+        first: list[Row] = []
+        own: list[Row] = []
+        sections: dict[str, list[Row]] = {}
+        for option in self.get_params(ctx):
+            if not isinstance(option, click.Option) or (row := _row(option, ctx, in_full=in_full)) is None:
+                continue
+            section, use = _place(option)
+            if not section:
+                own.append(row)
+            elif use == "first":
+                first.append(row)
+            elif in_full or use == "often":
+                sections.setdefault(section, []).append(row)
+        with formatter.section("Options"):
+            formatter.write_dl([*first, *own])
+        for section, rows in sections.items():
+            _write_section(formatter, section, rows, explain=in_full)
+        if not in_full:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(f"Every other option: {ctx.command_path} --help-all")
+
+
+def _row(option: click.Option, ctx: click.Context, *, in_full: bool) -> Row | None:
+    """How an option is written and what it does; the short help leaves out its other spellings."""
+    shown = copy(option)
+    if not in_full and _place(option)[0]:
+        shown.opts = [name for name in option.opts if name == option.opts[0] or not name.startswith("--")]
+    return shown.get_help_record(ctx)
+
+
+def _place(option: click.Option) -> tuple[str, Use]:
+    """`packing__context_length` -> `("packing", "first")`; no section for a flag that is no setting."""
+    section, found, key = (option.name or "").partition("__")
+    return (section, SETTINGS[f"{section}.{key}"].use) if found else ("", "first")
+
+
+def _write_section(formatter: click.HelpFormatter, section: str, rows: list[Row], *, explain: bool) -> None:
+    with formatter.section(section.capitalize()):
+        if explain:
+            formatter.write_text((SECTIONS[section].__doc__ or "").partition("\n")[0])
+            formatter.write_paragraph()
+        formatter.write_dl(rows)
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[IN_FULL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show every option and exit.",
+)
