@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tokenmill import _core
-from tokenmill.base.durable import DurableFile, publish_json, sweep_leftovers
+from tokenmill.base.durable import DurableFile, digest, publish_json, readable_json, sweep_leftovers
 from tokenmill.base.errors import DatasetError
+from tokenmill.datasets.ledger import record
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import (
     InputEntry,
@@ -19,6 +20,7 @@ from tokenmill.datasets.ledger.manifest import (
     PackingIdentity,
     TokenizerIdentity,
     load_manifest,
+    parse_manifest,
     save_manifest,
 )
 from tokenmill.datasets.ledger.receipt import (
@@ -28,6 +30,7 @@ from tokenmill.datasets.ledger.receipt import (
     load_receipt,
     save_receipt,
 )
+from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.shards.index import OFFSETS_MAGIC, header, map_offsets
 from tokenmill.sources.model import Reject
 
@@ -63,6 +66,36 @@ def test_manifest_round_trip(tmp_path):
     raw = json.loads((tmp_path / "manifest.json").read_text())
     assert next(iter(raw)) == "format_version"
     assert raw["content_hash"] == manifest().content_hash
+
+
+def test_every_changed_byte_of_a_manifest_is_found():
+    data = encode_record(manifest().to_json())
+    for place, byte in enumerate(data):
+        changed = data[:place] + bytes([byte ^ 1]) + data[place + 1 :]
+        with pytest.raises(DatasetError):
+            parse_manifest(changed, "it")
+        # A byte more between two words of JSON changes nothing that it says; anywhere else it does.
+        try:
+            assert parse_manifest(data[:place] + b" " + data[place:], "it") == manifest()
+        except DatasetError:
+            continue
+        assert json.loads(data[:place] + b" " + data[place:]) == json.loads(data)
+
+
+def test_a_checksum_fits_the_file_its_respelling_and_the_first_kind(monkeypatch):
+    value = manifest().to_json()
+    value["config"] = value["config"] | {"data.inputs": 'caf\u00e9 \udce9 "\\'}
+    value["config_fingerprint"] = digest(value["config"])
+    data = encode_record(value)
+    checksum = json.loads(data)["checksum"]
+    assert hashlib.sha256(data.replace(checksum.encode(), b"0" * 64)).hexdigest() == checksum
+    kept = parse_manifest(data, "it")
+    assert parse_manifest(json.dumps(json.loads(data)).encode(), "it") == kept
+    assert parse_manifest(readable_json(value | {"checksum": digest(value)}), "it") == kept
+    # To spell it anew took half of the time of opening a manifest with 10,000 shards.
+    monkeypatch.setattr(record, "readable_json", None)
+    monkeypatch.setattr(record, "digest", None)
+    assert parse_manifest(data, "it") == kept
 
 
 @pytest.mark.parametrize(

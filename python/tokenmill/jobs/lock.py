@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.lock import LOCK, Lock, LockedInput, save_lock
 from tokenmill.datasets.ledger.manifest import PLAN
-from tokenmill.datasets.ledger.record import parse_record
 from tokenmill.datasets.ledger.removal import REMOVED, parse_removal
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.store.store import read_file
@@ -54,7 +53,7 @@ def lock(dataset: str | Path, output: str | Path | None = None) -> Path:
             "lock the dataset that it was made of"
         )
     data = read_file(opened.address, REMOVED)
-    removal = None if data is None else parse_removal(parse_record(data, REMOVED), REMOVED)
+    removal = None if data is None else parse_removal(data, REMOVED)
     inputs = tuple(_lock_input(file) for file in plan.inputs)
     shards, sources = opened.manifest.shards, count_sources(opened, plan)
     made = Lock(plan, inputs, sources, shards, find_versions(), removal)

@@ -74,13 +74,14 @@ def save_lock(path: Path, lock: Lock) -> None:
 def load_lock(path: Path) -> Lock:
     """The lock in a file; raises `DatasetError` for one that is damaged, of a newer version, or none."""
     try:
-        value = parse_record(path.read_bytes(), str(path))
+        data = path.read_bytes()
     except FileNotFoundError:
         raise DatasetError(
             f"there is no lock at {path}; `tokenmill dataset lock DATASET` writes one"
         ) from None
+    value = parse_record(data, str(path))
     if value.get("kind") != _KIND:
         raise DatasetError(f"{path} is no lock of a dataset; `tokenmill dataset lock DATASET` writes one")
     check_version(value, "lock_version", LOCK_VERSION, str(path))
-    check_seal(value, str(path), ())
+    check_seal(value, data, str(path), ())
     return Lock.from_json(value, str(path))

@@ -190,7 +190,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     if value.get("kind") != KIND:
         raise DatasetError(f"{where} is not the manifest of a tokenmill dataset")
     check_version(value, "format_version", FORMAT_VERSION, where)
-    check_seal(value, where, KEYS)
+    check_seal(value, data, where, KEYS)
     manifest = Manifest.from_json(value, where)
     try:
         manifest.check(value)

@@ -234,7 +234,7 @@ def parse_plan(data: bytes, where: str) -> Plan:
     """The plan in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
     value = parse_record(data, where)
     check_version(value, "plan_version", PLAN_VERSION, where)
-    check_seal(value, where, _KEYS)
+    check_seal(value, data, where, _KEYS)
     plan = Plan.from_json(value, where)
     if any(part.input >= len(plan.inputs) for unit in plan.units for part in unit.parts):
         raise DatasetError(f"{where} is damaged: a unit reads an input that is not there")

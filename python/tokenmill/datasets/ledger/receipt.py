@@ -113,7 +113,7 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
     """The receipt in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
     value = parse_record(data, where)
     check_version(value, "receipt_version", RECEIPT_VERSION, where)
-    check_seal(value, where, _KEYS)
+    check_seal(value, data, where, _KEYS)
     receipt = Receipt.from_json(value, where)
     for entry in receipt.shard.files:
         entry.check_path()

@@ -6,6 +6,7 @@ as if it had been written: the checksum covers all that a record says.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from dataclasses import MISSING, fields, is_dataclass
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 CHECKSUM = "checksum"
 _SHOWN = 60
+# A record is hashed with these in the place of its checksum, and ends with this after them.
+_BLANK = "0" * 64
+_END = b'"\n}\n'
 
 
 class Record:
@@ -64,9 +68,14 @@ def to_plain(value: Any) -> Any:
 
 
 def encode_record(value: dict[str, Any]) -> bytes:
-    """The bytes of a record's file: readable JSON, keys in order, the checksum of all the others last."""
-    sealed = value | {CHECKSUM: digest(value)}
-    return readable_json(sealed)
+    """The bytes of a record's file: readable JSON, keys in order, the checksum of all of it last."""
+    return _seal(readable_json(value | {CHECKSUM: _BLANK}))
+
+
+def _seal(data: bytes) -> bytes:
+    """The same file with the checksum that it should have."""
+    start = data[: -len(_BLANK) - len(_END)]
+    return start + hashlib.sha256(start + _BLANK.encode() + _END).hexdigest().encode() + _END
 
 
 def parse_record(data: bytes, where: str) -> dict[str, Any]:
@@ -80,18 +89,28 @@ def parse_record(data: bytes, where: str) -> dict[str, Any]:
     return value
 
 
-def check_seal(value: dict[str, Any], where: str, keys: Collection[str]) -> None:
-    """Raise `DatasetError` unless the checksum fits.
+def check_seal(value: dict[str, Any], data: bytes, where: str, keys: Collection[str]) -> None:
+    """Raise `DatasetError` unless the checksum of `value`, read from `data`, fits.
 
     Records from before there were checksums have none, and no keys but `keys`: any other was once its name.
     """
-    unsealed = {key: item for key, item in value.items() if key != CHECKSUM}
     if CHECKSUM not in value:
         strange = [key for key in value if key not in keys]
         if strange:
             raise DatasetError(f"{where} is damaged: it has no checksum and the unknown key {strange[0]!r}")
-    elif value[CHECKSUM] != digest(unsealed):
+    elif data != _seal(data) and not _fits_respelled(value):
         raise DatasetError(f"{where} is damaged: its content does not fit its checksum")
+
+
+def _fits_respelled(value: dict[str, Any]) -> bool:
+    """Whether a record that another program wrote anew says the same, or has the first kind of checksum.
+
+    That was of the canonical JSON of all other keys. To spell a large record anew takes much longer than to
+    hash its file, so this is asked last.
+    """
+    found = value[CHECKSUM]
+    unsealed = {key: item for key, item in value.items() if key != CHECKSUM}
+    return found == digest(unsealed) or readable_json(value) == encode_record(unsealed)
 
 
 def check_version(value: dict[str, Any], key: str, newest: int, where: str) -> None:

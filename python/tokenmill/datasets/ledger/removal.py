@@ -52,13 +52,14 @@ def load_removal(root: Path) -> Removal | None:
     path = root / REMOVED
     if not path.is_file():
         return None
-    return parse_removal(parse_record(path.read_bytes(), str(path)), str(path))
+    return parse_removal(path.read_bytes(), str(path))
 
 
-def parse_removal(value: dict[str, Any], where: str) -> Removal:
+def parse_removal(data: bytes, where: str) -> Removal:
     """The record in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
+    value = parse_record(data, where)
     check_version(value, "removed_version", REMOVED_VERSION, where)
-    check_seal(value, where, _KEYS)
+    check_seal(value, data, where, _KEYS)
     return Removal.from_json(value, where)
 
 
