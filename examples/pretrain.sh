@@ -16,7 +16,7 @@ TOKENMILL=${TOKENMILL:-tokenmill}
 eval "$($TOKENMILL config env)"
 if [ ! -e "$TOKENIZER" ]; then
   # shellcheck disable=SC2086 # several files in DATASET are several arguments
-  $TOKENMILL train $DATASET --vocab-size "$VOCAB_SIZE" --special '<|endoftext|>' --output "$TOKENIZER"
+  $TOKENMILL train $DATASET --vocab-size "$VOCAB_SIZE" --special-token '<|endoftext|>' --output "$TOKENIZER"
 fi
 
 # shellcheck disable=SC2086

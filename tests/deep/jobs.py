@@ -62,7 +62,7 @@ def write_tokenizer(campaign: Campaign, inputs: Path) -> Path:
     if not shared.exists():
         corpus = inputs / "for-the-tokenizer"
         write_corpus(corpus)
-        options = ["--vocab-size", 400, "--special", "<|endoftext|>", "--quiet"]
+        options = ["--vocab-size", 400, "--special-token", "<|endoftext|>", "--quiet"]
         run = campaign.run(["train", corpus / "a.jsonl", "--output", shared, *options], timeout=120)
         assert run.code == 0, run.err
         shutil.rmtree(corpus)
@@ -111,7 +111,7 @@ class Train:
 
     def argv(self, inputs: Path, out: Path) -> list[object]:
         return [
-            "train", inputs / "corpus", "--output", out, "--vocab-size", 500, "--special", "<|endoftext|>",
+            "train", inputs / "corpus", "--output", out, "--vocab-size", 500, "--special-token", "<|endoftext|>",
             "--quiet", "--threads", 2, *(str(option).replace("OUT", str(out)) for option in self.options),
         ]  # fmt: skip
 

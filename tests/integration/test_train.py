@@ -351,7 +351,7 @@ def test_the_command_tells_and_saves(tmp_path, jsonl, capsys):
         "300",
         "-o",
         str(output),
-        "--special",
+        "--special-token",
         "<|end|>",
         "--quiet",
     ]

@@ -63,7 +63,7 @@ def test_flags_may_be_written_with_underscores(words, capsys):
 
 ESSENTIAL = {
     "prepare": ("--tokenizer", "--output", "--format", "--context-length", "--text-field", "--config"),
-    "train": ("--vocab-size", "--pattern", "--special", "--output", "--text-field", "--config"),
+    "train": ("--vocab-size", "--pattern", "--special-token", "--output", "--text-field", "--config"),
 }
 
 

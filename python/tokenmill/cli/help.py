@@ -54,17 +54,24 @@ class SettingsCommand(click.Command):
 
 
 def _row(option: click.Option, ctx: click.Context, *, in_full: bool) -> Row | None:
-    """How an option is written and what it does; the short help leaves out its other spellings."""
+    """How an option is written and what it does; only the full help has its other spellings."""
+    setting = SETTINGS.get(_full_name(option))
     shown = copy(option)
-    if not in_full and _place(option)[0]:
-        shown.opts = [name for name in option.opts if name == option.opts[0] or not name.startswith("--")]
+    if setting is not None:
+        hidden = {f"--{word.replace('_', '-')}" for word in setting.former}
+        hidden |= set() if in_full else {name for name in option.opts[1:] if name.startswith("--")}
+        shown.opts = [name for name in option.opts if name not in hidden]
     return shown.get_help_record(ctx)
+
+
+def _full_name(option: click.Option) -> str:
+    return (option.name or "").replace("__", ".", 1)
 
 
 def _place(option: click.Option) -> tuple[str, Use]:
     """`packing__context_length` -> `("packing", "first")`; no section for a flag that is no setting."""
-    section, found, key = (option.name or "").partition("__")
-    return (section, SETTINGS[f"{section}.{key}"].use) if found else ("", "first")
+    setting = SETTINGS.get(name := _full_name(option))
+    return ("", "first") if setting is None else (name.partition(".")[0], setting.use)
 
 
 def _write_section(formatter: click.HelpFormatter, section: str, rows: list[Row], *, explain: bool) -> None:

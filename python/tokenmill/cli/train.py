@@ -14,7 +14,7 @@ from tokenmill.cli.options import given_settings, setting_options
 EXAMPLES = """\b
 Examples:
   tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer
-  tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k --special '<|endoftext|>' -o out
+  tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k --special-token '<|endoftext|>' -o out
   tokenmill train data.parquet --vocab-size 64000 --save-counts counts.parquet -o out-64k
   tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k
   tokenmill train --counts ko.parquet:2.0 --counts en.parquet --vocab-size 64000 -o out-mixed

@@ -63,7 +63,8 @@ def bare_names(job: Job | None = None) -> dict[str, str]:
     for full in mine:
         owners.setdefault(full.partition(".")[2], []).append(full)
     keys = {key: full[0] for key, full in owners.items() if len(full) == 1}
-    return keys | {word: full for full, each in mine.items() for word in (each.spelled, *each.also) if word}
+    words = {full: (each.spelled, *each.also, *each.former) for full, each in mine.items()}
+    return keys | {word: full for full, some in words.items() for word in some if word}
 
 
 def full_name(name: str, job: Job | None = None) -> str | None:

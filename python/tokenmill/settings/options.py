@@ -121,7 +121,7 @@ class TrainOptions(_Both, total=False):
     spill_dir: Path | None
     pattern: str
     special_tokens: Path | Sequence[Path]
-    special: Path | Sequence[Path]
+    special_token: Path | Sequence[Path]
     min_frequency: int
     min_piece_frequency: int
     max_token_length: int | None

@@ -337,7 +337,11 @@ class TrainingConfig(Section):
         use="first",
     )
     special_tokens: Names = deciding(
-        (), "Special tokens; they get the lowest ids, and no piece spans one.", spelled="special", use="first"
+        (),
+        "Special tokens; they get the lowest ids, and no piece spans one.",
+        spelled="special_token",
+        former=("special",),
+        use="first",
     )
     min_frequency: NonNegative = deciding(0, "Stop when the best pair occurs less often.", use="often")
     min_piece_frequency: Positive = deciding(1, "Leave out rarer pieces; this changes the result.")

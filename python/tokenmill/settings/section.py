@@ -30,7 +30,8 @@ class Setting(NamedTuple):
     """One key of a section, with all that is known of it.
 
     `only` is the one job that looks at it, None where both do. Where it `decides`, another value changes the
-    bytes that come out. It is `spelled` as people type it, where that is not the key; `also` are other words.
+    bytes that come out. It is `spelled` as people type it, where that is not the key; `also` are other words,
+    and `former` ones that go on working and are told to nobody.
     Its `use` is where `--help` has it: first of all, often under its section, rarely in `--help-all` alone.
     """
 
@@ -41,6 +42,7 @@ class Setting(NamedTuple):
     decides: bool = False
     spelled: str = ""
     also: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
     use: Use = "rare"
 
 

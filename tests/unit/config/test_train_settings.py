@@ -6,6 +6,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+import tokenmill
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.cli import main
@@ -92,7 +93,20 @@ def test_the_command_has_a_flag_for_every_setting_of_its_job(capsys):
         }
         mine = {flag for full, flag in flags.items() if SETTINGS[full].only in {None, job}}
         mine |= {f"--{word}" for word in bare_names(job)} & set(flags.values())
+        mine -= {f"--{word}" for each in SETTINGS.values() if each.only == job for word in each.former}
         assert mine == {flag for flag in flags.values() if re.search(rf"{flag}[ /,\n]", shown)}
+
+
+def test_the_former_flag_for_a_special_token_works_and_is_not_told(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("some words and some more words\n" * 20, encoding="utf-8")
+    for flag in ("--special-token", "--special-tokens", "--special"):
+        out = tmp_path / flag
+        main(["train", f"{tmp_path}/a.txt", "--vocab-size", "280", flag, "<|a|>", "-o", str(out), "--quiet"])
+        assert tokenmill.Tokenizer.load(out).special_tokens == {"<|a|>": 0}
+    capsys.readouterr()
+    main(["train", "--help-all"])
+    assert not re.search(r"--special[ ,]", capsys.readouterr().out)
+    assert from_options(job="train", environ={}, special="<|a|>").config.training.special_tokens == ("<|a|>",)
 
 
 def test_the_core_knows_the_tie_rules_of_the_schema():
@@ -103,8 +117,6 @@ def test_the_core_knows_the_tie_rules_of_the_schema():
 
 
 def test_verbose_training_measures_the_processor(tmp_path, caplog):
-    import tokenmill
-
     texts = [" ".join(f"w{i * 48271 % 9973}x{j}" for i in range(2000)) for j in range(20)]
     with caplog.at_level("INFO", logger="tokenmill"):
         tokenmill.train(iter(texts), 6000, verbose=True, progress=False)
