@@ -139,7 +139,7 @@ def test_provenance_comes_along(world, tmp_path, packing, new, units):
     assert made.content_hash == anew.content_hash
     for document in (0, 4, 5, 150, 299, len(anew) - 1):
         assert Records(made).origin(document) == Records(anew).origin(document)
-    assert Records(made).find_id("d7") == Records(anew).find_id("d7")
+    assert Records(made).find_ids(["d7"]) == Records(anew).find_ids(["d7"])
     again = transcode(tmp_path / "a", world / new, tmp_path / "c", report=False)
     assert again.content_hash == anew.content_hash
 

@@ -57,7 +57,7 @@ def document_at(root: Path, index: int) -> dict[str, Any]:
         raise DatasetError(
             f"there is no document {index:,}; {root.name} has {len(dataset):,}, counted from 0"
         )
-    ids, tokenizer = dataset[index], find_dataset_tokenizer(dataset.manifest)
+    ids, tokenizer = dataset[index], find_dataset_tokenizer(root, dataset.manifest)
     shown, found = ids[:MOST_TOKENS_SHOWN], {"index": index, "tokens": len(ids), "source": None}
     more = f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)" if len(ids) > MOST_TOKENS_SHOWN else ""
     if not dataset.has_loss_mask:
@@ -81,7 +81,7 @@ def row_at(root: Path, index: int) -> dict[str, Any]:
     row = rows.gather(np.array([index]))
     ids, owners = row["input_ids"][0], row["document_ids"][0]
     edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(ids)]
-    tokenizer = find_dataset_tokenizer(dataset.manifest)
+    tokenizer = find_dataset_tokenizer(root, dataset.manifest)
     parts = [_decode(tokenizer, ids[a:b]) for a, b in pairwise(edges)]
     return {"index": index, "tokens": len(ids), "parts": parts, "source": None}
 
@@ -91,7 +91,7 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
     dataset = open_dataset(root)
     if not 0 <= token < dataset.vocab_size:
         raise DatasetError(f"token id {token} is not below the vocabulary's size, {dataset.vocab_size:,}")
-    tokenizer = find_dataset_tokenizer(dataset.manifest)
+    tokenizer = find_dataset_tokenizer(root, dataset.manifest)
     hits: list[dict[str, Any]] = []
     seen = first_document = 0
     for shard, entry in enumerate(dataset.manifest.shards):

@@ -1,30 +1,77 @@
-"""The tokenizer that a dataset was made with, found by what its manifest says of it."""
+"""The tokenizer that a dataset was made with: the copy that it keeps, or what its manifest names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError, TokenizerError, TokenmillError
+from tokenmill.datasets.store.tokenizer_copy import bring_copy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tokenmill.datasets.ledger.manifest import Manifest, TokenizerIdentity
 
 
-def load_dataset_tokenizer(manifest: Manifest, given: Any = None) -> Any:
-    """`given`, or what the manifest names; raises an error of ours if it cannot be had.
+def load_dataset_tokenizer(address: str | Path, manifest: Manifest, given: Any = None) -> Any:
+    """`given`, or that of the dataset at `address`; raises an error of ours if it cannot be had.
 
     `DatasetError` if it gives other ids than the one that the dataset was made with.
     """
-    found = given
-    if found is None:
-        from tokenmill.engine.tokenizer import Tokenizer
+    if given is None:
+        return load_identified(address, manifest.tokenizer, manifest.config.get("tokenizer.pattern"))
+    check_same_tokenizer(manifest.tokenizer, given, given=True)
+    return given
 
-        try:
-            found = Tokenizer.load(manifest.tokenizer.name, pattern=manifest.config.get("tokenizer.pattern"))
-        except OSError as error:
-            raise TokenizerError(f"{manifest.tokenizer.name} cannot be read: {error}") from error
-    check_same_tokenizer(manifest.tokenizer, found, given=given is not None)
+
+def load_identified(address: str | Path, identity: TokenizerIdentity, pattern: str | None) -> Any:
+    """The tokenizer with that identity: the copy at `address` if it is right, else the one at its name."""
+    wrong = None
+    try:
+        found = load_copy(address, identity, pattern)
+        if found is not None:
+            return found
+    except TokenmillError as error:
+        wrong = error
+    try:
+        found = _load(identity.name, pattern)
+        check_same_tokenizer(identity, found, given=False)
+    except TokenmillError as error:
+        if wrong is None:
+            raise
+        raise DatasetError(f"{wrong}; and where the tokenizer was: {error}") from error
     return found
+
+
+def load_copy(address: str | Path, identity: TokenizerIdentity, pattern: str | None) -> Any | None:
+    """The copy that a dataset keeps; None if it keeps none, `DatasetError` if it is another tokenizer."""
+    place = bring_copy(address)
+    if place is None:
+        return None
+    from tokenmill.engine.loading import only_python
+
+    try:
+        if only_python(place):
+            raise TokenizerError("it holds no vocabulary")
+        found = _load(place, pattern)
+        check_same_tokenizer(identity, found, given=False)
+    except TokenmillError as error:
+        raise DatasetError(
+            f"{place} is not the tokenizer that the dataset was made with: {error}. Delete that folder, and "
+            "name the tokenizer"
+        ) from error
+    return found
+
+
+def _load(source: str | Path, pattern: str | None) -> Any:
+    from tokenmill.engine.tokenizer import Tokenizer
+
+    try:
+        return Tokenizer.load(source, pattern=pattern)
+    except OSError as error:
+        if isinstance(error, TokenmillError):
+            raise
+        raise TokenizerError(f"{source} cannot be read: {error}") from error
 
 
 def check_same_tokenizer(identity: TokenizerIdentity, found: Any, *, given: bool) -> None:
@@ -42,9 +89,9 @@ def check_same_tokenizer(identity: TokenizerIdentity, found: Any, *, given: bool
         )
 
 
-def find_dataset_tokenizer(manifest: Manifest) -> Any | None:
+def find_dataset_tokenizer(address: str | Path, manifest: Manifest) -> Any | None:
     """The same, or None where it is not at hand: it may be on another machine."""
     try:
-        return load_dataset_tokenizer(manifest)
+        return load_dataset_tokenizer(address, manifest)
     except TokenmillError:
         return None

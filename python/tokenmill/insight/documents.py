@@ -62,7 +62,7 @@ def _text(dataset: Dataset, number: int, tokenizer: Any) -> dict[str, Any]:
     """The text, and of a conversation also its parts, learned or not."""
     ids = dataset[number]
     try:
-        loaded = load_dataset_tokenizer(dataset.manifest, tokenizer)
+        loaded = load_dataset_tokenizer(dataset.address, dataset.manifest, tokenizer)
     except TokenmillError as error:
         return {"text": None, "why_no_text": f"{error}; name one with --tokenizer"}
     found: dict[str, Any] = {"text": loaded.decode(ids.tolist())}

@@ -130,7 +130,8 @@ class Book:
     def tokenizer(self) -> Any:
         """What the dataset was made with; raises an error that says how to name it."""
         try:
-            return load_dataset_tokenizer(self.rows.dataset.manifest, self._given)
+            dataset = self.rows.dataset
+            return load_dataset_tokenizer(dataset.address, dataset.manifest, self._given)
         except DatasetError:
             raise
         except TokenmillError as error:

@@ -13,6 +13,7 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, sa
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.items import ShardShape
+from tokenmill.datasets.store.tokenizer_copy import COPY, pass_on_copy
 from tokenmill.jobs.output_faults import explain_faults
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ def convert_dataset(
     with explain_faults(place):
         if (place / PLAN).exists() or (place / MANIFEST).exists():
             return _open_finished(place, made)
-        for folder in (place, place / SHARDS):
+        for folder in (place, place / SHARDS, place / COPY):
             sweep_leftovers(folder)
         pairs = zip(manifest.shards, made.shards, strict=True)
         shards = tuple(_convert_shard(root, manifest, *pair, place, made) for pair in pairs)
         made = replace(made, shards=shards)
+        pass_on_copy(root, place)
         if written_as.finish is not None:
             written_as.finish(place, made)
         save_manifest(place, made)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.datasets.ledger.lock import load_lock
 from tokenmill.datasets.ledger.plan import load_plan, name_units, save_plan
-from tokenmill.insight.dataset_tokenizer import check_same_tokenizer
+from tokenmill.insight.dataset_tokenizer import check_same_tokenizer, load_identified
 from tokenmill.jobs.executors.choose import choose_executor
 from tokenmill.jobs.lock import find_versions, hash_file
 from tokenmill.jobs.prepare.run import Run
@@ -61,8 +61,7 @@ def rebuild(
     config = replace(config, output=replace(config.output, path=str(root), report=False))
     encoder = None
     try:
-        encoder = load_tokenizer(config, tokenizer)
-        check_same_tokenizer(read.plan.target.tokenizer, encoder, given=tokenizer is not None)
+        encoder = _load_tokenizer(read, Path(lock).parent, config, tokenizer)
     except TokenmillError as error:
         problems.append(f"the tokenizer: {error}")
     if "filter.function" in read.plan.values:
@@ -81,6 +80,16 @@ def rebuild(
         shutil.rmtree(whole)
     _compare(read, made)
     return made
+
+
+def _load_tokenizer(lock: Lock, beside: Path, config: Any, given: Any) -> Any:
+    """What was given, or the copy beside the lock, or what is where the tokenizer was."""
+    identity = lock.plan.target.tokenizer
+    if given is None:
+        return load_identified(beside, identity, config.tokenizer.pattern)
+    encoder = load_tokenizer(config, given)
+    check_same_tokenizer(identity, encoder, given=True)
+    return encoder
 
 
 def _make(lock: Lock, files: list[InputFile], config: Any, encoder: Any, root: Path) -> Dataset:

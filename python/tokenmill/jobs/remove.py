@@ -42,6 +42,7 @@ from tokenmill.datasets.ledger.removal import (
 from tokenmill.datasets.packing.packer import select_documents
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.datasets.reader.documents import read_documents
+from tokenmill.datasets.store.tokenizer_copy import COPY, pass_on_copy
 from tokenmill.datasets.trace.records import PROVENANCE
 from tokenmill.insight.traces import Book, parse_record
 from tokenmill.jobs.output_faults import explain_faults
@@ -101,6 +102,7 @@ def remove(
         _begin(root, removal)
         changed = [_Unit(source, unit, removal) for unit in plan.units]
         new = replace(plan, units=tuple(each.unit for each in changed))
+        pass_on_copy(source.path, root)
         save_plan(root, new)
         receipts = {each.unit.ordinal: each.write(root, plan) for each in changed}
         commit(root, new, receipts)
@@ -135,7 +137,7 @@ def _begin(root: Path, removal: Removal) -> None:
     if (before is not None and before != removal) or (before is None and strange):
         raise ConfigError(f"{root} holds another dataset: name another output, or delete it")
     root.mkdir(parents=True, exist_ok=True)
-    for place in (root, root / SHARDS, root / RECEIPTS):
+    for place in (root, root / SHARDS, root / RECEIPTS, root / COPY):
         sweep_leftovers(place)
     if before is None:
         save_removal(root, removal)

@@ -91,7 +91,7 @@ def transcode(
 
 def _old_tokenizer(source: Dataset, given: str | Path | Tokenizer | None) -> Tokenizer:
     loaded = given if given is None or isinstance(given, Tokenizer) else Tokenizer.load(given)
-    found: Tokenizer = load_dataset_tokenizer(source.manifest, loaded)
+    found: Tokenizer = load_dataset_tokenizer(source.address, source.manifest, loaded)
     return found
 
 

@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.removal import load_removal
 from tokenmill.datasets.store.cache import local_copy
-from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
+from tokenmill.insight.dataset_tokenizer import load_copy, load_dataset_tokenizer, load_identified
 from tokenmill.jobs.units.control import Control
 from tokenmill.jobs.units.job import make_job
 from tokenmill.jobs.units.unit import run_unit, task_of
@@ -39,14 +39,26 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
     root = local_copy(str(path)) if is_remote(path) else Path(path)
     manifest = load_manifest(root)
     yield from check_dataset(root, manifest)
-    yield _check_tokenizer(manifest, tokenizer)
+    yield from _check_copy(root, manifest)
+    yield _check_tokenizer(root, manifest, tokenizer)
     if sample:
         yield from _remade(root, manifest, sample, tokenizer)
 
 
-def _check_tokenizer(manifest: Manifest, given: Any) -> Check:
+def _check_copy(root: Path, manifest: Manifest) -> Iterator[Check]:
+    """Whether the copy of the tokenizer is the right one; nothing where none is kept."""
     try:
-        found = load_dataset_tokenizer(manifest, given)
+        found = load_copy(root, manifest.tokenizer, manifest.config.get("tokenizer.pattern"))
+    except DatasetError as error:
+        yield Check("tokenizer copy", "problem", str(error))
+        return
+    if found is not None:
+        yield Check("tokenizer copy", "ok", "the dataset keeps its tokenizer, and the fingerprint agrees")
+
+
+def _check_tokenizer(root: Path, manifest: Manifest, given: Any) -> Check:
+    try:
+        found = load_dataset_tokenizer(root, manifest, given)
     except DatasetError as error:
         return Check("tokenizer", "problem", str(error))
     except TokenmillError as error:
@@ -98,9 +110,12 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
 def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
     from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 
-    config = config_of(plan)
-    encoder = load_tokenizer(config, tokenizer)
-    if encoder.fingerprint != plan.target.tokenizer.fingerprint:
+    config, identity = config_of(plan), plan.target.tokenizer
+    if tokenizer is None:
+        encoder = load_identified(root, identity, config.tokenizer.pattern)
+    else:
+        encoder = load_tokenizer(config, tokenizer)
+    if encoder.fingerprint != identity.fingerprint:
         raise DatasetError("the tokenizer gives other ids today than the one this dataset was made with")
     unit = plan.units[index]
     again = None

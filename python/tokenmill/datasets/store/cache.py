@@ -13,6 +13,7 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.store.cache_room import make_room, mark_used
 from tokenmill.datasets.store.remote import cache_directory
 from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.datasets.store.tokenizer_copy import bring_copy
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -93,6 +94,7 @@ def local_copy(address: str) -> Path:
         data = cache.store.read(name)
         if data is not None:
             publish_bytes(cache.root / name, data)
+    bring_copy(address)
     for index, shard in enumerate(manifest.shards):
         cache.expect(manifest.shards[index + 1 :], "tokens")
         for entry in shard.files:

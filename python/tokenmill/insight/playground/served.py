@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tokenmill.base.errors import TokenmillError
 from tokenmill.base.run_files import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
+from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.engine.training.outputs import TRAINING
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Served:
         names = {
             self._name(path.parent if path.name == "tokenizer.json" else path): None
             for path in self._walk()
-            if any(path.match(pattern) for pattern in TOKENIZER_FILES)
+            if path.parent.name != COPY and any(path.match(pattern) for pattern in TOKENIZER_FILES)
         }
         return list(names)
 

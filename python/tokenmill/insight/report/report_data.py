@@ -46,7 +46,7 @@ def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = 
     history = read_history(root)
     if not isinstance(tokenizer, Tokenizer):
         # A report without the vocabulary shows ids.
-        tokenizer = find_dataset_tokenizer(manifest)
+        tokenizer = find_dataset_tokenizer(root, manifest)
     counted = counted or Counted(root, manifest.shards, root.name)
     splits: list[int] = []
     census = take_census(_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)

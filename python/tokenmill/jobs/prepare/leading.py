@@ -11,6 +11,7 @@ from tokenmill.base.console.progress import Progress
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, hashes_path
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
+from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.jobs.executors.base import RunContext
 from tokenmill.jobs.prepare.parity_gate import DifferentIdsError, compare_engines
 from tokenmill.jobs.prepare.readiness import get_ready
@@ -100,7 +101,7 @@ class Leader:
     def _sweep(self) -> None:
         """Delete what dead processes left half-written; beside other parts it could be another's work."""
         root = self._job.root
-        for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES):
+        for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES, root / COPY):
             sweep_leftovers(place)
 
     @property

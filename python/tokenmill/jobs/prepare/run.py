@@ -18,6 +18,9 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.removal import REMOVED
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.shards.format import every_format
+from tokenmill.datasets.store.tokenizer_copy import COPY, save_copy
+from tokenmill.engine.files.copying import copy_files
+from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.jobs.executors.choose import budget
 from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.prepare.leading import lead
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tokenmill.prepare")
 # What a job writes in any format; --fresh removes these and what the formats put beside them, the manifest
 # first, and nothing else.
-OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, LOCK)
+OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, LOCK, COPY)
 
 
 class Run:
@@ -90,11 +93,18 @@ class Run:
         root = self.job.root
         root.mkdir(parents=True, exist_ok=True)
         plan = self.plan()
+        self._keep_tokenizer()
         save_plan(root, plan)
         self._planned_from = version_of(root / PLAN)
         if self.job.remote is not None:
             self.job.remote.publish_plan(root)
         return plan
+
+    def _keep_tokenizer(self) -> None:
+        """Copy the tokenizer into the dataset, which then needs no path to be text again."""
+        encoder = self.job.encoder
+        if isinstance(encoder, Tokenizer):
+            save_copy(self.job.root, copy_files(encoder.recipe), self.job.remote)
 
     def find_manifest(self) -> Manifest | None:
         """The manifest, if it is published and covers exactly today's plan.

@@ -1,0 +1,55 @@
+"""The files of a tokenizer that are kept elsewhere, such that loading them gives the same fingerprint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmill.engine.files.save_hf import to_json
+from tokenmill.engine.files.vocab_merges import PATTERN_FILE, merges_beside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.engine.recipe import Recipe
+
+# Templates of conversations and what `pattern.txt` says lie beside the vocabulary and belong to it.
+_BESIDE = ("chat_template.jinja", "additional_chat_templates/*.jinja", PATTERN_FILE)
+_KEPT_AS = {"tekken": "tekken.json", "vocab-merges": "vocab.json"}
+
+
+def copy_files(recipe: Recipe) -> dict[str, bytes]:
+    """Names and contents; empty for what has no file: a Python object, an encoding known by its name.
+
+    A vocabulary is taken from memory where it is there as text, since its file may have changed since.
+    """
+    try:
+        return _copy_files(recipe)
+    except OSError:  # a file is gone since it was loaded, and nothing but the copy needs it
+        return {}
+
+
+def _copy_files(recipe: Recipe) -> dict[str, bytes]:
+    source = Path(recipe.source)
+    files: dict[str, bytes] = {}
+    if recipe.hf is not None:
+        files["tokenizer.json"] = recipe.hf.spelled().encode()
+    elif source.is_file():
+        files[_KEPT_AS.get(recipe.format, source.name)] = source.read_bytes()
+        if recipe.format == "vocab-merges":
+            files["merges.txt"] = merges_beside(source).read_bytes()
+    elif recipe.model is not None and recipe.model.merges is not None and recipe.model.scores is None:
+        files["tokenizer.json"] = json.dumps(to_json(recipe), ensure_ascii=False).encode()
+    if not files:
+        return {}
+    if recipe.config:
+        files["tokenizer_config.json"] = json.dumps(recipe.config, ensure_ascii=False, indent=2).encode()
+    return files | dict(_beside(source))
+
+
+def _beside(source: Path) -> Iterator[tuple[str, bytes]]:
+    if source.is_file():
+        for pattern in _BESIDE:
+            for path in sorted(source.parent.glob(pattern)):
+                yield path.relative_to(source.parent).as_posix(), path.read_bytes()
