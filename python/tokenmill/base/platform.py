@@ -116,6 +116,14 @@ def count_cores() -> tuple[int, int]:
     return host, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else host
 
 
+def quote(word: str) -> str:
+    """A word of a command line as a shell of this system takes it."""
+    import shlex
+    import subprocess
+
+    return shlex.quote(word) if os.name == "posix" else subprocess.list2cmdline([word])
+
+
 def open_file_limit() -> int:
     """How many files this process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else 0

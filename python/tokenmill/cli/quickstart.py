@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
+from pathlib import Path
+from shutil import which
 
 import click
+
+from tokenmill.base.errors import MissingExtraError
+from tokenmill.base.platform import quote
 
 EXAMPLES = """\b
 Examples:
@@ -28,5 +34,53 @@ def command(output: str, as_json: bool) -> None:
     counts = f"{done.documents:,} documents, {done.tokens:,} tokens, {done.rows:,} rows of {CONTEXT_LENGTH}"
     click.echo(f"\n{counts}.")
     click.echo(f"The first document begins: {done.first_document[:60]!r}")
-    click.echo(f"\nThe report:      tokenmill dataset report {done.dataset} --open     ({done.report})")
-    click.echo(f"The playground:  tokenmill serve {output} --open")
+    report = _own_command("dataset", "report", str(done.dataset), "--open")
+    click.echo(f"\nThe report:      {report}     ({done.report})")
+    for name, line in zip(("The playground:", ""), _playground(output), strict=False):
+        click.echo(f"{name:<17}{line}")
+
+
+def _playground(output: str) -> list[str]:
+    """What to type to see it all in a browser, one command a line: the extra first, where it is missing."""
+    from importlib.util import find_spec
+
+    serve = _own_command("serve", output, "--open")
+    if all(find_spec(package) for package in ("starlette", "uvicorn")):
+        return [serve]
+    remedy = MissingExtraError.of("starlette", "web", "tokenmill serve").remedy
+    return [remedy if _is_on_path() else f"{quote(_near(sys.executable))} -m {remedy}", serve]
+
+
+def _own_command(*words: str) -> str:
+    """`_own_command("serve")` -> `".venv/bin/tokenmill serve"`; the path only where it is needed."""
+    if _is_on_path():
+        own = "tokenmill"
+    elif _is_script():
+        own = quote(_near(sys.argv[0]))
+    else:
+        own = f"{quote(_near(sys.executable))} -m tokenmill"
+    return " ".join([own, *map(quote, words)])
+
+
+def _is_script() -> bool:
+    """Whether this process was started as the command, not as `python -m tokenmill` or from Python."""
+    return Path(sys.argv[0]).stem == "tokenmill"
+
+
+def _is_on_path() -> bool:
+    """Whether `tokenmill` alone starts this installation and no other."""
+    if (found := which("tokenmill")) is None:
+        return False
+    script = Path(found).resolve()
+    mine = Path(sys.argv[0]).resolve() if _is_script() else None
+    # The interpreter of an environment may be a link to that of the system: only its folder tells.
+    return script == mine or script.parent == Path(sys.executable).parent.resolve()
+
+
+def _near(program: str) -> str:
+    """A program below the working directory as a path from there, which is shorter."""
+    here = Path.cwd()
+    path = Path(program).absolute()
+    # A shell looks for a name without a slash along its path, not here.
+    inside = path.is_relative_to(here) and path.parent != here
+    return str(path.relative_to(here) if inside else path)
