@@ -1,10 +1,13 @@
 """A dataset's tokenizer is the one it was made with, or there is none: never another one in silence."""
 
+import shutil
+
 import pytest
 
 import tokenmill
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.insight.browse import document_at
 from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
 from tokenmill.insight.documents import describe_document
@@ -19,17 +22,18 @@ def train(path, texts):
 
 @pytest.fixture
 def made(tmp_path):
-    """A dataset, and its tokenizer in a directory that the manifest names."""
+    """A dataset without a copy of its tokenizer, as older ones are, and the directory that it names."""
     train(tmp_path / "tok", TEXTS)
     tokenmill.prepare(
         dataset=TEXTS, tokenizer=str(tmp_path / "tok"), output=str(tmp_path / "out"), verbose_level="ERROR"
     )
+    shutil.rmtree(tmp_path / "out" / COPY)
     return tmp_path
 
 
 def test_the_tokenizer_that_the_manifest_names(made):
     manifest = load_manifest(made / "out")
-    assert load_dataset_tokenizer(manifest).fingerprint == manifest.tokenizer.fingerprint
+    assert load_dataset_tokenizer(made / "out", manifest).fingerprint == manifest.tokenizer.fingerprint
     assert describe_document(made / "out", 1)["text"] == f"{TEXTS[1]}<|endoftext|>"
     assert document_at(made / "out", 0)["parts"] == [f"{TEXTS[0]}<|endoftext|>"]
 
@@ -38,22 +42,22 @@ def test_another_tokenizer_in_its_place_is_never_used(made):
     train(made / "tok", ["nothing in common 12345"])
     manifest = load_manifest(made / "out")
     with pytest.raises(DatasetError, match="gives other ids than the one that the dataset was made with"):
-        load_dataset_tokenizer(manifest)
-    assert find_dataset_tokenizer(manifest) is None
+        load_dataset_tokenizer(made / "out", manifest)
+    assert find_dataset_tokenizer(made / "out", manifest) is None
     found = describe_document(made / "out", 1)
     assert found["text"] is None
     assert "other ids" in found["why_no_text"]
     assert document_at(made / "out", 0)["parts"][0].replace(" ", "").isdigit()
     assert dataset_report(made / "out")["scripts"] == []
     with pytest.raises(DatasetError, match="this tokenizer gives other ids"):
-        load_dataset_tokenizer(manifest, tokenmill.Tokenizer.load(made / "tok"))
+        load_dataset_tokenizer(made / "out", manifest, tokenmill.Tokenizer.load(made / "tok"))
 
 
 def test_a_tokenizer_that_is_gone(made):
     (made / "tok").rename(made / "elsewhere")
     manifest = load_manifest(made / "out")
-    assert find_dataset_tokenizer(manifest) is None
-    assert load_dataset_tokenizer(manifest, tokenmill.Tokenizer.load(made / "elsewhere"))
+    assert find_dataset_tokenizer(made / "out", manifest) is None
+    assert load_dataset_tokenizer(made / "out", manifest, tokenmill.Tokenizer.load(made / "elsewhere"))
 
 
 def test_a_pattern_that_the_file_does_not_carry_is_the_manifests(made):
@@ -66,4 +70,6 @@ def test_a_pattern_that_the_file_does_not_carry_is_the_manifests(made):
         verbose_level="ERROR",
         report=False,
     )
+    assert describe_document(made / "plain", 0)["text"] == TEXTS[0]
+    (made / "tok.tiktoken").unlink()
     assert describe_document(made / "plain", 0)["text"] == TEXTS[0]
