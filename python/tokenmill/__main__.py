@@ -1,12 +1,16 @@
 """`python -m tokenmill` is the `tokenmill` command."""
 
-import signal
+import sys
 
-# Until the command can answer it, Ctrl-C ends this process without a word.
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from tokenmill.cli import main
+def main() -> None:
+    """Run the command, which is imported here: Ctrl-C while that lasts is no traceback either."""
+    try:
+        from tokenmill.cli import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     main()

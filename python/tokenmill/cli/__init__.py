@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 from tokenmill.base.platform import answer_abort
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 # Group -> command -> (its module here, with `command` inside, and one line of help).
 COMMANDS = {
@@ -135,10 +136,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
 
 def _run(argv: Sequence[str] | None) -> int:
     interrupt = _Interrupt()
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__ left it
-        signal.signal(signal.SIGINT, interrupt)
     try:
-        cli.main(args=list(argv) if argv is not None else None, prog_name="tokenmill", standalone_mode=False)
+        with interrupt.answered():
+            words = list(argv) if argv is not None else None
+            cli.main(args=words, prog_name="tokenmill", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -173,6 +174,18 @@ class _Interrupt:
         """Raise `KeyboardInterrupt`, as Python's own handler does."""
         self.heard = True
         signal.default_int_handler(number, frame)
+
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Hear it while a command runs, if this process is the command; what follows is only to leave."""
+        mine = signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # as `tokenmill/__init__.py` left it
+        try:
+            if mine:
+                signal.signal(signal.SIGINT, self)
+            yield
+        finally:
+            if mine:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _say_interrupted() -> int:
