@@ -1,6 +1,7 @@
 """Progress: what it counts, and how often it speaks."""
 
 import logging
+import re
 
 import pytest
 
@@ -62,3 +63,28 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
         clock.now = 1
         progress.advance(100)
     assert "Tokenizing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("columns", "said", "left_out"),
+    [
+        (120, ["40 %", "documents 3.4 k", "tokens 1.2 M", "left"], ["memory"]),
+        (80, ["40 %", "12.0 MB/s", "tokens 1.2 M", "left"], ["documents", "memory"]),
+        (50, ["40 %", "left"], ["documents", "tokens", "memory"]),
+    ],
+)
+def test_a_bar_and_the_time_left_at_every_width(columns, said, left_out, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    clock = Clock()
+    with Progress("Tokenizing", total=300_000_000, clock=clock, environ={}) as progress:
+        clock.now = 10
+        progress.advance(120_000_000, documents=3_400, tokens=1_200_000)
+    frames = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err).replace("\r", "\n").split("\n")
+    last = [frame for frame in frames if frame.strip()][-1]
+    assert len(last.rstrip()) <= columns
+    assert "…" not in last
+    assert len(re.findall(r"[━╸╺]", last)) == columns // 8
+    assert all(word in last for word in said), last
+    assert not any(word in last for word in left_out), last

@@ -80,7 +80,7 @@ class Progress:
             if not self._show or now - self._told < (REDRAW if self._bar else self._interval):
                 return
             self._told = now
-            text = self.line(now)
+            text = self.line(now, self._bar.room if self._bar else None)
         if self._bar:
             self._bar.draw(self.done, text)
         else:
@@ -89,7 +89,7 @@ class Progress:
     def close(self) -> None:
         """Take the bar away; the end of a job has lines of its own."""
         if self._bar:
-            self._bar.stop(self.done, self.line(self._clock()))
+            self._bar.stop(self.done, self.line(self._clock(), self._bar.room))
             self._bar = None
 
     def figures(self, now: float | None = None) -> dict[str, float]:
@@ -106,22 +106,33 @@ class Progress:
                 shown["seconds_left"] = max(0, self.total - self.done) / rate
         return shown
 
-    def line(self, now: float | None = None) -> str:
-        """`"45 %, 12.3 MB/s, documents 3.4 k, tokens 1.2 M (3.1 M/s), 01:23 left, memory 512.0 MB"`."""
-        shown = self.figures(now)
+    def line(self, now: float | None = None, room: int | None = None) -> str:
+        """`"45 %, 12.3 MB/s, documents 3.4 k, tokens 1.2 M (3.1 M/s), 01:23 left, memory 512.0 MB"`.
+
+        Where there is room for so many characters only, what matters least is left out.
+        """
+        parts = self._parts(self.figures(now))
+        for name in ("memory", "note", *self.counts, "rate", "left"):
+            if room is None or len(", ".join(parts.values())) <= room:
+                break
+            parts.pop(name, None)
+        return ", ".join(parts.values())
+
+    def _parts(self, shown: Mapping[str, float]) -> dict[str, str]:
+        """What a line may say, by name, in the order in which it says it."""
         rate = shown[f"{self.unit}_per_second"]
-        parts = [f"{100 * shown['fraction']:.0f} %"] if "fraction" in shown else []
-        parts.append(
-            f"{words.size(rate)}/s" if self.unit == "bytes" else f"{words.number(rate)} {self.unit}/s"
-        )
+        parts = {"done": f"{100 * shown['fraction']:.0f} %"} if "fraction" in shown else {}
+        bytes_rate, other_rate = f"{words.size(rate)}/s", f"{words.number(rate)} {self.unit}/s"
+        parts["rate"] = bytes_rate if self.unit == "bytes" else other_rate
         for name, count in self.counts.items():
-            parts.append(f"{name} {words.number(count)} ({words.number(shown[f'{name}_per_second'])}/s)")
+            speed = words.number(shown[f"{name}_per_second"])
+            parts[name] = f"{name} {words.number(count)} ({speed}/s)"
         if "seconds_left" in shown:
-            parts.append(f"{words.duration(shown['seconds_left'])} left")
-        parts.append(f"memory {words.size(_resident())}")
+            parts["left"] = f"{words.duration(shown['seconds_left'])} left"
+        parts["memory"] = f"memory {words.size(_resident())}"
         if self.note:
-            parts.append(self.note)
-        return ", ".join(parts)
+            parts["note"] = self.note
+        return parts
 
 
 class _Bar:
@@ -132,17 +143,33 @@ class _Bar:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn
         from rich.progress import Progress as Bars
 
+        self._console = Console(stderr=True)
+        self._description = description
+        self._column = BarColumn(bar_width=self._width)
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(),
+            self._column,
             TextColumn("{task.fields[line]}"),
         )
-        self._bars = Bars(*columns, console=Console(stderr=True), redirect_stdout=False)
+        self._bars = Bars(*columns, console=self._console, redirect_stdout=False)
         self._task = self._bars.add_task(description, total=total, completed=done, line="")
         self._bars.start()
 
+    @property
+    def _width(self) -> int:
+        """An eighth of the terminal, as it is now: rich would take the words' room first and leave no bar."""
+        return max(4, min(40, self._console.width // 8))
+
+    @property
+    def room(self) -> int:
+        """Characters that are left for the line, beside spinner, description, bar and the spaces between."""
+        from rich.cells import cell_len
+
+        return self._console.width - 1 - cell_len(self._description) - self._width - 3
+
     def draw(self, done: int, line: str) -> None:
+        self._column.bar_width = self._width
         self._bars.update(self._task, completed=done, line=line)
 
     def stop(self, done: int, line: str) -> None:
