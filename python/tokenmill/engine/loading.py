@@ -12,7 +12,7 @@ from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.engine import hub, objects
 from tokenmill.engine.files import hf_json, minbpe, sentencepiece, tekken, tiktoken, vocab_merges
 from tokenmill.engine.files.encodings import ENCODINGS
-from tokenmill.engine.recipe import AddedToken, Recipe, check_added
+from tokenmill.engine.recipe import AddedToken, Recipe, check_added, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +136,7 @@ def _from_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     if vocab_merges.is_vocabulary(text):
         merges = vocab_merges.merges_beside(path)
         return vocab_merges.load_file(path, merges, pattern, special_tokens)
-    outline, bpe = _core.read_hf(text, str(path))
+    outline, bpe = _core.read_hf(text, printable(path))
     data = json.loads(outline)
     if tekken.is_tekken(data):
         return with_specials(tekken.from_json(data, str(path)), special_tokens)

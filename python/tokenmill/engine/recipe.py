@@ -140,18 +140,23 @@ class Recipe:
         return digest.hexdigest()
 
 
+def printable(source: object) -> str:
+    """A path as the core names it in messages: a file name may hold bytes that are no text."""
+    return str(source).encode("utf-8", "backslashreplace").decode()
+
+
 def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def number_tokens(tokens: Iterable[bytes | None], source: str) -> Tokens:
     """Tokens whose ids are their places in a list; None leaves a hole."""
-    return Tokens([(token, i) for i, token in enumerate(tokens) if token is not None], source)
+    return Tokens([(token, i) for i, token in enumerate(tokens) if token is not None], printable(source))
 
 
 def byte_model(tokens: Iterable[tuple[bytes, int]], merges: Iterable[tuple[int, int]], source: str) -> Model:
     """A byte-level model of `(token, id)` pairs and merges that were made in Python."""
-    return Model("bytes", Tokens(list(tokens), source), merges=Merges(list(merges)))
+    return Model("bytes", Tokens(list(tokens), printable(source)), merges=Merges(list(merges)))
 
 
 def check_id(token_id: Any, token: object, where: str) -> int:

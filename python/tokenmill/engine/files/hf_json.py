@@ -11,7 +11,7 @@ from tokenmill._core import read_hf
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.engine.files.growth import check_growth
 from tokenmill.engine.files.hf_text import HfText
-from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, check_id
+from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,14 +41,14 @@ def read_json(path: Path) -> Json:
 
 
 def _parse(text: bytes, source: str) -> Json:
-    outline, _ = read_hf(text, source)
+    outline, _ = read_hf(text, printable(source))
     data: Json = json.loads(outline)
     return data
 
 
 def from_object(text: bytes, source: str, config: Json) -> Recipe:
     """The recipe of a tokenizer that Hugging Face's library has loaded already, in its own words."""
-    outline, bpe = read_hf(text, source)
+    outline, bpe = read_hf(text, printable(source))
     recipe = from_outline(json.loads(outline), bpe, text, source, config)
     return replace(recipe, vouched=True)
 

@@ -8,7 +8,7 @@ import binascii
 from tokenmill._core import Tokens
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
-from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added
+from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, printable
 
 # The special tokens of files that do not list them (versions before v7), as mistral-common names them.
 _OLD_SPECIALS = (
@@ -50,7 +50,7 @@ def from_json(data: Json, source: str) -> Recipe:
         pattern = str(config["pattern"])
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise TokenizerError(f"{source}: not a complete tekken.json ({error!r})") from error
-    tokens = Tokens(pairs, source)
+    tokens = Tokens(pairs, printable(source))
     order = tuple(token_id for _, token_id in sorted(pairs, key=lambda pair: pair[1]))
     return Recipe(
         source=source,

@@ -8,7 +8,7 @@ from tokenmill import _core
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.encodings import ENCODINGS
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by, pre_tokenizer_of
-from tokenmill.engine.recipe import Json, Model, Recipe, check_specials
+from tokenmill.engine.recipe import Json, Model, Recipe, check_specials, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         pattern = known.family
         special_tokens = {**known.special_tokens, **(special_tokens or {})}
     pre_tokenizer = pre_tokenizer_of(pattern)
-    return _recipe(_core.read_tiktoken(data, str(path)), pre_tokenizer, special_tokens, str(path))
+    return _recipe(_core.read_tiktoken(data, printable(path)), pre_tokenizer, special_tokens, str(path))
 
 
 def _recipe(

@@ -9,7 +9,7 @@ from tokenmill._core import Spellings
 from tokenmill.base.errors import TokenizerNotFoundError
 from tokenmill.engine.files.hf_json import config_beside, with_config
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
-from tokenmill.engine.recipe import Model, Recipe, check_specials
+from tokenmill.engine.recipe import Model, Recipe, check_specials, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,12 +46,12 @@ def load_file(
     """The two files as a byte-level tokenizer, cut by the caller's pattern, that beside them, or GPT-2's."""
     if vocab.suffix != ".json":
         vocab = vocab.with_name("encoder.json")
-    vocabulary = Spellings(_read(vocab), str(vocab))
+    vocabulary = Spellings(_read(vocab), printable(vocab))
     tokens, outside = vocabulary.as_bytes()
     config = config_beside(vocab)
     end = vocabulary.get(_END)
     specials = {} if end is None or "added_tokens_decoder" in config else {_END: end}
-    listed = vocabulary.read_merges(_read(merges), str(merges))
+    listed = vocabulary.read_merges(_read(merges), printable(merges))
     return Recipe(
         source=str(vocab),
         format="vocab-merges",
