@@ -35,15 +35,36 @@ def _explain(error: OSError, output: Path) -> TokenmillError:
             f"no space left for {output} ({where}). What is finished is safe: free some space and run the "
             "same command again"
         )
-    if error.errno in _REFUSED:
+    in_the_way = error.errno == errno.EEXIST and output.exists() and not output.is_dir()
+    if error.errno in _REFUSED or in_the_way:
         return ConfigError(
             f"{output} cannot be written ({where}). Get the right to write there, or name another output"
         )
-    if error.errno == errno.ENOENT and not output.exists():
+    if error.errno == errno.ENOENT and not _can_be_made(output, error.filename):
+        return ConfigError(f"{output} cannot be created ({where}). Name another output")
+    inside = Path(str(error.filename)).is_relative_to(output)
+    if error.errno == errno.ENOENT and (inside or not output.exists()):
+        what = f"a part of {output}" if output.exists() else f"{output}"
         return InterruptedJobError(
-            f"{output} was removed while a job wrote there ({where}). The same command makes it again"
+            f"{what} was removed while a job wrote there ({where}). The same command makes it again"
         )
     return InterruptedJobError(
         f"{output}: the system failed while a job wrote there ({where}). What is finished is safe: fix the "
         "cause and run the same command again"
     )
+
+
+def _can_be_made(output: Path, missing: object) -> bool:
+    """Whether an output that is not there could be: `/proc` says no more of that than a removed folder does.
+
+    Only to make it tells; it is asked where the system refused the output itself or what is above it.
+    """
+    if output.exists() or missing not in {str(path) for path in (output, *output.parents)}:
+        return True
+    first = next(path for path in (*reversed(output.parents), output) if not path.exists())
+    try:
+        first.mkdir()
+        first.rmdir()
+    except OSError:
+        return False
+    return True
