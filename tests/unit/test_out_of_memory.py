@@ -103,3 +103,42 @@ def test_an_abort_of_a_library_is_a_sentence_and_an_exit_code():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1 != -signal.SIGABRT
     assert done.stderr.startswith("tokenmill: The process was aborted")
+
+
+NO_THREADS = """
+import resource, sys, threading
+import numpy, pyarrow
+import tokenmill
+from tokenmill.base.prefetch import prefetch
+tokenizer, corpus, output, what = sys.argv[1:]
+quiet = {"verbose_level": "ERROR"}
+work = {
+    "prefetch": lambda turn: list(prefetch(iter("abc"))),
+    "count": lambda turn: tokenmill.train(corpus, 300, threads=2, progress=False, **quiet),
+    "train": lambda turn: tokenmill.train(corpus, 300, output=output + turn, progress=False, **quiet),
+    "prepare": lambda turn: tokenmill.prepare(
+        corpus, tokenizer, output + turn, threads=2, unit_bytes=2000, **quiet
+    ),
+}[what]
+work("-before")  # imports what it needs
+used = int(open("/proc/self/statm").read().split()[0]) * 4096
+threading.stack_size(1 << 30)
+resource.setrlimit(resource.RLIMIT_AS, (used + (512 << 20), -1))
+try:
+    work("-refused")
+except MemoryError as error:
+    print(error)
+threading.stack_size(0)
+resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+work("-refused")
+print("and well")
+"""
+
+
+@pytest.mark.parametrize("what", ["prefetch", "count", "train", "prepare"])
+def test_no_memory_for_a_thread_is_a_memory_error_in_python_too(tokenizer, tmp_path, what):
+    corpus = tmp_path / "a.jsonl"
+    corpus.write_text((json.dumps({"text": "The quick brown fox, 12 times."}) + "\n") * 300)
+    command = [sys.executable, "-c", NO_THREADS, str(tokenizer), str(corpus), str(tmp_path / "out"), what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == "can't start new thread\nand well\n", done.stderr[-3000:]

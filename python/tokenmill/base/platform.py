@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from threading import Thread
 
 try:
     import fcntl
@@ -93,6 +94,22 @@ def answer_abort(words: str, code: int) -> None:
     from tokenmill import _core  # here, so that this module needs nothing to be imported
 
     _core.answer_abort(words.encode(), code)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether memory for a thread's stack or for a library was refused, which Python calls otherwise."""
+    signs = {RuntimeError: "can't start new thread", ImportError: "failed to map segment"}
+    return any(isinstance(error, kind) and words in str(error) for kind, words in signs.items())
+
+
+def start_thread(thread: Thread) -> None:
+    """Start it; raises `MemoryError` where there is none for its stack."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if is_refusal(error):
+            raise MemoryError(str(error)) from error
+        raise
 
 
 def is_alive(process: int) -> bool:

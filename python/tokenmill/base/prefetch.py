@@ -7,6 +7,8 @@ from queue import Full, Queue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from tokenmill.base.platform import start_thread
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,7 +32,7 @@ def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
     ready: Queue[Item | _End] = Queue(maxsize=max(depth, 1))
     stop = Event()
     thread = Thread(target=_run, args=(items, ready, stop), name="tokenmill-read-ahead", daemon=True)
-    thread.start()
+    start_thread(thread)
     try:
         while not isinstance(item := ready.get(), _End):
             yield item

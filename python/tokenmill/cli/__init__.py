@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
-from tokenmill.base.platform import answer_abort
+from tokenmill.base.platform import answer_abort, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,19 +150,13 @@ def _run(argv: Sequence[str] | None) -> int:
     except Exception as error:
         if interrupt.heard and not isinstance(error, TokenmillError):
             return _say_interrupted()
-        if _is_refusal(error):
+        if is_refusal(error):
             error = MemoryError(str(error))
         if not isinstance(error, TokenmillError | OSError | MemoryError):
             raise
         click.echo(f"tokenmill: {_explain(error)}", err=True)
         return error.exit_code if isinstance(error, TokenmillError) else EXIT_FAILED
     return 0
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Whether memory for a thread's stack or for a library was refused, which Python calls otherwise."""
-    signs = {RuntimeError: "can't start new thread", ImportError: "failed to map segment"}
-    return any(isinstance(error, kind) and words in str(error) for kind, words in signs.items())
 
 
 class _Interrupt:

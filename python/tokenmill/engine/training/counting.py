@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.base.platform import start_thread
 from tokenmill.base.texts import Texts
 
 if TYPE_CHECKING:
@@ -143,15 +144,16 @@ def count_all(
     """
     feed = _Feed(counting, iter(blocks))
     helpers = [threading.Thread(target=feed.help, name=f"tokenmill-count-{i}") for i in range(1, readers)]
-    for thread in helpers:
-        thread.start()
     try:
+        for thread in helpers:
+            start_thread(thread)
         while feed.step():
             feed.tell(advance)
     finally:
         feed.over = True
         for thread in helpers:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
         feed.close()
     if feed.failed is not None:
         raise feed.failed

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tokenmill.base.durable import ReplacedError, guard
 from tokenmill.base.errors import EXIT_FAILED
-from tokenmill.base.platform import try_lock
+from tokenmill.base.platform import start_thread, try_lock
 from tokenmill.base.run_files import PROGRESS, read_object, replace_file
 from tokenmill.jobs.prepare.launch import host_clock, this_host
 
@@ -85,7 +85,7 @@ class Lease:
             self._mirror.hide(FAILURE)
         self._stop.clear()
         thread = threading.Thread(target=self._beat, name="tokenmill-leader", daemon=True)
-        thread.start()
+        start_thread(thread)
         try:
             with nullcontext() if self.exclusive else guard(self.root, self.check):
                 yield

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import lines
+from tokenmill.base.platform import start_thread
 from tokenmill.engine.backends import hf_pool
 from tokenmill.engine.parity.check import SAMPLE_BYTES, check_parity, take_sample
 from tokenmill.engine.parity.memory import ParityMemory
@@ -84,7 +85,7 @@ class _Comparison(ParityGate):
         self._verdict: Verdict | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        start_thread(self._thread)
 
     def wait(self) -> None:
         self._thread.join()

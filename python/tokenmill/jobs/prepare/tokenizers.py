@@ -27,9 +27,12 @@ def begin_loading(config: JobConfig) -> Future[Any] | None:
     if only_python(path):
         return None
     pool = ThreadPoolExecutor(1, thread_name_prefix="tokenmill-load")
-    begun = pool.submit(_loaded, config)
-    pool.shutdown(wait=False)
-    return begun
+    try:
+        return pool.submit(_loaded, config)
+    except RuntimeError:  # there is no memory for a thread: in its turn, then
+        return None
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _loaded(config: JobConfig) -> Any:
