@@ -84,3 +84,12 @@ def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(corpus):
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "cannot be listed" in done.stderr.splitlines()[-1]
+
+
+def test_rows_give_no_column_unasked(corpus):
+    made = tokenmill.prepare(
+        corpus, "tok", "out", mode="pad", context_length=16, columns=["labels", "position_ids"], report=False
+    )
+    assert made.manifest.packing.columns == ("labels", "position_ids")
+    assert set(made.rows().example(0)) == {"input_ids"}
+    assert set(next(iter(made.rows(columns=["labels"]).batches(2)))) == {"input_ids", "labels"}
