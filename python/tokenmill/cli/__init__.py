@@ -173,13 +173,17 @@ class _Interrupt:
     def answered(self) -> Iterator[None]:
         """Hear it while a command runs, if this process is the command; what follows is only to leave."""
         mine = signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # as `tokenmill/__init__.py` left it
+        show = sys.excepthook
         try:
             if mine:
                 signal.signal(signal.SIGINT, self)
+                # NumPy prints what ends its import, whatever it is, before it raises an error of its own.
+                sys.excepthook = lambda kind, *error: kind is KeyboardInterrupt or show(kind, *error)
             yield
         finally:
             if mine:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
+                sys.excepthook = show
 
 
 def _say_interrupted() -> int:
