@@ -128,7 +128,7 @@ def test_from_a_state(world, capsys, tmp_path):
     state.write_text("[1]")
     assert "not what state_dict() gives" in refused(capsys, root / "stream", "--state", state)
     state.write_text("{")
-    assert "no JSON file" in refused(capsys, root / "stream", "--state", state)
+    assert "not a JSON file" in refused(capsys, root / "stream", "--state", state)
 
 
 def test_wrong_questions_are_answered_with_a_sentence(world, capsys):

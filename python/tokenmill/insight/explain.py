@@ -25,7 +25,7 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
         data = text.encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            f"character {error.start} is a lone surrogate, which is no text; paste it again or remove it"
+            f"character {error.start} is a lone surrogate, which is not text; paste it again or remove it"
         ) from None
     ids = tokenizer.encode(text, special=special)
     counts = Counter(ids)

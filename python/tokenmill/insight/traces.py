@@ -32,7 +32,7 @@ def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
         try:
             state = json.loads(Path(path).read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise DatasetError(f"{path} is no JSON file ({error}); save what state_dict() gives") from None
+            raise DatasetError(f"{path} is not a JSON file ({error}); save what state_dict() gives") from None
         if not isinstance(state, dict):
             raise DatasetError(f"{path} is not what state_dict() gives, but {type(state).__name__}")
         found.append(state)

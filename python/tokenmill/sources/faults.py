@@ -14,7 +14,7 @@ WORDS = {
     "not_a_string": "a text field that is not a string",
     "too_deep": "JSON nested more than 990 deep",
     "over_long": "a record longer than max_record_bytes",
-    "bad_messages": "a record whose messages are no messages",
+    "bad_messages": "a record whose messages cannot be read",
     "bad_role": "a message whose role is no word",
     "bad_content": "a message whose content is neither text nor parts of text",
     "template_refuses": "a conversation that its chat template refuses",

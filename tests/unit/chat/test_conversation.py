@@ -69,7 +69,7 @@ def test_reasoning_tools_and_parts():
         ({"text": "a"}, "missing_field", "no field 'messages'; it has 'text'"),
         ({"messages": 5}, "bad_messages", "'messages' is a number"),
         ({"messages": []}, "bad_messages", "no message"),
-        ({"messages": "no json"}, "bad_messages", "no JSON"),
+        ({"messages": "no json"}, "bad_messages", "not JSON"),
         ({"messages": ["a"]}, "bad_messages", "message 1 is text"),
         ({"messages": [{"content": "a"}]}, "bad_role", "role None"),
         ({"messages": [{"role": 5, "content": "a"}]}, "bad_role", "role 5"),

@@ -134,7 +134,7 @@ def _parse(text: str, name: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise RecordError("bad_messages", f"{name!r} is text that is no JSON: {text[:60]!r}") from None
+        raise RecordError("bad_messages", f"{name!r} is text that is not JSON: {text[:60]!r}") from None
 
 
 def _read_message(item: Any, place: int) -> Message:

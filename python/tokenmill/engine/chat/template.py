@@ -83,7 +83,7 @@ def find_template(recipe: Recipe, asked: str | None) -> tuple[str, str]:
             f"{OPTION}, a Jinja file or one of {', '.join([*own, *known])}"
         )
     raise ConfigError(
-        f"chat_template {asked!r} is no file and no template of {recipe.source}; "
+        f"chat_template {asked!r} is neither a file nor a template of {recipe.source}; "
         f"known are {', '.join([*own, *known])}"
     )
 

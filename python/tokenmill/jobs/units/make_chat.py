@@ -57,7 +57,7 @@ def read_variables(given: tuple[str, ...]) -> dict[str, Any]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name.isidentifier():
-            raise ConfigError(f"chat_variables: {each!r} is no name=value, such as enable_thinking=false")
+            raise ConfigError(f"chat_variables: {each!r} is not name=value, such as enable_thinking=false")
         try:
             found[name] = json.loads(value)
         except ValueError:
