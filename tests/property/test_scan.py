@@ -47,7 +47,6 @@ PATTERNS = [
     r"\w+",
     r"[^\w\s]",
     r"\W",
-    r"[[:punct:]]",
 ]
 DIGITS = [hf.Digits(one) for one in (True, False)]
 PUNCTUATION = [hf.Punctuation(behavior) for behavior in BEHAVIORS]
