@@ -63,6 +63,11 @@ class LocalExecutor:
                         del running[future]
                         yield future.result()
                     control.check()
+            except GeneratorExit:
+                # Whoever takes the results has failed and says why. Another error, raised while this is
+                # thrown away, would reach nobody: Python would only print its traceback.
+                context.stop.set()
+                raise
             except BaseException:
                 context.stop.set()
                 raise_first(running)
