@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tokenmill._core import spell
+from tokenmill.engine.backends import vetting
 
 BYTES = {spell(bytes([byte])): byte for byte in range(256)} | {"th": 256}
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -170,3 +171,23 @@ def test_damaged_models_of_sentencepiece(tmp_path):
         paths.append(tmp_path / f"{number}.model")
         paths[-1].write_bytes(bytes(data))
     run(paths)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(0, None), (1, "damaged"), (-6, "damaged"), (-11, "damaged"), (3, "panics"), (-9, "load it again"), (-15, "load it again")],
+)  # fmt: skip
+def test_only_what_a_file_can_have_done_is_its_fault(code, words):
+    told = vetting._explain(code, "index out of bounds")
+    assert told == "" if words is None else words in told
+
+
+def test_a_trial_that_could_not_begin_is_no_verdict(tmp_path, monkeypatch):
+    """A library that cannot be imported, as while pip installs it: nothing is said of the file, and nothing noted."""
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
+    shadow = tmp_path / "shadow"
+    shadow.mkdir()
+    (shadow / "tokenizers.py").write_text("raise ImportError('half installed')")
+    monkeypatch.syspath_prepend(str(shadow))
+    vetting.vet("hf", json.dumps(unigram([["a", 0.0]])).encode(), "x.json")
+    assert not list((tmp_path / "cache").rglob("vetted/*"))

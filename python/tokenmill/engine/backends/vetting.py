@@ -43,13 +43,20 @@ def vet(kind: str, data: bytes, source: str) -> None:
     note = cache_root() / "vetted" / key
     if key in _survived or note.is_file():
         return
-    outcome = _try_in_child(kind, data, source)
+    try:
+        outcome = _try_in_child(kind, data, source)
+    except _UntriedError:
+        return
     if outcome:
-        raise TokenizerError(f"{source}: {_NAMES[kind]} {outcome}; the file is damaged, or made to do harm")
+        raise TokenizerError(f"{source}: {_NAMES[kind]} {outcome}")
     _survived.add(key)
     with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
+
+
+class _UntriedError(Exception):
+    """There was no trial, so nothing is known: the library is on its own, and says what it lacks."""
 
 
 def _try_in_child(kind: str, data: bytes, source: str) -> str:
@@ -72,16 +79,30 @@ def _try_in_child(kind: str, data: bytes, source: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"does not end within {SECONDS} seconds"
-    except OSError:
-        # No process can be had here; then the library is on its own.
-        return ""
-    if child.returncode == _PANICKED:
-        return f"panics on it ({child.stdout.decode(errors='replace').strip()[:300]})"
-    return f"ended the process that tried it (exit code {child.returncode})" if child.returncode else ""
+        return f"does not end within {SECONDS} seconds; {_BLAME}"
+    except OSError as error:
+        raise _UntriedError from error
+    return _explain(child.returncode, child.stdout.decode(errors="replace").strip())
 
 
+def _explain(code: int, said: str) -> str:
+    """Why a trial ended, in words that blame the file only for what the file can have done."""
+    if code == _UNTRIED:
+        raise _UntriedError
+    if code == _PANICKED:
+        return f"panics on it ({said[:300]}); {_BLAME}"
+    if -code in _FROM_OUTSIDE:
+        return (
+            f"was stopped while it tried it (signal {-code}); load it again, with more memory if it was short"
+        )
+    return f"ended the process that tried it (exit code {code}); {_BLAME}" if code else ""
+
+
+_BLAME = "the file is damaged, or made to do harm"
+# SIGHUP, SIGINT, SIGKILL and SIGTERM: what others send to a process, the system too when memory is short.
+_FROM_OUTSIDE = {1, 2, 9, 15}
 _PANICKED = 3
+_UNTRIED = 4
 
 
 def look() -> None:
@@ -96,6 +117,8 @@ def look() -> None:
         if type(error.__cause__).__name__ == "PanicException":
             os.write(1, str(error.__cause__).encode())
             os._exit(_PANICKED)
+    except ImportError:
+        os._exit(_UNTRIED)
     os._exit(0)
 
 
