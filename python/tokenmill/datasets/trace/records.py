@@ -46,7 +46,8 @@ class Records:
         if not self.kept:
             raise DatasetError(
                 f"{self.dataset.address} was prepared without --provenance, so it does not know which file, "
-                "row or id a document had. Prepare it with --provenance, or look for a text with --contains"
+                "row or id a document had. Prepare it with --provenance, or say "
+                'what it holds: --contains "…", or {"contains": "…"} in a list of documents'
             )
 
     @cached_property
