@@ -9,24 +9,11 @@ import tokenizers
 
 import reference
 import tokenmill
+from mill_words import ENGLISH, KOREAN
 from tokenmill.base.errors import ConfigError, InputError, TokenizerError
 from tokenmill.engine.vocabulary.words import Words, piece_tokenizer
 from tokenmill.jobs.extend import extend
 from tokenmill.jobs.trim import trim
-
-WORDS = ["mill", "miller", "turning", "water", "wheel", "flour", "grain", "stone", "river", "bread"]
-KOREAN = [
-    "방앗간",
-    "방앗간이",
-    "돌아간다",
-    "물레방아",
-    "곡식을",
-    "밀가루",
-    "빵을",
-    "강물이",
-    "돌로",
-    "빻는다",
-]
 
 
 def texts(words, number=300, seed=1):
@@ -38,7 +25,7 @@ def texts(words, number=300, seed=1):
 def base(tmp_path_factory):
     folder = tmp_path_factory.mktemp("base")
     tok = tokenmill.train(
-        iter(texts(WORDS)),
+        iter(texts(ENGLISH)),
         300,
         special_tokens=["<|endoftext|>", "<|reserved_0|>", "<|reserved_1|>"],
         output=folder,
@@ -63,7 +50,7 @@ def words_of(tok, documents):
 
 
 @pytest.mark.parametrize("tie_break", ["huggingface", "lexicographic"])
-@pytest.mark.parametrize("source", [KOREAN, WORDS + KOREAN])
+@pytest.mark.parametrize("source", [KOREAN, ENGLISH + KOREAN])
 def test_new_merges_are_those_of_a_slow_trainer_that_goes_on(base, source, tie_break):
     documents = texts(source, seed=2)
     extended = extend(base, iter(documents), add=60, tie_break=tie_break, min_frequency=1)
@@ -86,7 +73,7 @@ def test_no_old_id_changes_and_hugging_face_agrees(base, tmp_path):
     assert (tmp_path / "out" / "chat_template.jinja").read_text(encoding="utf-8") == "{{ messages }}"
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
     loaded = tokenmill.Tokenizer.load(tmp_path / "out")
-    for text in [*documents[:50], *texts(WORDS, 50, seed=4), "<|endoftext|>"]:
+    for text in [*documents[:50], *texts(ENGLISH, 50, seed=4), "<|endoftext|>"]:
         ids = extended.encode(text)
         assert ids == loaded.encode(text) == peer.encode(text, add_special_tokens=False).ids
     assert len(extended.encode(documents[0])) < len(base.encode(documents[0]))
@@ -104,8 +91,8 @@ def test_the_map_says_which_old_ids_a_new_token_stands_for(base, tmp_path):
 
 
 def test_kept_documents_keep_their_ids(base, tmp_path):
-    english = texts(WORDS, seed=5)
-    mixed = texts(WORDS + KOREAN, seed=6)
+    english = texts(ENGLISH, seed=5)
+    mixed = texts(ENGLISH + KOREAN, seed=6)
     kept = lines(tmp_path / "en.jsonl", english)
     free = extend(base, iter(mixed), add=60, min_frequency=1)
     assert any(free.encode(text) != base.encode(text) for text in english)
@@ -117,7 +104,7 @@ def test_kept_documents_keep_their_ids(base, tmp_path):
 
 
 def test_a_budget_lets_so_many_documents_change(base, tmp_path):
-    rare = texts(WORDS, 95, seed=5) + ["millstone " * 4] * 5
+    rare = texts(ENGLISH, 95, seed=5) + ["millstone " * 4] * 5
     kept = lines(tmp_path / "en.jsonl", rare)
     mixed = texts(["millstone"] * 8 + KOREAN, seed=6)
     extended = extend(base, iter(mixed), add=50, min_frequency=1, keep_ids=[kept], keep_ids_budget=0.05)
@@ -126,10 +113,10 @@ def test_a_budget_lets_so_many_documents_change(base, tmp_path):
 
 
 def test_new_tokens_are_of_the_script_asked_for(base):
-    extended = extend(base, iter(texts(WORDS + KOREAN)), add=40, only_script=["Hangul"])
+    extended = extend(base, iter(texts(ENGLISH + KOREAN)), add=40, only_script=["Hangul"])
     whole = [extended.token_bytes(i) for i in range(300, 340)]
     assert not any(byte in range(0x41, 0x7B) for token in whole for byte in token)
-    assert all(extended.encode(text) == base.encode(text) for text in texts(WORDS))
+    assert all(extended.encode(text) == base.encode(text) for text in texts(ENGLISH))
 
 
 def test_required_strings_are_one_token(base):
@@ -180,7 +167,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(base, tmp_path):
 
 
 def test_trimming_keeps_what_the_texts_need(base, tmp_path):
-    documents = texts(WORDS[:3], seed=9)
+    documents = texts(ENGLISH[:3], seed=9)
     trimmed = trim(base, lines(tmp_path / "few.jsonl", documents), size=275, output=tmp_path / "out")
     assert trimmed.vocab_size == 275
     body = json.loads((tmp_path / "out" / "trim.json").read_text(encoding="utf-8"))
@@ -189,7 +176,7 @@ def test_trimming_keeps_what_the_texts_need(base, tmp_path):
     assert len(dropped) == 25
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
     same = 0
-    for text in [*documents, *texts(WORDS, 100), *texts(KOREAN, 20)]:
+    for text in [*documents, *texts(ENGLISH, 100), *texts(KOREAN, 20)]:
         ids, before = trimmed.encode(text), base.encode(text)
         assert ids == peer.encode(text, add_special_tokens=False).ids
         assert trimmed.decode(ids) == text
@@ -201,10 +188,10 @@ def test_trimming_keeps_what_the_texts_need(base, tmp_path):
 
 
 def test_trimming_by_count_and_by_too_small_a_size(base, tmp_path):
-    documents = lines(tmp_path / "few.jsonl", texts(WORDS, seed=9))
+    documents = lines(tmp_path / "few.jsonl", texts(ENGLISH, seed=9))
     used = trim(base, documents, min_count=1)
     assert used.vocab_size <= base.vocab_size
-    assert all(len(used.encode(t)) == len(base.encode(t)) for t in texts(WORDS, seed=9))
+    assert all(len(used.encode(t)) == len(base.encode(t)) for t in texts(ENGLISH, seed=9))
     with pytest.raises(ConfigError, match="must stay"):
         trim(base, documents, size=100)
     with pytest.raises(ConfigError, match="either"):
@@ -292,7 +279,7 @@ def test_characters_that_a_sentencepiece_base_lacks_become_tokens(tmp_path):
     home = sentencepiece_like(tmp_path / "base")
     base = tokenmill.Tokenizer.load(home)
     documents = texts(KOREAN, seed=3)
-    kept = lines(tmp_path / "kept.jsonl", [*texts(WORDS, 40), "강 river"])
+    kept = lines(tmp_path / "kept.jsonl", [*texts(ENGLISH, 40), "강 river"])
     options = {"add": 40, "output": tmp_path / "out", "keep_ids": [kept], "only_script": ["Hangul"]}
     extended = extend(home, iter(documents), require=["물레방아"], **options)
     body = json.loads((tmp_path / "out" / "extension.json").read_text())
@@ -305,7 +292,7 @@ def test_characters_that_a_sentencepiece_base_lacks_become_tokens(tmp_path):
         if "▁" not in token["text"]
     )
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
-    for text in [*documents, *texts(WORDS, 40), "강 river", "<s>강을 漢 빵🙂", "  두 칸"]:
+    for text in [*documents, *texts(ENGLISH, 40), "강 river", "<s>강을 漢 빵🙂", "  두 칸"]:
         assert extended.encode(text) == peer.encode(text, add_special_tokens=False).ids
     assert len(extended.encode(" 물레방아")) < len(base.encode(" 물레방아"))
     assert extended.encode("강 river") == base.encode("강 river")

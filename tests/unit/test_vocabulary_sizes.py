@@ -6,23 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 import tokenmill
+from mill_words import ENGLISH, KOREAN
 from tokenmill.base.errors import ConfigError
 from tokenmill.cli.vocabulary_sizes import command
 from tokenmill.insight.sizes import measure_sizes, render, write_page
-
-ENGLISH = ["mill", "miller", "turning", "water", "wheel", "flour", "grain", "stone", "river", "bread"]
-KOREAN = [
-    "방앗간",
-    "방앗간이",
-    "돌아간다",
-    "물레방아",
-    "곡식을",
-    "밀가루",
-    "빵을",
-    "강물이",
-    "돌로",
-    "빻는다",
-]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ mod backtrack;
 mod batch;
 mod cache;
 mod canonical;
+mod crossing;
 mod cuts;
 mod decode;
 mod encode;
