@@ -114,7 +114,7 @@ $(VENV)/.bench: $(VENV)/.test
 	@$(BIN)/python -m pip install --quiet --group bench
 	@touch $@
 
-bench: $(VENV)/.bench  ## Run every benchmark beside its peers and print the ratios.
+bench: $(VENV)/.bench $(VENV)-peers/.peers  ## Run every benchmark beside its peers and print the ratios.
 	@$(BIN)/python benchmarks/run.py --charts docs/images
 
 # Hugging Face's tokenizers 1.0 takes the place of 0.23 there, so it is an environment of its own.

@@ -44,6 +44,11 @@ def encode(corpora, phases, peers, forms=("flat", "buffers")):
     return contest("encode", "cpu", wanted, peers)
 
 
+def families(phase, peers=None):
+    """The cells of `all_families` in one phase: every vocabulary and language."""
+    return contest("families", "cpu", lambda cell: cell.endswith(f" {phase}"), peers)
+
+
 def floor():
     """Long pieces, against a speed and not against a peer."""
     cells = read("pieces").get("best", {})
@@ -87,6 +92,9 @@ def prepare():
 
 # What, against whom, the bar, what is hoped for, and the cells.
 ROWS = (
+    ("unseen, every family and language", "best peer", 1.5, 2.5, families("unseen")),
+    ("seen, every family and language", "best peer", 1.2, 2.0, families("seen")),
+    ("every family and language", "HF tokenizers 1.0", 3.0, 6.0, families("unseen", ("tokenizers",))),
     ("unseen English and code", "gigatoken", 1.6, 2.5, encode({"en", "code"}, {"unseen"}, ("gigatoken",))),
     ("unseen Chinese", "the better leader", 2.0, 4.0, encode({"zh"}, {"unseen"}, LEADERS)),
     ("unseen Korean", "the better leader", 1.5, 3.0, encode({"ko"}, {"unseen"}, LEADERS)),
@@ -122,7 +130,7 @@ ROWS = (
         None,
         contest("decode", only=lambda cell: cell.endswith(" flat")),
     ),
-    ("train en+ko+zh at 128,000", "fastest peer", 10.0, 20.0, train()),
+    ("train en+ko+zh at 128,000", "fastest peer", 12.0, 20.0, train()),
     ("prepare JSON Lines, wall and CPU", "a gigatoken script", 1.5, 3.0, prepare()),
     ("`tokenmill encode` of one line", "tiktoken, HF", 1.0, None, start()),
     ("`import tokenmill`", "100 ms", 1.0, None, imported()),
