@@ -98,10 +98,26 @@ class Iree:
         return self.tokenizer.encode_batch(texts)
 
 
-PEERS = {peer.package: peer for peer in (Tokenmill, Gigatoken, Fastokens, HuggingFace, Kitoken, Iree)}
+class BpeOpenai:
+    """Carries two vocabularies of its own, and loads no other."""
+
+    package = "bpe-openai"
+
+    def __init__(self, path: Path):
+        import bpe_openai
+
+        self.tokenizer = bpe_openai.get_encoding(path.name.split(".")[0] + "_base")
+
+    def encode(self, texts):
+        return self.tokenizer.encode_ordinary_batch(texts)
+
+
+PEERS = {
+    peer.package: peer for peer in (Tokenmill, Gigatoken, Fastokens, HuggingFace, Kitoken, Iree, BpeOpenai)
+}
 LANGUAGES = (*corpora.NAMES, *materials.PAGES)
 # Whose distance is so large that a second turn tells nothing more.
-SLOW = ("tokenizers", "kitoken", "iree-tokenizer")
+SLOW = ("tokenizers", "kitoken", "iree-tokenizer", "bpe-openai")
 
 
 def cells(cell, path, halves, name):
