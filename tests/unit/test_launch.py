@@ -2,14 +2,17 @@
 
 import json
 import logging
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from byte_tokenizer import ByteTokenizer
 from tokenmill.base.console.logs import PlainFormatter
+from tokenmill.base.durable import ReplacedError
 from tokenmill.base.errors import ConfigError, LeaderError
-from tokenmill.jobs.prepare import waiting
+from tokenmill.jobs.prepare import lease, waiting
 from tokenmill.jobs.prepare.launch import alone, host_clock, started_at, this_launch
 from tokenmill.jobs.prepare.lease import FAILURE, MARKER, Lease
 from tokenmill.jobs.prepare.prepare import prepare
@@ -80,6 +83,49 @@ def test_the_lock_is_for_one(tmp_path):
     assert list(tmp_path.iterdir()) == []
     assert second.take()
     second.release()
+
+
+def test_without_locks_a_leader_that_was_stopped_before_a_sign_of_life_does_not_take_its_successors_place(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(lease, "try_lock", lambda file: None)
+    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.005)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")  # `guard` has one leader per directory and process
+    first, second = (Lease(tmp_path / name, this_launch({"RANK": "0"}), {}) for name in ("data", "link"))
+    replace, stopped = Path.replace, []
+
+    def stop(path, target):
+        if threading.current_thread().name == "tokenmill-leader":
+            stopped.append(lambda: replace(path, target))
+        else:
+            replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", stop)
+    assert first.take()
+    with first.lead():
+        time.sleep(0.05)
+        assert second.take()
+        with second.lead():
+            for go_on in stopped[:1]:
+                go_on()
+            time.sleep(0.05)
+            second.check()
+            with pytest.raises(ReplacedError):
+                first.check()
+    first.release()
+    second.release()
+
+
+def test_without_locks_a_dataset_that_was_published_before_the_first_sign_of_life_is_taken(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(lease, "try_lock", lambda file: None)
+    monkeypatch.setenv("RANK", "0")
+    found = iter([None, [1, 2]])
+    assert lead_or_wait(
+        tmp_path, {}, ExecutionConfig(), find=lambda: next(found), lead=lambda: pytest.fail("it led")
+    ) == [1, 2]
 
 
 def watching(root, monkeypatch, **execution):

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from tokenmill.base.durable import ReplacedError, guard
 from tokenmill.base.errors import EXIT_FAILED
 from tokenmill.base.platform import start_thread, try_lock
-from tokenmill.base.run_files import PROGRESS, read_object, replace_file
+from tokenmill.base.run_files import PROGRESS, parse_object, read_object, replace_file
 from tokenmill.jobs.prepare.launch import host_clock, this_host
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Lease:
         self.exclusive = True
         """Whether the file system has locks, so that nobody else can lead while we hold ours."""
         self._lock: IO[bytes] | None = None
+        self._sign: IO[bytes] | None = None
         self._stop = threading.Event()
 
     def take(self, *, patience: float = 0.0) -> bool:
@@ -80,6 +81,8 @@ class Lease:
     def lead(self) -> Iterator[None]:
         """While this lasts, signs of life are shown; an error that ends it is left for those who wait."""
         self._show(0)
+        if not self.exclusive:
+            self._hold_sign()
         (self.root / FAILURE).unlink(missing_ok=True)
         if self._mirror is not None:
             self._mirror.hide(FAILURE)
@@ -110,15 +113,39 @@ class Lease:
             beat += 1
             # A full disk stops the signs of life for a while, not the work.
             with suppress(OSError):
-                if not self.exclusive:
-                    with suppress(ReplacedError):
-                        self.check()
-                        self._show(beat)
-                else:
+                if self.exclusive:
                     self._show(beat)
+                else:
+                    self._renew(beat)
 
     def _show(self, beat: int) -> None:
-        self._publish(MARKER, {**self._signature(), "beat": beat})
+        self._publish(MARKER, self._spell_sign(beat))
+
+    def _spell_sign(self, beat: int) -> bytes:
+        """Equally long for every beat, so that a renewed one changes digits only."""
+        return f'{_spell(self._signature())[:-1]}, "beat": {beat:>20}}}'.encode()
+
+    def _hold_sign(self) -> None:
+        """Keep the sign of life open: without locks it is renewed in place.
+
+        Renewed by rename, it could be stopped just before that until it is replaced, and would then take its
+        successor's sign of life away; in place it writes to a file that nobody sees any more.
+        """
+        with suppress(FileNotFoundError):
+            self._sign = (self.root / MARKER).open("r+b", buffering=0)
+        if self._sign is None or parse_object(self._sign.read()).get("token") != self.token:
+            raise ReplacedError
+
+    def _renew(self, beat: int) -> None:
+        if self._sign is None:
+            return
+        data = self._spell_sign(beat)
+        self._sign.seek(0)
+        self._sign.write(data)
+        # A file server's other hosts see it only then.
+        os.fsync(self._sign.fileno())
+        if self._mirror is not None:
+            self._mirror.beat(data)
 
     def _signature(self) -> dict[str, Any]:
         return {
@@ -135,12 +162,10 @@ class Lease:
         cause = f"{kind}: {error}" if str(error) else kind
         code = getattr(error, "exit_code", EXIT_FAILED)
         with suppress(OSError):
-            self._publish(
-                FAILURE, {**self._signature(), "cause": cause, "exit_code": code, "at": host_clock()}
-            )
+            failure = {**self._signature(), "cause": cause, "exit_code": code, "at": host_clock()}
+            self._publish(FAILURE, _spell(failure).encode())
 
-    def _publish(self, name: str, value: dict[str, Any]) -> None:
-        data = json.dumps(value, default=str).encode()
+    def _publish(self, name: str, data: bytes) -> None:
         replace_file(self.root / name, data)
         if self._mirror is not None and name == MARKER:
             self._mirror.beat(data)
@@ -151,6 +176,9 @@ class Lease:
         """Remove the marker, if it is ours, and the lock, in this order."""
         if self._lock is None:
             return
+        if self._sign is not None:
+            self._sign.close()
+            self._sign = None
         if (read_marker(self.root) or {}).get("token") == self.token:
             if self._mirror is not None:
                 self._mirror.hide(MARKER, PROGRESS)
@@ -160,6 +188,10 @@ class Lease:
             (self.root / LOCK).unlink(missing_ok=True)
         self._lock.close()
         self._lock = None
+
+
+def _spell(value: dict[str, Any]) -> str:
+    return json.dumps(value, default=str)
 
 
 def read_marker(root: Path) -> dict[str, Any] | None:

@@ -95,7 +95,9 @@ def _lead(
         if view is not None:
             _check_takeover(view)
         with lease.lead():
-            return _lead_aloud(lease, lead)
+            # Without locks we may have been stopped before our sign of life was there, and replaced.
+            dataset = None if lease.exclusive else _open_published(lease.launch, lease.root, find)
+            return _lead_aloud(lease, lead) if dataset is None else dataset
     except ReplacedError:
         logger.warning("%sAnother process took over while this one was stopped", lease.launch.label)
         raise
