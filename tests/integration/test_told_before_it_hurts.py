@@ -68,6 +68,19 @@ def test_documents_without_a_token_are_an_error(prepare, tmp_path):
     assert not list(tmp_path.glob("out-*/manifest.json"))
 
 
+def test_documents_that_are_all_blank_are_an_error(prepare, tmp_path):
+    blank = tmp_path / "blank.jsonl"
+    blank.write_text('{"text": ""}\n{"text": "  "}\n')
+    with pytest.raises(DatasetError, match=r"all 2 documents are blank.*--text-field"):
+        prepare(write_bpe(tmp_path / "tokenizer"), inputs=blank)
+    assert not list(tmp_path.glob("out-*/manifest.json"))
+
+
+def test_filters_that_leave_nothing_are_a_warning_with_the_reasons(prepare, tmp_path):
+    warnings, _ = prepare(write_bpe(tmp_path / "tokenizer"), min_chars=1000)
+    assert warnings[-1] == "No document is left of 120: dropped by min_chars 120"
+
+
 def test_documents_that_nothing_separates_are_a_warning_with_the_remedy(prepare, tmp_path):
     tokenizer = without_eos(tmp_path / "tokenizer")
     (warning,), _ = prepare(tokenizer)

@@ -31,6 +31,7 @@ from tokenmill.sources import ranges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tokenmill.datasets.ledger.account import Account
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan
     from tokenmill.datasets.reader.dataset import Dataset
@@ -173,6 +174,7 @@ class Run:
         split = job.config.source.split or (job.split.part if job.split is not None else "train")
         outcome = Outcome(dataset, seconds, worked=True, cores=self.threads)
         lines.completion(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
+        _warn_if_empty(dataset.manifest.account)
         return outcome
 
     def _open(self) -> Dataset | None:
@@ -190,6 +192,14 @@ class Run:
 
             report_if_possible(self.job.location, self.job.encoder)
         return open_dataset(self.job.location)
+
+
+def _warn_if_empty(account: Account) -> None:
+    if account.documents_read and not account.documents_written:
+        reasons = ", ".join(
+            f"{reason} {count:,}" for reason, count in account.documents_dropped.items() if count
+        )
+        logger.warning("No document is left of %s: dropped by %s", f"{account.documents_read:,}", reasons)
 
 
 @dataclass(frozen=True)

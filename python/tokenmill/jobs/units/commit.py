@@ -54,6 +54,11 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
             f"{account.documents_written} documents gave not one token: {plan.target.tokenizer.name} finds "
             "nothing in their text. Check --tokenizer, --pattern and the text field; nothing was published"
         )
+    if account.documents_read and account.documents_read == account.documents_dropped["blank"]:
+        raise DatasetError(
+            f"all {account.documents_read} documents are blank, so there is no token. Check the text field "
+            "(--text-field); nothing was published"
+        )
     _check_share(plan, account)
     places = [place for receipt in ordered for place in receipt.rejects][:MAX_REJECT_PLACES]
     return Manifest(
