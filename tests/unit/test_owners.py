@@ -9,7 +9,8 @@ import pytest
 import tokenmill
 from tokenmill import _core
 from tokenmill.datasets.shards.format import format_names
-from tokenmill.engine.files.saving import KINDS
+from tokenmill.engine.files import names
+from tokenmill.engine.files.kinds import KINDS, kind_of
 from tokenmill.settings.fields import SaveFormat
 
 PACKAGE = Path(tokenmill.__file__).parent
@@ -65,6 +66,18 @@ def test_a_format_is_named_in_its_own_module(name):
     assert spelled(name) <= {f"datasets/formats/{name}.py"}
 
 
+@pytest.mark.parametrize("name", sorted({*names.VOCABULARIES, *names.CONFIGS, *names.READ, names.PATTERN}))
+def test_a_tokenizer_file_is_named_in_one_module(name):
+    assert spelled(name) <= {"engine/files/names.py"}, "import it from there"
+
+
+def test_every_kind_of_tokenizer_file_has_a_name_and_a_reader():
+    """What `save` writes into a directory is what loading looks for, and no module knows other names."""
+    for kind in KINDS.values():
+        assert kind.file in vars(names).values()
+        assert kind_of(Path(kind.file)) is not None
+
+
 def test_families_are_listed_in_the_core_alone():
     """The published encodings say which family each has, and an account knows models of such names."""
     names = {family.name for family in _core.families()}
@@ -105,4 +118,4 @@ def test_every_module_is_used_by_the_product():
 
 
 def test_every_save_format_has_one_writer():
-    assert tuple(KINDS) == get_args(SaveFormat)
+    assert {name for name, kind in KINDS.items() if kind.save} == set(get_args(SaveFormat))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.engine.files.kinds import save
 from tokenmill.engine.files.minbpe import load_file
-from tokenmill.engine.files.saving import save
 from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
 from tokenmill.engine.recipe import AddedToken, Recipe, byte_model

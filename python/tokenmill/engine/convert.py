@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files.saving import KINDS
+from tokenmill.engine.files.kinds import KINDS
 from tokenmill.engine.pre_tokenizer import pattern_of
 from tokenmill.engine.tokenizer import Tokenizer
 

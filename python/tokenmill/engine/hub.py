@@ -6,25 +6,15 @@ import re
 from pathlib import Path
 
 from tokenmill.base.errors import MissingExtraError, TokenizerNotFoundError
+from tokenmill.engine.files import names
 
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_FILES = [
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "additional_chat_templates/*.jinja",
-    "special_tokens_map.json",
-    "vocab.json",
-    "merges.txt",
-    "tekken.json",
-    "tokenizer.model",
-    "*.tiktoken",
-]
+_FILES = [*names.CONFIGS, *names.TEMPLATES, *names.READ]
 
 
 def looks_like_id(name: str) -> bool:
     """`org/name` or `name`, and no path or file suffix that we read ourselves."""
-    return bool(_ID.fullmatch(name)) and not name.endswith((".json", ".model", ".tiktoken", ".txt", ".bpe"))
+    return bool(_ID.fullmatch(name)) and not name.endswith(names.SUFFIXES)
 
 
 def is_cached(name: str) -> bool:

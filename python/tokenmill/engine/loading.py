@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 from tokenmill import _core
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.engine import hub, objects
-from tokenmill.engine.files import hf_json, minbpe, sentencepiece, tekken, tiktoken, vocab_merges
+from tokenmill.engine.files import names, tiktoken
 from tokenmill.engine.files.encodings import ENCODINGS
-from tokenmill.engine.recipe import AddedToken, Recipe, check_added, printable
+from tokenmill.engine.files.kinds import KINDS, find_in, kind_of
+from tokenmill.engine.recipe import AddedToken, Recipe, check_added
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-# In a directory, the first of these that exists is loaded.
-_IN_DIRECTORY = ("tokenizer.json", "vocab.json", "tekken.json", "tokenizer.model", "tokenizer.tiktoken")
 
 
 def recipe_of(
@@ -69,16 +67,12 @@ def nearest(path: Path, most: int = 3) -> list[str]:
 
 
 def _holds_tokenizer(path: Path) -> bool:
-    if path.is_dir():
-        return any((path / name).is_file() for name in _IN_DIRECTORY)
-    return path.is_file() and bool({".json", ".model", ".tiktoken", ".bpe"} & set(path.suffixes))
+    return find_in(path) is not None if path.is_dir() else path.is_file() and kind_of(path) is not None
 
 
 def only_python(path: Path) -> bool:
     """A saved transformers tokenizer with none of the files that we read: its own class must load it."""
-    return (path / "tokenizer_config.json").is_file() and not any(
-        (path / name).is_file() for name in _IN_DIRECTORY
-    )
+    return (path / names.TOKENIZER_CONFIG).is_file() and find_in(path) is None
 
 
 def _by_name(name: str) -> Recipe:
@@ -94,68 +88,41 @@ def _by_name(name: str) -> Recipe:
 
 
 def _in_directory(path: Path) -> Path:
-    for name in _IN_DIRECTORY:
-        if (path / name).is_file():
-            return path / name
-    others = sorted([*path.glob("*.tiktoken"), *path.glob("*.model")])
+    if found := find_in(path):
+        return found
+    others = [file for end in (names.ANY_TIKTOKEN, names.ANY_MODEL) for file in path.glob(f"*{end}")]
     if len(others) == 1:
         return others[0]
+    usual = ", ".join(dict.fromkeys(kind.file for kind in KINDS.values()))
     raise TokenizerNotFoundError(
-        f"{path}: holds no tokenizer; expected one of {', '.join(_IN_DIRECTORY)}, or one .tiktoken or .model"
+        f"{path}: holds no tokenizer; expected one of {usual}, or one .tiktoken or .model"
     )
 
 
 def _from_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+    kind = kind_of(path)
+    if kind is None:
+        raise TokenizerError(
+            f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "
+            "beside vocab.json"
+        )
     try:
-        return _dispatch(path, pattern, special_tokens)
+        return with_specials(kind.load(path, pattern, special_tokens), special_tokens)
     except OSError as error:
         if isinstance(error, TokenizerError):
             raise
         raise TokenizerError(f"{path}: cannot be read: {error}") from error
 
 
-def _dispatch(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    if ".tiktoken" in path.suffixes:
-        return tiktoken.load_file(path, pattern, special_tokens)
-    if path.suffix == ".json" or path.name.endswith(".bpe"):
-        return _from_json(path, pattern, special_tokens)
-    if path.name == "merges.txt":
-        return vocab_merges.load_file(path.with_name("vocab.json"), path, pattern, special_tokens)
-    if ".model" in path.suffixes:
-        if minbpe.is_minbpe(path):
-            return minbpe.load_file(path, pattern, special_tokens)
-        return with_specials(sentencepiece.load_file(path), special_tokens)
-    raise TokenizerError(
-        f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "
-        "beside vocab.json"
-    )
-
-
-def _from_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    text = path.read_bytes()
-    if vocab_merges.is_vocabulary(text):
-        merges = vocab_merges.merges_beside(path)
-        return vocab_merges.load_file(path, merges, pattern, special_tokens)
-    outline, bpe = _core.read_hf(text, printable(path))
-    data = json.loads(outline)
-    if tekken.is_tekken(data):
-        return with_specials(tekken.from_json(data, str(path)), special_tokens)
-    config = hf_json.config_beside(path)
-    return with_specials(hf_json.from_outline(data, bpe, text, str(path), config), special_tokens)
-
-
 def with_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
     """The recipe with the caller's special tokens added."""
-    if not special_tokens:
-        return recipe
-    from dataclasses import replace
-
     known = {token.content for token in recipe.added}
-    fresh = [AddedToken(content, i) for content, i in special_tokens.items() if content not in known]
+    fresh = [AddedToken(content, i) for content, i in (special_tokens or {}).items() if content not in known]
+    if not fresh:
+        return recipe
     added = check_added((*recipe.added, *fresh), f"{recipe.source}: special_tokens")
-    hf = recipe.hf.with_added(_merged(recipe.hf.outline, fresh)) if recipe.hf and fresh else recipe.hf
+    hf = recipe.hf
+    if hf:
+        listed = hf.outline.get("added_tokens") or []
+        hf = hf.with_added([*listed, *(token.to_json() for token in fresh)])
     return replace(recipe, added=added, hf=hf)
-
-
-def _merged(hf: dict[str, Any], fresh: list[AddedToken]) -> list[Any]:
-    return [*(hf.get("added_tokens") or []), *(token.to_json() for token in fresh)]

@@ -366,7 +366,7 @@ class Tokenizer:
         Raises:
             TokenizerError: The format cannot hold this tokenizer, or the files cannot be written.
         """
-        from tokenmill.engine.files.saving import save
+        from tokenmill.engine.files.kinds import save
 
         save(self._recipe, path, format)
 

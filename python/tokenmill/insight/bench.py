@@ -16,6 +16,7 @@ import numpy as np
 
 import tokenmill
 from tokenmill.engine.backends.hf_api import open_hf
+from tokenmill.engine.files.names import TOKENIZER
 from tokenmill.insight.report.svg import bars
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tokenmill-bench-") as folder:
         tokenizer.save(folder)
-        encoders = _encoders(tokenizer, Path(folder) / "tokenizer.json", threads)
+        encoders = _encoders(tokenizer, Path(folder) / TOKENIZER, threads)
         expected = digest(encoders["tokenmill"](texts))
         for name, encode in encoders.items():
             same = _same(encode, texts, expected)

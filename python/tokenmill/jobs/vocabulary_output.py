@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.durable import temporary_name
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.platform import sync
-from tokenmill.engine.files.saving import save
+from tokenmill.engine.files.kinds import save
 from tokenmill.engine.vocabulary.maps import hash_vocabulary, write_map
 from tokenmill.engine.vocabulary.side_files import copy_settings, tokenizer_home
 

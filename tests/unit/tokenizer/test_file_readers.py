@@ -228,3 +228,14 @@ def test_every_byte_comes_back_from_its_spelling(data):
 
 def test_what_is_outside_the_alphabet_spells_nothing():
     assert [unspell(text) for text in ("", "a b", "\ud800", "\U0010ffff", "\xad")] == [b"", *[None] * 4]
+
+
+@pytest.mark.filterwarnings("ignore:.*template")
+def test_the_pair_of_files_loads_from_either_by_any_of_its_names(tmp_path, tok):
+    """OpenAI called them encoder.json and vocab.bpe."""
+    tok.save(tmp_path / "pair", "vocab-merges")
+    (tmp_path / "other").mkdir()
+    for old, new in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
+        (tmp_path / "other" / new).write_bytes((tmp_path / "pair" / old).read_bytes())
+    names = ("pair/vocab.json", "pair/merges.txt", "other/encoder.json", "other/vocab.bpe")
+    assert len({tuple(Tokenizer.load(tmp_path / name).encode("hello hello")) for name in names}) == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tokenmill.base.errors import MissingExtraError, TokenizerError
+from tokenmill.engine.files.names import TOKENIZER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,7 +134,7 @@ class ModernHf:
         self._json, self._source = text, source
         # There is no way in but a file.
         with tempfile.TemporaryDirectory(prefix="tokenmill-hf-") as folder:
-            path = Path(folder, "tokenizer.json")
+            path = Path(folder, TOKENIZER)
             path.write_text(text, encoding="utf-8")
             self._made = guarded(lambda: Tokenizer.from_file(str(path)), source, _HINT)
 

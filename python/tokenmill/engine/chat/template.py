@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import ConfigError, MissingExtraError
 from tokenmill.engine.chat.conversation import RecordError
 from tokenmill.engine.chat.limits import LARGEST_TEMPLATE, Budget, TemplateLimitError
+from tokenmill.engine.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
 from tokenmill.engine.roles import role_id
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 OPTION = "--chat-template FILE|NAME"
-_SIDE_FILE = "chat_template.jinja"
-_MORE = "additional_chat_templates"
-_CONFIG = "tokenizer_config.json"
 
 
 def own_templates(recipe: Recipe) -> dict[str, str]:
@@ -36,15 +34,15 @@ def own_templates(recipe: Recipe) -> dict[str, str]:
     beside = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
     if not beside.is_dir():
         return found
-    if not found and (beside / _CONFIG).is_file():
+    if not found and (beside / TOKENIZER_CONFIG).is_file():
         try:
-            config = json.loads((beside / _CONFIG).read_bytes())
+            config = json.loads((beside / TOKENIZER_CONFIG).read_bytes())
         except ValueError as error:
-            raise ConfigError(f"{beside / _CONFIG}: broken JSON: {error}") from None
+            raise ConfigError(f"{beside / TOKENIZER_CONFIG}: broken JSON: {error}") from None
         found = _listed(config.get("chat_template") if isinstance(config, dict) else None)
-    if (beside / _SIDE_FILE).is_file():
-        found[DEFAULT] = _read(beside / _SIDE_FILE)
-    for path in sorted((beside / _MORE).glob("*.jinja")):
+    if (beside / CHAT_TEMPLATE).is_file():
+        found[DEFAULT] = _read(beside / CHAT_TEMPLATE)
+    for path in sorted((beside / CHAT_TEMPLATES).glob("*.jinja")):
         found[path.stem] = _read(path)
     return found
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.engine.files import names
 from tokenmill.engine.files.save_hf import to_json
-from tokenmill.engine.files.vocab_merges import PATTERN_FILE, merges_beside
+from tokenmill.engine.files.vocab_merges import merges_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from tokenmill.engine.recipe import Recipe
 
 # Templates of conversations and what `pattern.txt` says lie beside the vocabulary and belong to it.
-_BESIDE = ("chat_template.jinja", "additional_chat_templates/*.jinja", PATTERN_FILE)
-_KEPT_AS = {"tekken": "tekken.json", "vocab-merges": "vocab.json"}
+_BESIDE = (*names.TEMPLATES, names.PATTERN)
+_KEPT_AS = {"tekken": names.TEKKEN, "vocab-merges": names.VOCAB}
 
 
 def copy_files(recipe: Recipe) -> dict[str, bytes]:
@@ -34,17 +35,17 @@ def _copy_files(recipe: Recipe) -> dict[str, bytes]:
     source = Path(recipe.source)
     files: dict[str, bytes] = {}
     if recipe.hf is not None:
-        files["tokenizer.json"] = recipe.hf.spelled().encode()
+        files[names.TOKENIZER] = recipe.hf.spelled().encode()
     elif source.is_file():
         files[_KEPT_AS.get(recipe.format, source.name)] = source.read_bytes()
         if recipe.format == "vocab-merges":
-            files["merges.txt"] = merges_beside(source).read_bytes()
+            files[names.MERGES] = merges_beside(source).read_bytes()
     elif recipe.model is not None and recipe.model.merges is not None and recipe.model.scores is None:
-        files["tokenizer.json"] = json.dumps(to_json(recipe), ensure_ascii=False).encode()
+        files[names.TOKENIZER] = json.dumps(to_json(recipe), ensure_ascii=False).encode()
     if not files:
         return {}
     if recipe.config:
-        files["tokenizer_config.json"] = json.dumps(recipe.config, ensure_ascii=False, indent=2).encode()
+        files[names.TOKENIZER_CONFIG] = json.dumps(recipe.config, ensure_ascii=False, indent=2).encode()
     return files | dict(_beside(source))
 
 

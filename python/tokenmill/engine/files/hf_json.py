@@ -11,6 +11,7 @@ from tokenmill._core import read_hf
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.engine.files.growth import check_growth
 from tokenmill.engine.files.hf_text import HfText
+from tokenmill.engine.files.names import CONFIGS
 from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, printable
 
 if TYPE_CHECKING:
@@ -19,13 +20,11 @@ if TYPE_CHECKING:
 
     from tokenmill._core import Merges, Spellings
 
-SIDE_FILES = ("tokenizer_config.json", "special_tokens_map.json")
-
 
 def config_beside(path: Path) -> Json:
     """What the config files beside a `tokenizer.json` say."""
     config: Json = {}
-    for name in reversed(SIDE_FILES):
+    for name in reversed(CONFIGS):
         side = path.with_name(name)
         if side.is_file():
             config.update(read_json(side))

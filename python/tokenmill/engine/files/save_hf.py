@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
+from tokenmill.engine.files.names import TOKENIZER, TOKENIZER_CONFIG
 from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.roles import usual_roles
 
@@ -26,7 +27,7 @@ def save(recipe: Recipe, path: Path) -> None:
             stacklevel=4,
         )
     data = whole_json(recipe)
-    target = path if path.suffix == ".json" else path / "tokenizer.json"
+    target = path if path.suffix == ".json" else path / TOKENIZER
     target.parent.mkdir(parents=True, exist_ok=True)
     # Without an indent: with one, Python's own encoder takes ten times as long for a large vocabulary.
     target.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
@@ -34,7 +35,7 @@ def save(recipe: Recipe, path: Path) -> None:
         # Where no config came along, transformers learns from this which token ends a document.
         config = {"tokenizer_class": "PreTrainedTokenizerFast", **(recipe.config or usual_roles(recipe))}
         text = json.dumps(config, ensure_ascii=False, indent=2)
-        target.with_name("tokenizer_config.json").write_text(text, encoding="utf-8")
+        target.with_name(TOKENIZER_CONFIG).write_text(text, encoding="utf-8")
 
 
 def whole_json(recipe: Recipe) -> Json:

@@ -12,8 +12,9 @@ from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.files.minbpe import HEADER
+from tokenmill.engine.files.names import MERGES, PATTERN, TOKENIZER_CONFIG, VOCAB
 from tokenmill.engine.files.splits import merges_of
-from tokenmill.engine.files.vocab_merges import DEFAULT_PATTERN, PATTERN_FILE
+from tokenmill.engine.files.vocab_merges import DEFAULT_PATTERN
 from tokenmill.engine.pre_tokenizer import pattern_of, regex_of
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
     _refuse_unknown(recipe, model, "vocab-merges")
     _warn_of_template(recipe, "vocab-merges")
     path.mkdir(parents=True, exist_ok=True)
-    (path / PATTERN_FILE).unlink(missing_ok=True)
+    (path / PATTERN).unlink(missing_ok=True)
     if pattern != DEFAULT_PATTERN:
-        (path / PATTERN_FILE).write_text(pattern, encoding="utf-8")
+        (path / PATTERN).write_text(pattern, encoding="utf-8")
     vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
     for token_id, token in model.unreachable:
         vocabulary.setdefault(token.decode(), token_id)
@@ -113,9 +114,9 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
     for added in recipe.added:
         vocabulary.setdefault(added.content, added.id)
     text = json.dumps(vocabulary, ensure_ascii=False)
-    (path / "vocab.json").write_text(text, encoding="utf-8")
-    _write_config(recipe, pattern, path / "tokenizer_config.json")
-    with (path / "merges.txt").open("w", encoding="utf-8", newline="\n") as file:
+    (path / VOCAB).write_text(text, encoding="utf-8")
+    _write_config(recipe, pattern, path / TOKENIZER_CONFIG)
+    with (path / MERGES).open("w", encoding="utf-8", newline="\n") as file:
         file.write("#version: 0.2\n")
         for left, right in model.merges:
             file.write(f"{spell(model.tokens[left] or b'')} {spell(model.tokens[right] or b'')}\n")

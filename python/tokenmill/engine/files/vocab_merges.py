@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill._core import Spellings
 from tokenmill.base.errors import TokenizerNotFoundError
+from tokenmill.engine.files import names
 from tokenmill.engine.files.hf_json import config_beside, with_config
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
 from tokenmill.engine.recipe import Model, Recipe, check_specials, printable
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_MERGE_FILES = ("merges.txt", "vocab.bpe", "{stem}-merges.txt")
+_MERGE_FILES = (names.MERGES, names.ENCODER_MERGES, "{stem}-merges.txt")
 _END = "<|endoftext|>"
 DEFAULT_PATTERN = "gpt2"
-# The two files have no place for a pattern, so that saving puts any other one than GPT-2's beside them.
-PATTERN_FILE = "pattern.txt"
 _FIRST_IS_NUMBER = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 
 
@@ -44,8 +43,6 @@ def load_file(
     vocab: Path, merges: Path, pattern: str | None, special_tokens: Mapping[str, int] | None
 ) -> Recipe:
     """The two files as a byte-level tokenizer, cut by the caller's pattern, that beside them, or GPT-2's."""
-    if vocab.suffix != ".json":
-        vocab = vocab.with_name("encoder.json")
     vocabulary = Spellings(_read(vocab), printable(vocab))
     tokens, outside = vocabulary.as_bytes()
     config = config_beside(vocab)
@@ -64,7 +61,7 @@ def load_file(
 
 
 def _pattern_beside(vocab: Path) -> str:
-    side = vocab.with_name(PATTERN_FILE)
+    side = vocab.with_name(names.PATTERN)
     return _read(side).decode() if side.is_file() else DEFAULT_PATTERN
 
 

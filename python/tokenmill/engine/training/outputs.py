@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.durable import publish_json, temporary_name
 from tokenmill.base.errors import InterruptedJobError
 from tokenmill.base.platform import sync
-from tokenmill.engine.files.saving import KINDS, save
+from tokenmill.engine.files.kinds import KINDS, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,7 +55,7 @@ def save_all(
 
 
 def _save(form: SaveFormat, recipe: Recipe, minbpe: Callable[[], Recipe], folder: Path) -> None:
-    path = folder / (KINDS[form].file or "")
+    path = folder if KINDS[form].fills_directory else folder / KINDS[form].file
     if form == "minbpe":
         renumbered = minbpe()
         save(renumbered, path, form)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError, TokenizerError
+from tokenmill.engine.files.names import TOKENIZER
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.vocabulary.maps import hash_vocabulary
 from tokenmill.engine.vocabulary.side_files import (
     CONFIG,
     GENERATION,
-    TOKENIZER,
     copy_settings,
     is_vocabulary,
     is_weights,

@@ -7,6 +7,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.engine.files.names import (
+    CHAT_TEMPLATES,
+    CONFIGS,
+    MODEL,
+    TEKKEN,
+    TOKENIZER,
+    VOCAB,
+    VOCABULARIES,
+)
 from tokenmill.engine.vocabulary.maps import EXTENSION, TRIM
 
 if TYPE_CHECKING:
@@ -14,23 +23,8 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.recipe import Json
 
-TOKENIZER = "tokenizer.json"
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
-# A vocabulary in one of its many forms: beside the new tokenizer.json, an old one would say something else.
-_VOCABULARIES = (
-    TOKENIZER,
-    "vocab.json",
-    "merges.txt",
-    "vocab.txt",
-    "encoder.json",
-    "vocab.bpe",
-    "tekken.json",
-    "added_tokens.json",
-    "*.model",
-    "*.model.v*",
-    "*.tiktoken",
-)
 # Weights in other forms: beside the rewritten ones, they would be of the old vocabulary.
 _WEIGHTS = (
     "*.bin",
@@ -43,18 +37,16 @@ _WEIGHTS = (
     "*.onnx",
     "*.safetensors",
 )
-_CONFIGS = ("tokenizer_config.json", "special_tokens_map.json")
 # What a tokenizer's directory holds beside those: settings, templates, code, licences. Weights, corpora and
 # the model's own config.json, whose vocab_size would be wrong, are none of it.
 _SETTINGS = ("*.json", "*.jinja", "*.py", "*.md", "LICENSE*", "NOTICE*")
-_NOT_SETTINGS = (*_VOCABULARIES, *_CONFIGS, CONFIG, "*.index.json", EXTENSION, TRIM)
-_TEMPLATES = "additional_chat_templates"
+_NOT_SETTINGS = (*VOCABULARIES, *CONFIGS, CONFIG, "*.index.json", EXTENSION, TRIM)
 _MOST_BYTES = 16 << 20
 
 
 def is_vocabulary(path: Path) -> bool:
-    """Whether a file holds a vocabulary, so that it must not outlive it."""
-    return any(path.match(pattern) for pattern in _VOCABULARIES)
+    """Whether a file holds a vocabulary: beside the new one, an old one would say something else."""
+    return any(path.match(pattern) for pattern in VOCABULARIES)
 
 
 def is_weights(path: Path) -> bool:
@@ -65,7 +57,7 @@ def is_weights(path: Path) -> bool:
 def tokenizer_home(source: str) -> Path | None:
     """The directory that belongs to a tokenizer; None for a lone file among others."""
     path = Path(source)
-    whole = path.name in {TOKENIZER, "vocab.json", "tekken.json", "tokenizer.model"}
+    whole = path.name in {TOKENIZER, VOCAB, TEKKEN, MODEL}
     return path.parent if whole and path.is_file() else None
 
 
@@ -80,13 +72,13 @@ def copy_settings(
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             continue
         wanted = any(path.match(pattern) for pattern in _SETTINGS)
-        if path.name in _CONFIGS:
+        if path.name in CONFIGS:
             if config_too:
                 shutil.copyfile(path, target / path.name)
         elif wanted and not any(path.match(pattern) for pattern in _NOT_SETTINGS):
             shutil.copyfile(path, target / path.name)
-    if (home / _TEMPLATES).is_dir():
-        shutil.copytree(home / _TEMPLATES, target / _TEMPLATES, dirs_exist_ok=True)
+    if (home / CHAT_TEMPLATES).is_dir():
+        shutil.copytree(home / CHAT_TEMPLATES, target / CHAT_TEMPLATES, dirs_exist_ok=True)
     if new_ids is not None:
         renumber_file(target / GENERATION, new_ids)
 

@@ -14,6 +14,7 @@ from tokenmill.base.errors import TokenmillError
 from tokenmill.base.run_files import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.datasets.store.tokenizer_copy import COPY
+from tokenmill.engine.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
 from tokenmill.engine.training.outputs import TRAINING
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from tokenmill.engine.tokenizer import Tokenizer
 
-TOKENIZER_FILES = ("tokenizer.json", "*.tiktoken", "*.model")
+TOKENIZER_FILES = (TOKENIZER, f"*{ANY_TIKTOKEN}", f"*{ANY_MODEL}")
 RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
 DEEPEST = 4  # a served home directory must not be walked for minutes
 MOST_FOUND = 200
@@ -56,7 +57,7 @@ class Served:
     def tokenizers(self) -> list[str]:
         """Names, relative to their served directory, of everything that looks like a tokenizer."""
         names = {
-            self._name(path.parent if path.name == "tokenizer.json" else path): None
+            self._name(path.parent if path.name == TOKENIZER else path): None
             for path in self._walk()
             if path.parent.name != COPY and any(path.match(pattern) for pattern in TOKENIZER_FILES)
         }
