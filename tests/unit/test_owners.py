@@ -1,6 +1,7 @@
 """One owner per idea: a name that means something to users is spelled in one module, and every module is used."""
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -40,20 +41,18 @@ FOUND_BY_NAME = {Path("datasets/formats"), Path("datasets/columns"), Path("jobs/
 RUN_BY_NAME = {Path("patch.py")}
 
 
+@cache
 def strings(path):
     """Every string of a module that is not a docstring."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
-            yield node.value, node.lineno
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone)
+    return {node.value for node in strings if isinstance(node.value, str)}
 
 
 def spelled(name):
     """The modules with a string that is `name`."""
-    return {
-        str(path.relative_to(PACKAGE)) for path in MODULES if any(text == name for text, _ in strings(path))
-    }
+    return {str(path.relative_to(PACKAGE)) for path in MODULES if name in strings(path)}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -84,7 +83,7 @@ def test_families_are_listed_in_the_core_alone():
     for path in MODULES:
         home = str(path.relative_to(PACKAGE))
         if home not in {"engine/files/encodings.py", "insight/account/model_shape.py"}:
-            named = names & {text for text, _ in strings(path)}
+            named = names & strings(path)
             assert len(named) <= 1, f"{home} names the families {sorted(named)}; ask the core for them"
 
 
