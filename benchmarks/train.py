@@ -50,7 +50,9 @@ def tokenmill(path, vocab_size):
     from tokenmill.settings.resolve import from_options
 
     source = {"input_format": "txt", "txt_mode": "separator", "document_separator": SEPARATOR}
-    trained = run(from_options(job="train", vocab_size=vocab_size, **source), [path], progress=False)
+    trained = run(
+        from_options(job="train", vocab_size=vocab_size, special_tokens=(), **source), [path], progress=False
+    )
     return {"stages": trained.summary["seconds"], "tokens": trained.summary["vocab_size"]}
 
 

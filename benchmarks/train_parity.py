@@ -54,7 +54,7 @@ def theirs(paths, vocab_size):
 
 
 def ours(paths, vocab_size, progress=False, **how):  # noqa: FBT002
-    resolved = from_options(job="train", vocab_size=vocab_size, **how)
+    resolved = from_options(job="train", vocab_size=vocab_size, special_tokens=(), **how)
     trained = run(resolved, [str(path) for path in paths], progress=progress)
     model = trained.tokenizer.recipe.model
     spelled = [spell(token) for token in model.tokens]
@@ -114,7 +114,9 @@ def by_reference(path, documents, vocab_size):
     texts = [text[:2000] for text in islice(texts_of([path]), documents)]
     pieces = reference.pieces_of(texts)
     for tie in ("huggingface", "lexicographic"):
-        merged = train_merges(iter(texts), TrainingConfig(vocab_size=vocab_size, tie_break=tie))
+        merged = train_merges(
+            iter(texts), TrainingConfig(vocab_size=vocab_size, special_tokens=(), tie_break=tie)
+        )
         mine = [(merged.tokens[left], merged.tokens[right]) for left, right in merged.merges]
         compare(f"{path.name}, reference, {tie}", mine, reference.train(pieces, vocab_size, tie))
 

@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--vocab-size", type=int, default=32_000)
     args = parser.parse_args()
     texts = list(texts_of([args.corpora / f"{name}.jsonl.zst" for name in args.names]))
-    options = TrainingConfig(vocab_size=args.vocab_size)
+    options = TrainingConfig(vocab_size=args.vocab_size, special_tokens=())
     print(f"tokenmill {_core.__version__}, {', '.join(args.names)}, {args.vocab_size:,} tokens\n")
     print("| corpus | MB | counting CPU s | MB per CPU-s | distinct pieces | their MB | merging s |")
     print("|---|---|---|---|---|---|---|")

@@ -23,7 +23,7 @@ def pairs(merged):
 
 
 def test_one_repeated_character_doubles():
-    merged = train_merges(iter(["a" * (1 << 20)]), TrainingConfig(vocab_size=276))
+    merged = train_merges(iter(["a" * (1 << 20)]), TrainingConfig(vocab_size=276, special_tokens=()))
     assert [len(left + right) for left, right in pairs(merged)] == [1 << power for power in range(1, 21)]
     assert merged.counts.tolist() == [(1 << (20 - power)) - 1 for power in range(20)]
 
@@ -31,7 +31,7 @@ def test_one_repeated_character_doubles():
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 37, 100, 1023])
 def test_runs_equal_the_reference(length):
     texts = ["=" * length, " " * (length + 2) + "x", "ab" * length]
-    merged = train_merges(iter(texts), TrainingConfig(vocab_size=290))
+    merged = train_merges(iter(texts), TrainingConfig(vocab_size=290, special_tokens=()))
     assert pairs(merged) == reference.train(reference.pieces_of(texts), 290)
 
 
@@ -39,10 +39,10 @@ def test_long_unbroken_chinese():
     random.seed(1)
     characters = [chr(0x4E00 + random.randrange(300)) for _ in range(1500)]
     text = "".join(characters)
-    merged = train_merges(iter([text]), TrainingConfig(vocab_size=400))
+    merged = train_merges(iter([text]), TrainingConfig(vocab_size=400, special_tokens=()))
     assert pairs(merged) == reference.train(reference.pieces_of([text]), 400)
     long = "".join(chr(0x4E00 + min(int(random.expovariate(0.01)), 2999)) for _ in range(700_000))
-    merged = train_merges(iter([long]), TrainingConfig(vocab_size=5000), threads=2)
+    merged = train_merges(iter([long]), TrainingConfig(vocab_size=5000, special_tokens=()), threads=2)
     assert len(merged.merges) == 5000 - 256
 
 
@@ -50,8 +50,8 @@ def test_a_long_text_is_shared_by_threads_without_a_change():
     random.seed(2)
     words = ["one", "둘", "三", "four,", "5", "\n", "'s", "\u3000", "x\u00a0y"]
     text = "".join(random.choice(words) + random.choice(["", " "]) for _ in range(900_000))
-    one = train_merges(iter([text]), TrainingConfig(vocab_size=350), threads=1)
-    three = train_merges(iter([text]), TrainingConfig(vocab_size=350), threads=3)
+    one = train_merges(iter([text]), TrainingConfig(vocab_size=350, special_tokens=()), threads=1)
+    three = train_merges(iter([text]), TrainingConfig(vocab_size=350, special_tokens=()), threads=3)
     assert one.merges == three.merges
     assert one.counts.tolist() == three.counts.tolist()
 

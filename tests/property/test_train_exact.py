@@ -28,7 +28,11 @@ def pairs(merged):
 @given(texts=TEXTS, extra=st.integers(0, 40), least=st.integers(0, 3), longest=st.none() | st.integers(1, 6))
 def test_merges_equal_a_recount_at_every_step(tie_break, texts, extra, least, longest):
     options = TrainingConfig(
-        vocab_size=256 + extra, min_frequency=least, max_token_length=longest, tie_break=tie_break
+        vocab_size=256 + extra,
+        special_tokens=(),
+        min_frequency=least,
+        max_token_length=longest,
+        tie_break=tie_break,
     )
     merged = train_merges(iter(texts), options)
     expected = reference.train(reference.pieces_of(texts), 256 + extra, tie_break, least, longest)
@@ -61,7 +65,7 @@ def test_threads_blocks_and_budget_change_nothing(tmp_path_factory, texts, threa
 
 @given(texts=TEXTS, cut=st.integers(0, 30))
 def test_a_resumed_run_ends_alike(texts, cut):
-    options = TrainingConfig(vocab_size=290)
+    options = TrainingConfig(vocab_size=290, special_tokens=())
 
     def merger():
         counting = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
@@ -81,7 +85,9 @@ def test_a_resumed_run_ends_alike(texts, cut):
 
 @given(texts=TEXTS, least=st.integers(2, 4))
 def test_rare_pieces_are_left_out_before_merging(texts, least):
-    merged = train_merges(iter(texts), TrainingConfig(vocab_size=280, min_piece_frequency=least))
+    merged = train_merges(
+        iter(texts), TrainingConfig(vocab_size=280, special_tokens=(), min_piece_frequency=least)
+    )
     kept = {piece: count for piece, count in reference.pieces_of(texts).items() if count >= least}
     assert pairs(merged) == reference.train(kept, 280)
 
@@ -90,5 +96,7 @@ def test_merges_of_real_prose_equal_the_reference():
     text = (reference.__doc__ + reference.train.__doc__ + "def train(pieces):\n    return pieces\n") * 3
     texts = [text, "하나 둘 셋 하나 둘", "一二三一二 三", "-" * 37, " " * 61 + "x"]
     for tie_break in TIES:
-        merged = train_merges(iter(texts), TrainingConfig(vocab_size=420, tie_break=tie_break), threads=2)
+        merged = train_merges(
+            iter(texts), TrainingConfig(vocab_size=420, special_tokens=(), tie_break=tie_break), threads=2
+        )
         assert pairs(merged) == reference.train(reference.pieces_of(texts), 420, tie_break)

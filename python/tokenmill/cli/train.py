@@ -14,7 +14,8 @@ from tokenmill.cli.options import given_settings, setting_options
 EXAMPLES = """\b
 Examples:
   tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer
-  tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k --special-token '<|endoftext|>' -o out
+  tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k -o out
+  tokenmill train chats.txt --special-token '<|im_start|>' --special-token '<|im_end|>' -o out-chat
   tokenmill train data.parquet --vocab-size 64000 --save-counts counts.parquet -o out-64k
   tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k
   tokenmill train --counts ko.parquet:2.0 --counts en.parquet --vocab-size 64000 -o out-mixed
@@ -26,11 +27,18 @@ Examples:
 @click.option(
     "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."
 )
+@click.option("--no-special", is_flag=True, help="No special token, not even the default one.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 @setting_options("train", "training", "output", "source", "execution")
 def command(
-    inputs: tuple[str, ...], config_file: str | None, *, quiet: bool, as_json: bool, **values: Any
+    inputs: tuple[str, ...],
+    config_file: str | None,
+    *,
+    no_special: bool,
+    quiet: bool,
+    as_json: bool,
+    **values: Any,
 ) -> None:
     """Train a byte-level BPE tokenizer on files, globs, directories or saved counts."""
     from tokenmill.engine.training.summary import lines
@@ -40,6 +48,10 @@ def command(
     flags = given_settings(values)
     if inputs:
         flags["source.inputs"] = inputs
+    if no_special:
+        if "training.special_tokens" in flags:
+            raise ConfigError("--no-special and --special-token are both given; keep one of them")
+        flags["training.special_tokens"] = ()
     if quiet:
         flags = {"execution.show_progress": False, "execution.verbose_level": "WARNING"} | flags
     resolved = resolve(config_file, flags, job="train")

@@ -55,7 +55,12 @@ class RegexTokenizer:
 
     def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """Learn `vocab_size - 256` merges from a text or several."""
-        given = {"vocab_size": vocab_size, "pattern": self._scan_pattern(), **self._filters()}
+        given = {
+            "vocab_size": vocab_size,
+            "pattern": self._scan_pattern(),
+            "special_tokens": (),  # minbpe has none until they are registered
+            **self._filters(),
+        }
         options = TrainingConfig.from_dict(given)
         texts = [text] if isinstance(text, str) else text
         if not self.pattern:

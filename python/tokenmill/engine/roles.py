@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from tokenmill.engine.recipe import Recipe
+    from collections.abc import Iterable
+
+    from tokenmill.engine.recipe import AddedToken, Recipe
 
 Role = Literal["bos", "eos", "pad", "unk"]
 
@@ -28,8 +30,8 @@ def role_id(recipe: Recipe, role: Role) -> int | None:
     return next((special[name] for name in _USUAL[role] if name in special), None)
 
 
-def usual_roles(recipe: Recipe) -> dict[str, str]:
+def usual_roles(added: Iterable[AddedToken]) -> dict[str, str]:
     """`{"eos_token": "<|endoftext|>"}`: the roles that special tokens have by their names."""
-    special = {token.content for token in recipe.added if token.special}
+    special = {token.content for token in added if token.special}
     found = {role: next((name for name in names if name in special), None) for role, names in _USUAL.items()}
     return {f"{role}_token": name for role, name in found.items() if name is not None}

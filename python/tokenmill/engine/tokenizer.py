@@ -28,11 +28,11 @@ class Tokenizer:
     """Text to ids and back. Immutable, picklable, safe from threads, after fork and under spawn.
 
     >>> import tokenmill
-    >>> tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False).save("my-tokenizer")
+    >>> tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False).save("my-tokenizer")
     >>> tokenizer = tokenmill.Tokenizer.load("my-tokenizer")
     >>> tokenizer.encode("low lower")
-    [257, 259, 81]
-    >>> tokenizer.decode([257, 259, 81])
+    [258, 260, 82]
+    >>> tokenizer.decode([258, 260, 82])
     'low lower'
     """
 
@@ -326,9 +326,9 @@ class Tokenizer:
 
         Example:
             >>> import tokenmill
-            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False)
             >>> tokenizer.as_hf()("low lower")["input_ids"]
-            [257, 259, 81]
+            [258, 260, 82]
         """
         from tokenmill.engine.doors.hf import to_hf
 
@@ -346,8 +346,8 @@ class Tokenizer:
 
         Example:
             >>> import tokenmill
-            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
-            >>> tokenizer.as_tiktoken().decode_with_offsets([257, 259, 81])
+            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False)
+            >>> tokenizer.as_tiktoken().decode_with_offsets([258, 260, 82])
             ('low lower', [0, 3, 8])
         """
         from tokenmill.engine.doors.tiktoken import TiktokenEncoding

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.jsonl"
 VOCAB_SIZE = 2000
 CONTEXT_LENGTH = 256
-END = "<|endoftext|>"
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def quickstart(output: str | Path, say: Callable[[str], None] = print) -> Quicks
     root = Path(output)
     tokenizer_dir, dataset_dir = root / "tokenizer", root / "dataset"
     say(f"1/4  train a vocabulary of {VOCAB_SIZE:,} on {SAMPLE.name}")
-    tokenizer = train([str(SAMPLE)], VOCAB_SIZE, special_tokens=(END,), output=tokenizer_dir)
+    tokenizer = train([str(SAMPLE)], VOCAB_SIZE, output=tokenizer_dir)
     say(f"2/4  prepare it into {dataset_dir}")
     dataset = prepare(
         inputs=[str(SAMPLE)],

@@ -66,7 +66,7 @@ def train(
     """Train a byte-level BPE tokenizer. Nothing about the machine changes the result.
 
     >>> import tokenmill
-    >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+    >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False)
     >>> [tokenizer.token_bytes(token) for token in tokenizer.encode("a lower")]
     [b'a', b' lowe', b'r']
 

@@ -43,7 +43,7 @@ def trim(
 
     >>> import tokenmill
     >>> base = tokenmill.train(iter(["low lower lowest"] * 9), 262, progress=False)
-    >>> tokenmill.trim(base, iter(["low low"]), size=258).decode([0, 1])
+    >>> tokenmill.trim(base, iter(["low low"]), size=259).decode([1, 2])
     '!"'
 
     Args:

@@ -55,10 +55,11 @@ def table() -> str:
         parts.append("|---|---|---|---|")
         for key, field in settings_of(model).items():
             mark = " \\*" if field.decides else ""
-            # A bar inside a cell would end it.
-            words = field.meaning.replace("\n", " ").replace("|", "\\|")
+            words = field.meaning.replace("\n", " ")
             words += f" For `{field.only}` only." if field.only != model.job else ""
-            parts.append(f"| `{key}`{mark} | {kind(field.annotation)} | {_default(field)} | {words} |")
+            cells = (f"`{key}`{mark}", kind(field.annotation), _default(field), words)
+            # A bar inside a cell would end it.
+            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         parts.append("")
     return "\n".join(parts)
 

@@ -117,7 +117,7 @@ def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> lis
     for name, value in flags.items():
         place = _spelled(name, spelling)
         full = _known(name, place, job)
-        if value is None or value == ():
+        if value is None:
             continue
         if full == "packing.mode" and isinstance(value, bool):
             # The plain switch `--packing` of training scripts: documents one after another.

@@ -34,6 +34,8 @@ from tokenmill.settings.section import Job, Section, deciding, setting, settings
 
 # Ids are below 2^24 everywhere in the project.
 LARGEST_VOCABULARY = 1 << 24
+# What a trained tokenizer ends documents with, unless other special tokens are asked for, or none.
+END_OF_TEXT = "<|endoftext|>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,8 +339,8 @@ class TrainingConfig(Section):
         use="first",
     )
     special_tokens: Names = deciding(
-        (),
-        "Special tokens; they get the lowest ids, and no piece spans one.",
+        (END_OF_TEXT,),
+        "Special tokens, in the place of the default; they get the lowest ids, and no piece spans one.",
         spelled="special_token",
         former=("special",),
         use="first",
@@ -364,9 +366,11 @@ class TrainingConfig(Section):
             return "special_tokens", problem
         special = len(self.special_tokens)
         if not 256 + special <= self.vocab_size <= LARGEST_VOCABULARY:
+            tokens = "1 special token" if special == 1 else f"{special} special tokens"
+            without = "; --no-special for none" if special else ""
+            least = f"{256 + special} (256 bytes and {tokens}{without})"
             return "vocab_size", (
-                f"vocab_size is {self.vocab_size}; expected {256 + special} (256 bytes and {special} special "
-                f"tokens) to {LARGEST_VOCABULARY}"
+                f"vocab_size is {self.vocab_size}; expected {least} to {LARGEST_VOCABULARY}"
             )
         if self.held_out >= 1:
             return "held_out", f"held_out is {self.held_out}; expected a fraction from 0 to below 1"

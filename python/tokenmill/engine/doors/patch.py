@@ -32,12 +32,12 @@ def patch_transformers(*, compare: bool = True) -> Patch:
 
     Example:
         >>> import tokenmill
-        >>> tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False).save("my-tokenizer")
+        >>> tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False).save("my-tokenizer")
         >>> with tokenmill.patch_transformers():
         ...     from transformers import AutoTokenizer
         ...     tokenizer = AutoTokenizer.from_pretrained("my-tokenizer")
         >>> tokenizer("low lower")["input_ids"]
-        [257, 259, 81]
+        [258, 260, 82]
     """
     patched = fast_class()
     logs.configure()

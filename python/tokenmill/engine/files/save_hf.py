@@ -33,7 +33,10 @@ def save(recipe: Recipe, path: Path) -> None:
     target.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
     if path.suffix != ".json":
         # Where no config came along, transformers learns from this which token ends a document.
-        config = {"tokenizer_class": "PreTrainedTokenizerFast", **(recipe.config or usual_roles(recipe))}
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **(recipe.config or usual_roles(recipe.added)),
+        }
         text = json.dumps(config, ensure_ascii=False, indent=2)
         target.with_name(TOKENIZER_CONFIG).write_text(text, encoding="utf-8")
 

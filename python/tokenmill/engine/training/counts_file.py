@@ -12,6 +12,7 @@ import json
 import os
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,8 +206,14 @@ def _check(about: dict[str, Any], options: TrainingConfig, path: Path) -> None:
     if set(about["special_tokens"]) != set(options.special_tokens):
         raise ConfigError(
             f"{path} was counted around the special tokens {about['special_tokens']}, not "
-            f"{list(options.special_tokens)}; count again with the same ones"
+            f"{list(options.special_tokens)}; train with the same ones "
+            f"({_as_flags(about['special_tokens'])}), or count again"
         )
+
+
+def _as_flags(special_tokens: list[str]) -> str:
+    """`["<s>"]` -> `--special-token '<s>'`, as one would type it."""
+    return " ".join(f"--special-token {quote(token)}" for token in special_tokens) or "--no-special"
 
 
 def weighted(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.uint64]]:

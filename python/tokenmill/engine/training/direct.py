@@ -42,7 +42,7 @@ def train_merges(
     unify: bool = True,
     source: SourceConfig | None = None,
 ) -> Merged:
-    """`train_merges(iter(["low lower"]), TrainingConfig(vocab_size=258))` -> the first two merges.
+    """`train_merges(iter(["low lower"]), TrainingConfig(vocab_size=259))` -> the first two merges.
 
     Where the process has a limit of its own (`ulimit -v`), one thread counts, what is held is bounded by it,
     and a corpus that still needs more is a `MemoryError` here, before an allocation would end the process.

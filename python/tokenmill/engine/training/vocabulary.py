@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tokenmill._core import Merges
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
 from tokenmill.engine.recipe import AddedToken, Model, Recipe, byte_model, number_tokens
+from tokenmill.engine.roles import usual_roles
 
 if TYPE_CHECKING:
     from tokenmill.engine.training.merging import Merged
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
     """As HF's trainer numbers: special tokens, then the bytes in its order, then the merged tokens."""
     special = options.special_tokens
+    added = tuple(AddedToken(content, token_id) for token_id, content in enumerate(special))
     return Recipe(
         source=source,
         format="hf",
@@ -25,10 +27,20 @@ def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") 
             merged.vocabulary.after([token.encode() for token in special]),
             merges=merged.merges.shifted(len(special)),
         ),
-        added=tuple(AddedToken(content, token_id) for token_id, content in enumerate(special)),
+        added=added,
         pre_tokenizer=pre_tokenizer_of(options.pattern),
         decoder=byte_level(use_regex=True),
+        config=_roles(added),
     )
+
+
+def _roles(added: tuple[AddedToken, ...]) -> dict[str, str]:
+    """What the special tokens are for, so that transformers and trainers find an end and a padding token.
+
+    Without one of its own, padding is the end token, as everybody does with GPT-2.
+    """
+    roles = usual_roles(added)
+    return roles if "eos_token" not in roles else {"pad_token": roles["eos_token"], **roles}
 
 
 def first_tokens(recipe: Recipe, size: int) -> Recipe:
