@@ -67,7 +67,9 @@ def go_on(
                     counts[pair] += count
         if not counts or max(counts.values()) < max(1, min_frequency):
             break
-        if tie_break == "lexicographic":
+        if tie_break == "first-seen":  # words and their pairs stand in the order of the texts
+            best = max(counts, key=counts.__getitem__)
+        elif tie_break == "lexicographic":
             best = max(counts, key=lambda pair: (counts[pair], pair))
         else:
             best = max(counts, key=lambda pair: (counts[pair], -ids[pair[0]], -ids[pair[1]]))

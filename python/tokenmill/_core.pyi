@@ -207,7 +207,10 @@ def invalid_rows(data: Buffer, offsets: NDArray[np.int64], /) -> list[tuple[int,
 
 @final
 class PieceCounter:
-    """Counts the pieces of blocks of texts, on `threads` threads, within `memory_budget` bytes."""
+    """Counts the pieces of blocks of texts, on `threads` threads, within `memory_budget` bytes.
+
+    With `in_order` it keeps which piece came first, in the order in which `count` is called.
+    """
 
     def __new__(
         cls,
@@ -216,6 +219,8 @@ class PieceCounter:
         threads: int,
         memory_budget: int,
         spill_dir: str | PathLike[str],
+        *,
+        in_order: bool = False,
     ) -> PieceCounter: ...
     def count(self, data: _Bytes, offsets: _Int64s) -> None:
         """Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""

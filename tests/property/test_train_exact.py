@@ -1,5 +1,7 @@
 """Merges equal a recount at every step, whatever the threads, blocks, budget or interruption."""
 
+import random
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,11 +10,12 @@ from hypothesis import strategies as st
 
 import reference
 from tokenmill import _core
+from tokenmill.base.errors import InputError
 from tokenmill.base.texts import Texts
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting
 from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.merging import merge
+from tokenmill.engine.training.merging import FIRST_SEEN, merge
 from tokenmill.settings.schema import TrainingConfig
 
 TEXT = st.text(st.sampled_from("aaab  c'st12,\n한국中文é"), max_size=60)
@@ -61,6 +64,54 @@ def test_threads_blocks_and_budget_change_nothing(tmp_path_factory, texts, threa
     expected = reference.train(reference.pieces_of(texts, options.special_tokens), 298)
     assert pairs(merged) == expected
     assert not list(folder.iterdir())
+
+
+def first_seen(texts, *, vocab_size=300, threads=1, block=1, budget=1 << 30, folder="."):
+    """The merges of texts brought in blocks, where ties go to the pair that they have first."""
+    options = TrainingConfig(vocab_size=vocab_size)
+    counting = Counting(options, threads=threads, memory_budget=budget, spill_dir=str(folder), in_order=True)
+    for start in range(0, len(texts), block):
+        counting.count(flat(texts[start : start + block]))
+    counts = counting.finish().counts
+    merger = _core.PairMerger(counts, vocab_size, 0, 1, 2**32 - 1, tie_break=FIRST_SEEN, unify=True)
+    merger.advance(1 << 20)
+    tokens = merger.tokens()
+    return [(tokens[left], tokens[right]) for left, right in merger.merges()]
+
+
+@given(
+    texts=TEXTS,
+    threads=st.integers(1, 3),
+    block=st.integers(1, 5),
+    budget=st.sampled_from([1, 200_000, 1 << 30]),
+)
+def test_what_was_seen_first_is_kept_whatever_the_blocks_and_the_budget(
+    tmp_path_factory, texts, threads, block, budget
+):
+    folder = tmp_path_factory.mktemp("spill")
+    merges = first_seen(texts, threads=threads, block=block, budget=budget, folder=folder)
+    assert merges == reference.train(reference.pieces_of(texts), 300, FIRST_SEEN)
+
+
+def test_what_was_seen_first_is_kept_where_threads_share_one_text(tmp_path):
+    """Some megabytes, so that threads take parts of one text; every word occurs equally often: all are ties."""
+    words = [f" {a}{b}{c}" for a in "bcdfgh" for b in "aeiou" for c in "nrst"]
+    text = "".join("".join(random.Random(round_).sample(words, len(words))) for round_ in range(9000))
+    expected = reference.train(reference.pieces_of([text]), 420, FIRST_SEEN)
+    assert expected != reference.train(reference.pieces_of([text]), 420)
+    for threads, budget in ((1, 1 << 30), (3, 1 << 30), (3, 1)):
+        found = first_seen([text, text], vocab_size=420, threads=threads, budget=budget, folder=tmp_path)
+        assert found == expected, (threads, budget)
+
+
+def test_counts_without_the_order_of_the_texts_are_refused():
+    options = TrainingConfig(vocab_size=290)
+    ordered = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".", in_order=True)
+    with pytest.raises(InputError, match="do not say which piece came first"):
+        ordered.add_counts(flat(["ab"]), np.array([2], np.uint64))
+    plain = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
+    with pytest.raises(InputError, match="needs counts that know which piece came first"):
+        merge(plain.finish(), options, checkpoint=Checkpoint(None), like_minbpe=True)
 
 
 @given(texts=TEXTS, cut=st.integers(0, 30))

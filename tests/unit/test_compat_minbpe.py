@@ -1,34 +1,40 @@
 """minbpe's classes: the published usage example as it stands, and minbpe's own algorithm as the oracle."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from tokenmill.base.errors import ConfigError, InputError
-from tokenmill.compat.minbpe import BasicTokenizer, OptimizedRegexTokenizer, RegexTokenizer
+from tokenmill.compat.minbpe import (
+    GPT2_SPLIT_PATTERN,
+    GPT4_SPLIT_PATTERN,
+    BasicTokenizer,
+    OptimizedRegexTokenizer,
+    RegexTokenizer,
+)
 
 TEXT = "aaabdaaabac 한국어 한국 the theme, the then! 123 1234\n" * 4
 
 
-def minbpe_merges(pieces, vocab_size):
-    """minbpe's loop over ids, with ties to the lowest pair in Hugging Face's order of bytes."""
-    order = {byte[0]: place for byte, place in reference.byte_ids().items()}
+def minbpe_merges(chunks, vocab_size):
+    """minbpe's loop: every pair of every chunk counted anew; of equal counts, the one met first."""
     vocab = {i: bytes([i]) for i in range(256)}
-    words = [(list(piece), count) for piece, count in pieces.items()]
+    words = [list(chunk.encode()) for chunk in chunks]
     merges = {}
     while len(vocab) < vocab_size:
         stats = {}
-        for ids, count in words:
+        for ids in words:
             for pair in pairwise(ids):
-                stats[pair] = stats.get(pair, 0) + count
+                stats[pair] = stats.get(pair, 0) + 1
         if not stats:
             break
-        best = min(stats, key=lambda pair: (-stats[pair], *(order.get(i, i) for i in pair)))
+        best = max(stats, key=stats.__getitem__)
         new = len(vocab)
-        for ids, _ in words:
+        for ids in words:
             at = 0
             while at < len(ids) - 1:
                 if (ids[at], ids[at + 1]) == best:
@@ -72,10 +78,32 @@ def test_the_usage_example_runs_as_published(tmp_path, monkeypatch):
 def test_basic_merges_are_minbpes(text, extra):
     tokenizer = BasicTokenizer()
     tokenizer.train(text, 256 + extra)
-    merges, vocab = minbpe_merges({text.encode(): 1} if text else {}, 256 + extra)
+    merges, vocab = minbpe_merges([text], 256 + extra)
     assert list(tokenizer.merges.items()) == list(merges.items())
     assert tokenizer.vocab == vocab
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize("pattern", [None, GPT2_SPLIT_PATTERN])
+@given(text=st.text(st.sampled_from("aaaaabb c d12'\n한국"), max_size=120), extra=st.integers(0, 40))
+def test_regex_merges_are_minbpes(pattern, text, extra):
+    tokenizer = RegexTokenizer(pattern)
+    tokenizer.train(text, 256 + extra)
+    chunks = regex.findall(tokenizer.pattern, text)
+    merges, vocab = minbpe_merges(chunks, 256 + extra)
+    assert list(tokenizer.merges.items()) == list(merges.items())
+    assert tokenizer.vocab == vocab
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_merges_of_prose_are_minbpes(workers):
+    """A page of this project, where rare pairs are nearly all ties."""
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    merges, vocab = minbpe_merges(regex.findall(GPT4_SPLIT_PATTERN, text), 256 + 400)
+    tokenizer = OptimizedRegexTokenizer(max_workers=workers)
+    tokenizer.train(text, 256 + 400)
+    assert list(tokenizer.merges.items()) == list(merges.items())
+    assert tokenizer.vocab == vocab
 
 
 def test_the_whole_text_is_one_piece_for_basic():
@@ -159,7 +187,6 @@ def test_a_threshold_that_ends_training_early_is_warned_of():
 
 def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):
     import sys
-    from pathlib import Path
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))
     from vocabularies import openai, place, tiktoken_reference

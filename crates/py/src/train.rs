@@ -66,13 +66,14 @@ impl PieceCounter {
 #[pymethods]
 impl PieceCounter {
     #[new]
-    #[pyo3(signature = (pattern, special_tokens, threads, memory_budget, spill_dir))]
+    #[pyo3(signature = (pattern, special_tokens, threads, memory_budget, spill_dir, *, in_order=false))]
     fn new(
         pattern: &str,
         special_tokens: Vec<String>,
         threads: usize,
         memory_budget: usize,
         spill_dir: PathBuf,
+        in_order: bool,
     ) -> PyResult<Self> {
         let spec = ScanSpec::from_choice(pattern).map_err(|error| to_py(&error))?;
         let options = CountOptions {
@@ -80,6 +81,7 @@ impl PieceCounter {
             memory_budget,
             spill_dir,
             special_tokens,
+            in_order,
         };
         let counter = Counter::new(&spec, options).map_err(|error| to_py(&error))?;
         Ok(Self(RwLock::new(Some(counter))))
@@ -225,11 +227,11 @@ impl PairMerger {
             };
             let taken = lock(&counts.0).take();
             let mut counts = taken.ok_or_else(|| spent("the counts"))?;
-            let words = Words::build(&mut counts, min_piece_frequency)?;
+            let words = Words::build_for(options.tie, &mut counts, min_piece_frequency)?;
             drop(counts);
             let pieces = words.pieces;
             Ok(Self {
-                merger: Mutex::new(Merger::new(words, options)),
+                merger: Mutex::new(Merger::new(words, options)?),
                 pieces,
             })
         })
@@ -276,7 +278,7 @@ impl PairMerger {
             let known = TokenList::known(base, tokens.saturating_sub(ends.len()));
             let words = Words::of_tokens(ids, offsets, counts, &known)?;
             let pieces = words.pieces;
-            let merger = Merger::continuing(words, known, options, veto);
+            let merger = Merger::continuing(words, known, options, veto)?;
             Ok(Self {
                 merger: Mutex::new(merger),
                 pieces,

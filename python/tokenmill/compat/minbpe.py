@@ -1,7 +1,7 @@
 """minbpe's classes on this engine: Basic-, Regex-, GPT4- and `OptimizedRegexTokenizer`.
 
-Ids are minbpe's: the 256 bytes in order, then one id a merge. Between pairs of equal counts minbpe takes
-whichever its dictionary met first; here the lowest pair of ids wins, so that a training can be repeated.
+Ids are minbpe's: the 256 bytes in order, then one id a merge. So are the merges: between pairs of equal
+counts the one goes first that the text, merged so far, has first.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RegexTokenizer:
         if not self.pattern:
             # One piece, which merging holds whole.
             ask_room(PER_BYTE * sum(len(each) for each in texts))
-        merged = train_merges(iter(texts), options, threads=self._threads(), unify=False)
+        merged = train_merges(iter(texts), options, threads=self._threads(), like_minbpe=True)
         self._take(merged)
         if verbose:
             # Printed as minbpe does, whether or not anybody has set up logging.

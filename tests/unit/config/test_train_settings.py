@@ -10,6 +10,7 @@ import tokenmill
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.cli import main
+from tokenmill.engine.training.merging import FIRST_SEEN
 from tokenmill.settings.fields import TieBreak
 from tokenmill.settings.names import SETTINGS, bare_names
 from tokenmill.settings.resolve import from_options, resolve
@@ -113,7 +114,8 @@ def test_the_core_knows_the_tie_rules_of_the_schema():
     counter = _core.PieceCounter("gpt2", [], 1, 1 << 20, "/tmp")
     with pytest.raises(InputError, match="no tie rule") as refused:
         _core.PairMerger(counter.finish(), 257, 0, 1, 8, tie_break="random", unify=True)
-    assert tuple(str(refused.value).partition("one of ")[2].split(", ")) == get_args(TieBreak)
+    known = tuple(str(refused.value).partition("one of ")[2].split(", "))
+    assert known == (*get_args(TieBreak), FIRST_SEEN)
 
 
 def test_verbose_training_measures_the_processor(tmp_path, caplog):

@@ -38,19 +38,51 @@ impl Merger {
                 self.queue.pop(top, &self.tokens);
                 continue;
             }
-            if now == top.count && now >= self.options.min_frequency.max(1) {
-                return self.pairs.get(top.key).map(|pair| *pair);
-            }
-            if now == top.count {
-                return None;
-            }
             if now == 0 || now > top.count {
                 // Gone, or pushed again with its higher count.
                 self.queue.pop(top, &self.tokens);
+                continue;
+            }
+            let real = Candidate {
+                count: now,
+                key: top.key,
+                first: self.first_place(top.key),
+            };
+            if real != top {
+                self.queue.lower(top, real, &self.tokens);
+            } else if now >= self.options.min_frequency.max(1) {
+                return self.pairs.get(top.key).map(|pair| *pair);
             } else {
-                self.queue.lower(top, now, &self.tokens);
+                return None;
             }
         }
+    }
+
+    /// Where a pair stands first; 0 where the tie rule does not ask. Places before it that no longer hold the
+    /// pair leave its list, so that nobody walks over them again.
+    #[inline]
+    fn first_place(&mut self, key: u64) -> u32 {
+        if !self.options.tie.needs_places() {
+            return 0;
+        }
+        let (left, right) = split(key);
+        let step = self.tokens.len_of(left) as usize;
+        let Some(pair) = self.pairs.get(key) else {
+            return 0;
+        };
+        let places = self.lists.places(pair.start, pair.len).iter();
+        let holds = |&&place: &&u32| {
+            let at = place as usize;
+            self.words.cells[at] == left && self.words.cells[at + step] == right
+        };
+        let stale = places.take_while(|place| !holds(place)).count() as u32;
+        pair.start += stale;
+        pair.len -= stale;
+        self.lists
+            .places(pair.start, pair.len)
+            .first()
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Whether a continued training must leave this merge out. A token that the vocabulary had before is
@@ -101,8 +133,7 @@ impl Merger {
 
 /// Every pair that may be chosen.
 pub(super) fn candidates(pairs: &PairCounts) -> impl Iterator<Item = Candidate> + '_ {
-    pairs.live().map(|pair| Candidate {
-        count: pair.count,
-        key: pair.key,
-    })
+    pairs
+        .live()
+        .map(|pair| Candidate::new(pair.count, pair.key))
 }

@@ -5,7 +5,7 @@
 //! itself.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -33,6 +33,8 @@ pub struct CountOptions {
     pub spill_dir: PathBuf,
     /// Pieces never span one of these, and their own text is not counted.
     pub special_tokens: Vec<String>,
+    /// Keep where each piece was first met, in the order in which blocks are brought.
+    pub in_order: bool,
 }
 
 /// How much was counted.
@@ -66,9 +68,10 @@ pub struct Counter {
     spill: Mutex<Option<Spill>>,
     options: CountOptions,
     totals: Mutex<Totals>,
+    /// Bytes of the blocks brought so far, so the place where the next one begins.
+    brought: AtomicU64,
 }
 
-#[derive(Default)]
 struct Worker {
     table: PieceTable,
     pieces: u64,
@@ -82,8 +85,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 enum Task<'a> {
     /// Some whole documents, by their offsets.
     Documents(&'a [i64]),
-    /// A part of a long one, and where in it the part starts.
-    Part(&'a [u8], usize),
+    /// A part of a long one, and where it starts in it and in the block.
+    Part(&'a [u8], usize, usize),
+}
+
+/// A block on its way through the workers.
+#[derive(Clone, Copy)]
+struct Brought<'a> {
+    data: &'a [u8],
+    /// The place of the first byte of `data` among all that was brought; it wraps where `data` begins
+    /// before the first text.
+    origin: u64,
 }
 
 impl Counter {
@@ -100,20 +112,30 @@ impl Counter {
             special,
             idle: Mutex::new(
                 (0..options.threads.max(1))
-                    .map(|_| Worker::default())
+                    .map(|_| Worker {
+                        table: PieceTable::new(options.in_order),
+                        pieces: 0,
+                    })
                     .collect(),
             ),
             returned: Condvar::new(),
             spill: Mutex::new(None),
             options,
             totals: Mutex::default(),
+            brought: AtomicU64::new(0),
         })
     }
 
     /// Counts the pieces of a block.
     pub fn count(&self, texts: Texts<'_>, stop: &Stop) -> Result<()> {
         check_offsets(texts)?;
-        self.run(&self.tasks(texts), texts.data, stop)?;
+        let place = self.brought.fetch_add(covered(texts), Ordering::Relaxed);
+        let skipped = texts.offsets.first().map_or(0, |&first| first as u64);
+        let block = Brought {
+            data: texts.data,
+            origin: place.wrapping_sub(skipped),
+        };
+        self.run(&self.tasks(texts), block, stop)?;
         let mut totals = lock(&self.totals);
         totals.documents += texts.offsets.len().saturating_sub(1) as u64;
         totals.bytes += covered(texts);
@@ -126,12 +148,12 @@ impl Counter {
     }
 
     /// Shares tasks out among the workers that are idle.
-    fn run(&self, tasks: &[Task<'_>], data: &[u8], stop: &Stop) -> Result<()> {
+    fn run(&self, tasks: &[Task<'_>], block: Brought<'_>, stop: &Stop) -> Result<()> {
         let next = AtomicUsize::new(0);
         let work = |worker: &mut Worker| -> Result<()> {
             while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
                 stop.check()?;
-                self.count_task(worker, task, data)?;
+                self.count_task(worker, task, block)?;
                 self.relieve(worker)?;
             }
             Ok(())
@@ -180,6 +202,13 @@ impl Counter {
     /// Adds counts made earlier.
     pub fn add(&self, pieces: Texts<'_>, counts: &[u64], stop: &Stop) -> Result<()> {
         check_offsets(pieces)?;
+        if self.options.in_order {
+            return Err(Error::Input(
+                "counts made earlier do not say which piece came first, so they cannot be added to counts \
+                 that keep the order of the texts"
+                    .into(),
+            ));
+        }
         if counts.len() + 1 != pieces.offsets.len() {
             return Err(Error::Input(format!(
                 "{} counts for {} pieces",
@@ -245,7 +274,7 @@ impl Counter {
             if self.cuts.any() && end - start > 2 * TASK_BYTES {
                 push_documents(&mut tasks, &offsets[first..i]);
                 first = i;
-                self.cut(&data[start..end], &mut tasks);
+                self.cut(&data[start..end], start, &mut tasks);
             } else if end - offsets[first] as usize >= TASK_BYTES {
                 push_documents(&mut tasks, &offsets[first..=i]);
                 first = i;
@@ -256,47 +285,51 @@ impl Counter {
     }
 
     /// Cuts a long text into tasks, at safe places.
-    fn cut<'a>(&self, text: &'a [u8], tasks: &mut Vec<Task<'a>>) {
+    fn cut<'a>(&self, text: &'a [u8], from: usize, tasks: &mut Vec<Task<'a>>) {
         let mut start = 0;
         while start < text.len() {
             let cut = self.cuts.next(text, start + TASK_BYTES, text.len());
             let end = cut.unwrap_or(text.len());
-            tasks.push(Task::Part(&text[start..end], start));
+            tasks.push(Task::Part(&text[start..end], start, from + start));
             start = end;
         }
     }
 
-    /// The text between special tokens.
+    /// The text between special tokens, and where it starts.
     fn for_each_part<'a>(
         &self,
         text: &'a str,
-        each: &mut dyn FnMut(&'a str) -> Result<()>,
+        each: &mut dyn FnMut(&'a str, usize) -> Result<()>,
     ) -> Result<()> {
         let mut start = 0;
         if let Some(special) = &self.special {
             for found in special.find_iter(text) {
-                each(&text[start..found.start()])?;
+                each(&text[start..found.start()], start)?;
                 start = found.end();
             }
         }
-        each(&text[start..])
+        each(&text[start..], start)
     }
 
-    fn count_task(&self, worker: &mut Worker, task: &Task<'_>, data: &[u8]) -> Result<()> {
-        let mut count = |bytes, start| {
+    fn count_task(&self, worker: &mut Worker, task: &Task<'_>, block: Brought<'_>) -> Result<()> {
+        let mut count = |bytes, start, at: usize| {
             let text = as_text(bytes, start)?;
-            self.for_each_part(text, &mut |part| self.count_text(worker, part))
+            self.for_each_part(text, &mut |part, inside| {
+                let place = block.origin.wrapping_add((at + inside) as u64);
+                self.count_text(worker, part, place)
+            })
         };
         match task {
-            Task::Part(part, start) => count(part, *start),
-            Task::Documents(offsets) => offsets
-                .windows(2)
-                .try_for_each(|span| count(&data[span[0] as usize..span[1] as usize], 0)),
+            Task::Part(part, start, at) => count(part, *start, *at),
+            Task::Documents(offsets) => offsets.windows(2).try_for_each(|span| {
+                let (start, end) = (span[0] as usize, span[1] as usize);
+                count(&block.data[start..end], 0, start)
+            }),
         }
     }
 
     /// Some pieces at a time: all are hashed and their slots asked for before the first is looked up.
-    fn count_text(&self, worker: &mut Worker, text: &str) -> Result<()> {
+    fn count_text(&self, worker: &mut Worker, text: &str, place: u64) -> Result<()> {
         let (mut ends, mut found) = ([0; BATCH], [(PieceKey::default(), 0, 0); BATCH]);
         let (text, mut spans) = (text.as_bytes(), self.scanner.spans(text));
         let mut start = 0;
@@ -317,7 +350,8 @@ impl Counter {
                 start = end;
             }
             for &(key, start, end) in &found[..kept] {
-                worker.table.add_known(&text[start..end], key, 1);
+                let table = &mut worker.table;
+                table.add_seen(&text[start..end], key, 1, place + start as u64);
             }
             worker.pieces += kept as u64;
         }
@@ -330,10 +364,11 @@ impl Counter {
         if worker.table.memory().saturating_mul(3) <= share || worker.table.is_empty() {
             return Ok(());
         }
-        let table = std::mem::take(&mut worker.table);
+        let empty = PieceTable::new(self.options.in_order);
+        let table = std::mem::replace(&mut worker.table, empty);
         let mut spill = lock(&self.spill);
         if spill.is_none() {
-            *spill = Some(Spill::new(&self.options.spill_dir)?);
+            *spill = Some(Spill::new(&self.options.spill_dir, self.options.in_order)?);
         }
         match spill.as_mut() {
             Some(spill) => spill.append(&table),

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::spill::{Spilled, PARTITIONS};
-use super::table::PieceTable;
+use super::table::{Entry, PieceTable};
 use super::words::CountSource;
 use crate::Result;
 
@@ -74,10 +74,10 @@ impl Counts {
             offsets: vec![0],
             ..CountedPieces::default()
         };
-        let mut push = |piece: &[u8], count: u64| {
-            batch.data.extend_from_slice(piece);
+        let mut push = |entry: Entry<'_>| {
+            batch.data.extend_from_slice(entry.piece);
             batch.offsets.push(batch.data.len() as i64);
-            batch.counts.push(count);
+            batch.counts.push(entry.count);
         };
         match &self.place {
             Home::Memory(table) => {
@@ -91,7 +91,14 @@ impl Counts {
 }
 
 impl CountSource for Counts {
-    fn for_each(&mut self, each: &mut dyn FnMut(&[u8], u64)) -> Result<()> {
+    fn in_order(&self) -> bool {
+        match &self.place {
+            Home::Memory(table) => table.in_order(),
+            Home::Disk(spilled) => spilled.in_order,
+        }
+    }
+
+    fn for_each(&mut self, each: &mut dyn FnMut(Entry<'_>)) -> Result<()> {
         match &mut self.place {
             Home::Memory(table) => table.for_each(each),
             Home::Disk(spilled) => {

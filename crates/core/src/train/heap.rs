@@ -13,13 +13,16 @@ pub enum TieBreak {
     LowestIds,
     /// The greatest pair of byte strings, as Stanford's CS336 asks.
     GreatestBytes,
+    /// The pair that stands first in the texts as they are merged now, as minbpe's dictionary has it.
+    FirstSeen,
 }
 
 impl TieBreak {
     /// Every rule by the name that users give it; a new one is a variant, a line here and its `compare`.
-    pub const NAMED: [(&'static str, Self); 2] = [
+    pub const NAMED: [(&'static str, Self); 3] = [
         ("huggingface", Self::LowestIds),
         ("lexicographic", Self::GreatestBytes),
+        ("first-seen", Self::FirstSeen),
     ];
 
     /// The rule of that name.
@@ -34,11 +37,19 @@ impl TieBreak {
         })
     }
 
+    /// Whether it asks where a pair stands, and so for words in the order of the texts.
+    pub fn needs_places(self) -> bool {
+        self == Self::FirstSeen
+    }
+
     /// `Greater` when pair `a` goes before pair `b`.
-    fn compare(self, a: u64, b: u64, tokens: &TokenList) -> Ordering {
+    fn compare(self, a: Candidate, b: Candidate, tokens: &TokenList) -> Ordering {
         match self {
-            Self::LowestIds => b.cmp(&a),
+            Self::LowestIds => b.key.cmp(&a.key),
+            // No two pairs stand at one place, but both can be unknown yet.
+            Self::FirstSeen => b.first.cmp(&a.first).then_with(|| b.key.cmp(&a.key)),
             Self::GreatestBytes => {
+                let (a, b) = (a.key, b.key);
                 let (a_left, a_right) = super::pairs::split(a);
                 let (b_left, b_right) = super::pairs::split(b);
                 let left = tokens.get(a_left).cmp(tokens.get(b_left));
@@ -53,7 +64,10 @@ impl TieBreak {
     pub fn sort(self, keys: &mut [u64], tokens: &TokenList) {
         match self {
             Self::LowestIds => keys.sort_unstable_by(|a, b| b.cmp(a)),
-            Self::GreatestBytes => keys.sort_unstable_by(|&a, &b| self.compare(a, b, tokens)),
+            _ => keys.sort_unstable_by(|&a, &b| {
+                let [a, b] = [a, b].map(|key| Candidate::new(0, key));
+                self.compare(a, b, tokens)
+            }),
         }
     }
 }
@@ -63,6 +77,16 @@ impl TieBreak {
 pub struct Candidate {
     pub count: u64,
     pub key: u64,
+    /// The pair stands nowhere before this place: for the rule that asks, which puts it right when it is met.
+    pub first: u32,
+}
+
+impl Candidate {
+    /// A pair whose first place nobody has looked for yet.
+    pub fn new(count: u64, key: u64) -> Self {
+        let first = 0;
+        Self { count, key, first }
+    }
 }
 
 /// The candidates, best first.
@@ -87,7 +111,7 @@ impl Heap {
     #[inline(always)]
     pub fn above(&self, a: Candidate, b: Candidate, tokens: &TokenList) -> bool {
         if a.count == b.count {
-            self.tie.compare(a.key, b.key, tokens) == Ordering::Greater
+            self.tie.compare(a, b, tokens) == Ordering::Greater
         } else {
             a.count > b.count
         }
@@ -166,9 +190,8 @@ mod tests {
 
     fn drain(tie: TieBreak, keys: &[(u64, u32, u32)]) -> Vec<(u32, u32)> {
         let tokens = TokenList::new(0);
-        let entry = |&(count, l, r): &(u64, u32, u32)| Candidate {
-            count,
-            key: super::super::pairs::key(l, r),
+        let entry = |&(count, l, r): &(u64, u32, u32)| {
+            Candidate::new(count, super::super::pairs::key(l, r))
         };
         let (half, rest) = keys.split_at(keys.len() / 2);
         let mut heap = Heap::new(half.iter().map(entry).collect(), tie, &tokens);

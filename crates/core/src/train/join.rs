@@ -186,7 +186,7 @@ impl Merger {
             });
             (weight, start)
         };
-        self.queue.push(Candidate { count, key }, &self.tokens);
+        self.queue.push(Candidate::new(count, key), &self.tokens);
         Some(start)
     }
 }

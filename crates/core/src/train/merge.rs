@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::tokens::TokenList;
 use super::veto::Veto;
 use super::words::Words;
-use crate::{Result, Stop};
+use crate::{Error, Result, Stop};
 
 /// Pairs rarer than this are many and seldom merged; leaving them out halves the memory of the pairs.
 const WORTH_FOLLOWING: u64 = 3;
@@ -37,7 +37,7 @@ pub struct Merger {
 
 impl Merger {
     /// Counts the pairs of `words` and orders them.
-    pub fn new(words: Words, options: MergeOptions) -> Self {
+    pub fn new(words: Words, options: MergeOptions) -> Result<Self> {
         let tokens = TokenList::new(options.tokens.saturating_sub(256));
         let (mut pairs, lists) = super::lists::first_pairs(&words);
         if options.max_token_length < 2 {
@@ -52,9 +52,16 @@ impl Merger {
         tokens: TokenList,
         options: MergeOptions,
         follow: u64,
-    ) -> Self {
+    ) -> Result<Self> {
+        if options.tie.needs_places() && !words.in_order {
+            return Err(Error::Input(
+                "the tie rule first-seen needs the words in the order of the texts, which is known only \
+                 where a training starts from the texts"
+                    .into(),
+            ));
+        }
         let ids = tokens.len().max(options.tokens);
-        Self {
+        Ok(Self {
             queue: Queue::new(candidates(&pairs), options.tie, &tokens),
             history: History::new(tokens.len()),
             words,
@@ -67,7 +74,7 @@ impl Merger {
             follow,
             options,
             veto: None,
-        }
+        })
     }
 
     /// Does up to `limit` steps; true when there is nothing left to do.

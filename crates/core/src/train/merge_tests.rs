@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::table::PieceKey;
 use super::{byte_order, MergeOptions, Merger, PieceTable, TieBreak, Words};
 use crate::Stop;
 
@@ -27,10 +28,18 @@ fn reference(words: &[(Bytes, u64)], options: MergeOptions) -> Vec<(Bytes, Bytes
                 }
             }
         }
+        let met = |pair: &(Bytes, Bytes)| {
+            let mut places = split.iter().enumerate().flat_map(|(word, (tokens, _))| {
+                let pairs = tokens.windows(2).enumerate();
+                pairs.map(move |(at, pair)| ((word, at), pair))
+            });
+            places.find(|(_, found)| found[0] == pair.0 && found[1] == pair.1)
+        };
         let best = counts.into_iter().max_by(|(a, x), (b, y)| {
             x.cmp(y).then_with(|| match options.tie {
                 TieBreak::GreatestBytes => a.cmp(b),
                 TieBreak::LowestIds => (ids[&b.0], ids[&b.1]).cmp(&(ids[&a.0], ids[&a.1])),
+                TieBreak::FirstSeen => met(b).cmp(&met(a)),
             })
         });
         let Some((pair, count)) = best else { break };
@@ -79,11 +88,14 @@ fn corpus(seed: u64, letters: u64, words: usize, longest: u64) -> Vec<(Bytes, u6
 }
 
 fn merger(words: &[(Bytes, u64)], options: MergeOptions) -> Merger {
-    let mut table = PieceTable::default();
-    for (word, count) in words {
-        table.add(word, *count);
+    let mut table = PieceTable::new(true);
+    // The later ones first: where a piece stands is told, and not when.
+    for (place, (word, count)) in words.iter().enumerate().rev() {
+        let key = PieceKey::of(word, 0, word.len());
+        table.add_seen(word, key, *count, place as u64);
     }
-    Merger::new(Words::build(&mut table, 1).expect("small"), options)
+    let words = Words::build_for(options.tie, &mut table, 1).expect("small");
+    Merger::new(words, options).expect("in order")
 }
 
 fn trained(merger: &Merger) -> Vec<(Bytes, Bytes)> {
@@ -96,7 +108,7 @@ fn trained(merger: &Merger) -> Vec<(Bytes, Bytes)> {
 fn merges_equal_a_recount_at_every_step() {
     for seed in 0..400 {
         let words = corpus(seed, seed % 4 + 1, 40, seed % 23 + 2);
-        for tie in [TieBreak::LowestIds, TieBreak::GreatestBytes] {
+        for (_, tie) in TieBreak::NAMED {
             let options = MergeOptions {
                 tokens: 256 + 60,
                 min_frequency: seed % 3,
@@ -113,6 +125,22 @@ fn merges_equal_a_recount_at_every_step() {
             );
         }
     }
+}
+
+#[test]
+fn a_rule_of_places_asks_for_them() {
+    let mut table = PieceTable::default();
+    table.add(b"ab", 2);
+    assert!(Words::build_for(TieBreak::FirstSeen, &mut table, 1).is_err());
+    let options = MergeOptions {
+        tokens: 300,
+        min_frequency: 0,
+        max_token_length: u32::MAX,
+        tie: TieBreak::FirstSeen,
+        unify: false,
+    };
+    let by_count = Words::build(&mut table, 1).expect("small");
+    assert!(Merger::new(by_count, options).is_err());
 }
 
 #[test]

@@ -53,14 +53,27 @@ impl Queue {
         }
         while self.sorted.is_empty() && self.late.top().is_none() {
             self.level = self.level.checked_sub(1)?;
-            self.sorted = std::mem::take(&mut self.rare[self.level]);
-            self.tie.sort(&mut self.sorted, tokens);
+            self.open(tokens);
         }
         let count = self.level as u64;
-        let first = self.sorted.last().map(|&key| Candidate { count, key });
+        let first = self.sorted.last().map(|&key| Candidate::new(count, key));
         match (first, self.late.top()) {
             (Some(first), Some(late)) if self.late.above(first, late, tokens) => Some(first),
             (first, late) => late.or(first),
+        }
+    }
+
+    /// Brings the keys of the current count into order; where that is one of places, each is looked for when
+    /// its pair comes up, so they wait in the heap.
+    fn open(&mut self, tokens: &TokenList) {
+        let mut keys = std::mem::take(&mut self.rare[self.level]);
+        if self.tie.needs_places() {
+            let count = self.level as u64;
+            let all = keys.into_iter().map(|key| Candidate::new(count, key));
+            self.late = Heap::new(all.collect(), self.tie, tokens);
+        } else {
+            self.tie.sort(&mut keys, tokens);
+            self.sorted = keys;
         }
     }
 
@@ -76,11 +89,10 @@ impl Queue {
         }
     }
 
-    /// Puts `top`, which is what [`Queue::top`] gave, back with its lower count.
+    /// Puts `top`, which is what [`Queue::top`] gave, back as `lower`: rarer, or with a later place.
     #[inline]
-    pub fn lower(&mut self, top: Candidate, count: u64, tokens: &TokenList) {
-        let lower = Candidate { count, ..top };
-        if count as usize >= FREQUENT {
+    pub fn lower(&mut self, top: Candidate, lower: Candidate, tokens: &TokenList) {
+        if lower.count as usize >= FREQUENT {
             self.frequent.replace_top(lower, tokens);
         } else {
             self.pop(top, tokens);
@@ -138,15 +150,15 @@ mod tests {
     #[test]
     fn order_is_that_of_one_heap() {
         let tokens = TokenList::new(0);
-        for tie in [TieBreak::LowestIds, TieBreak::GreatestBytes] {
+        for (_, tie) in TieBreak::NAMED {
             let mut state = 3u64;
             let mut random = |below: u64| {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
                 (state >> 33) % below
             };
-            let mut candidate = |most: u64| Candidate {
-                count: random(most) + 1,
-                key: key(random(256) as u32, random(256) as u32),
+            let mut candidate = |most: u64| {
+                let count = random(most) + 1;
+                Candidate::new(count, key(random(256) as u32, random(256) as u32))
             };
             let first: Vec<Candidate> = (0..200).map(|_| candidate(9000)).collect();
             let mut queue = Queue::new(first.iter().copied(), tie, &tokens);
@@ -163,9 +175,10 @@ mod tests {
                         heap.push(more, &tokens);
                     }
                     1 if top.count > 1 => {
-                        queue.lower(top, top.count - 1, &tokens);
                         let count = top.count - 1;
-                        heap.replace_top(Candidate { count, ..top }, &tokens);
+                        let lower = Candidate { count, ..top };
+                        queue.lower(top, lower, &tokens);
+                        heap.replace_top(lower, &tokens);
                     }
                     _ => {
                         queue.pop(top, &tokens);

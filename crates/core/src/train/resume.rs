@@ -10,11 +10,16 @@ use crate::{Error, Result, Stop};
 
 impl Merger {
     /// Goes on from a vocabulary: `words` are made of its `tokens`, and new ones come after them.
-    pub fn continuing(words: Words, tokens: TokenList, options: MergeOptions, veto: Veto) -> Self {
+    pub fn continuing(
+        words: Words,
+        tokens: TokenList,
+        options: MergeOptions,
+        veto: Veto,
+    ) -> Result<Self> {
         let (pairs, lists) = super::recount::all_pairs(&words, &tokens, options.max_token_length);
-        let mut merger = Self::start((words, pairs, lists), tokens, options, 1);
+        let mut merger = Self::start((words, pairs, lists), tokens, options, 1)?;
         merger.veto = Some(veto);
-        merger
+        Ok(merger)
     }
 
     /// Makes `(left, right)` the next merge, whatever its count; gives the token.

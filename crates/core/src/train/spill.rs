@@ -9,7 +9,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::table::PieceTable;
+use super::table::{Entry, PieceKey, PieceTable};
 use crate::{Error, Result, Stop};
 
 /// How many files; each must fit in memory by itself.
@@ -27,11 +27,12 @@ pub struct Spill {
     parts: Vec<BufWriter<File>>,
     folder: PathBuf,
     bytes: u64,
+    in_order: bool,
 }
 
 impl Spill {
-    /// Opens the files in a new folder under `parent`.
-    pub fn new(parent: &Path) -> Result<Self> {
+    /// Opens the files in a new folder under `parent`; `in_order` if where pieces were first met is kept.
+    pub fn new(parent: &Path, in_order: bool) -> Result<Self> {
         let folder = new_folder(parent)?;
         let parts = (0..PARTITIONS)
             .map(|part| open_unnamed(&folder, &format!("{part}.counts")))
@@ -44,16 +45,18 @@ impl Spill {
                 .collect(),
             folder,
             bytes: 0,
+            in_order,
         })
     }
 
     /// Appends everything in `table`.
     pub fn append(&mut self, table: &PieceTable) -> Result<()> {
         let mut outcome = Ok(());
-        table.for_each_hashed(|piece, hash, count| {
+        table.for_each_entry(|entry| {
             if outcome.is_ok() {
-                outcome = write_record(&mut self.parts[partition_of(hash)], piece, count);
-                self.bytes += record_len(piece);
+                let part = &mut self.parts[partition_of(entry.hash)];
+                outcome = write_record(part, entry, self.in_order);
+                self.bytes += (header_len(self.in_order) + entry.piece.len()) as u64;
             }
         });
         outcome.map_err(|error| disk_error(&self.folder, &error))
@@ -77,6 +80,7 @@ impl Spill {
             parts,
             unique,
             bytes,
+            in_order: self.in_order,
             folder: std::mem::take(&mut self.folder),
         })
     }
@@ -85,15 +89,26 @@ impl Spill {
         let file = writer
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?;
-        let mut table = PieceTable::default();
-        for_each_record(&file, &mut |piece, count| table.add(piece, count))?;
+        let mut table = PieceTable::new(self.in_order);
+        for_each_record(
+            &file,
+            self.in_order,
+            &mut |Entry {
+                      piece,
+                      count,
+                      first,
+                      ..
+                  }| {
+                table.add_seen(piece, PieceKey::of(piece, 0, piece.len()), count, first);
+            },
+        )?;
         drop(file);
         let sums = open_unnamed(&self.folder, name).map_err(std::io::Error::other)?;
         let mut out = BufWriter::with_capacity(BUFFER, &sums);
         let mut outcome = Ok(());
-        table.for_each_of(&table.order(), |piece, count| {
+        table.for_each_of(&table.order(), |entry| {
             if outcome.is_ok() {
-                outcome = write_record(&mut out, piece, count);
+                outcome = write_record(&mut out, entry, self.in_order);
             }
         });
         outcome?;
@@ -118,13 +133,16 @@ pub struct Spilled {
     pub unique: u64,
     /// Bytes that went to disk before they were summed.
     pub bytes: u64,
+    /// Whether where pieces were first met is kept.
+    pub in_order: bool,
     folder: PathBuf,
 }
 
 impl Spilled {
     /// Every piece of one partition, in ascending order of its bytes.
-    pub fn for_each_in(&self, part: usize, each: &mut dyn FnMut(&[u8], u64)) -> Result<()> {
-        for_each_record(&self.parts[part], each).map_err(|error| disk_error(&self.folder, &error))
+    pub fn for_each_in(&self, part: usize, each: &mut dyn FnMut(Entry<'_>)) -> Result<()> {
+        for_each_record(&self.parts[part], self.in_order, each)
+            .map_err(|error| disk_error(&self.folder, &error))
     }
 }
 
@@ -134,34 +152,50 @@ impl Drop for Spilled {
     }
 }
 
-fn record_len(piece: &[u8]) -> u64 {
-    12 + piece.len() as u64
+/// A record is the length of the piece, its count, where it was first met if that is kept, and its bytes.
+fn header_len(in_order: bool) -> usize {
+    if in_order {
+        20
+    } else {
+        12
+    }
 }
 
-fn write_record(out: &mut impl Write, piece: &[u8], count: u64) -> std::io::Result<()> {
-    let mut header = [0u8; 12];
-    header[..4].copy_from_slice(&(piece.len() as u32).to_le_bytes());
-    header[4..].copy_from_slice(&count.to_le_bytes());
-    out.write_all(&header)?;
-    out.write_all(piece)
+fn write_record(out: &mut impl Write, entry: Entry<'_>, in_order: bool) -> std::io::Result<()> {
+    let mut header = [0u8; 20];
+    header[..4].copy_from_slice(&(entry.piece.len() as u32).to_le_bytes());
+    header[4..12].copy_from_slice(&entry.count.to_le_bytes());
+    header[12..].copy_from_slice(&entry.first.to_le_bytes());
+    out.write_all(&header[..header_len(in_order)])?;
+    out.write_all(entry.piece)
 }
 
-fn for_each_record(file: &File, each: &mut dyn FnMut(&[u8], u64)) -> std::io::Result<()> {
+fn for_each_record(
+    file: &File,
+    in_order: bool,
+    each: &mut dyn FnMut(Entry<'_>),
+) -> std::io::Result<()> {
     let mut reader = BufReader::with_capacity(BUFFER, file);
     reader.seek(SeekFrom::Start(0))?;
-    let mut header = [0u8; 12];
+    let mut header = [0u8; 20];
     let mut piece = Vec::new();
     loop {
         if reader.read(&mut header[..1])? == 0 {
             return Ok(());
         }
-        reader.read_exact(&mut header[1..])?;
-        let (mut len, mut count) = ([0u8; 4], [0u8; 8]);
+        reader.read_exact(&mut header[1..header_len(in_order)])?;
+        let (mut len, mut count, mut first) = ([0u8; 4], [0u8; 8], [0u8; 8]);
         len.copy_from_slice(&header[..4]);
-        count.copy_from_slice(&header[4..]);
+        count.copy_from_slice(&header[4..12]);
+        first.copy_from_slice(&header[12..]);
         piece.resize(u32::from_le_bytes(len) as usize, 0);
         reader.read_exact(&mut piece)?;
-        each(&piece, u64::from_le_bytes(count));
+        each(Entry {
+            piece: &piece,
+            hash: 0,
+            count: u64::from_le_bytes(count),
+            first: u64::from_le_bytes(first),
+        });
     }
 }
 

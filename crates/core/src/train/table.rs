@@ -38,11 +38,23 @@ impl PieceKey {
     }
 }
 
+/// A piece as a table tells it.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    pub piece: &'a [u8],
+    pub hash: u64,
+    pub count: u64,
+    /// Where it was first met; 0 in a table that does not keep it.
+    pub first: u64,
+}
+
 /// Counts of distinct pieces.
 pub struct PieceTable {
     slots: Vec<Slot>,
     filled: usize,
     arena: Vec<u8>,
+    /// Where the piece of each slot was first met; empty unless asked for.
+    firsts: Vec<u64>,
 }
 
 impl Default for PieceTable {
@@ -51,11 +63,21 @@ impl Default for PieceTable {
             slots: vec![Slot::default(); SMALLEST],
             filled: 0,
             arena: Vec::new(),
+            firsts: Vec::new(),
         }
     }
 }
 
 impl PieceTable {
+    /// An empty table; with `in_order` it keeps where each piece was first met.
+    pub fn new(in_order: bool) -> Self {
+        let mut table = Self::default();
+        if in_order {
+            table.firsts = vec![u64::MAX; SMALLEST];
+        }
+        table
+    }
+
     /// Adds `count` occurrences of `piece`; counts stop at `u64::MAX` and never wrap.
     #[inline]
     pub fn add(&mut self, piece: &[u8], count: u64) {
@@ -71,9 +93,18 @@ impl PieceTable {
         );
     }
 
-    /// Adds `count` occurrences of a piece whose key is known.
+    /// As [`PieceTable::add_known`], for a piece that was met at `place`.
     #[inline(always)]
-    pub fn add_known(&mut self, piece: &[u8], key: PieceKey, count: u64) {
+    pub fn add_seen(&mut self, piece: &[u8], key: PieceKey, count: u64, place: u64) {
+        let at = self.add_known(piece, key, count);
+        if let Some(first) = self.firsts.get_mut(at) {
+            *first = place.min(*first);
+        }
+    }
+
+    /// Adds `count` occurrences of a piece whose key is known; its slot, unless it has none.
+    #[inline(always)]
+    pub fn add_known(&mut self, piece: &[u8], key: PieceKey, count: u64) -> usize {
         let PieceKey { head, hash } = key;
         let mask = self.slots.len() - 1;
         let mut at = (hash >> 20) as usize & mask;
@@ -88,17 +119,22 @@ impl PieceTable {
                 && (piece.len() <= 8 || stored(&self.arena, slot) == piece)
             {
                 slot.count = slot.count.saturating_add(count);
-                return;
+                return at;
             }
             at = (at + 1) & mask;
         }
-        if count > 0 {
-            self.insert(at, piece, key, count);
+        if count == 0 {
+            return usize::MAX;
         }
+        self.insert(at, piece, key, count)
     }
 
     #[cold]
-    fn insert(&mut self, at: usize, piece: &[u8], key: PieceKey, count: u64) {
+    fn insert(&mut self, mut at: usize, piece: &[u8], key: PieceKey, count: u64) -> usize {
+        if (self.filled + 1) * 4 > self.slots.len() * 3 {
+            self.grow();
+            at = self.free_from(key.hash);
+        }
         let start = (self.arena.len() / UNIT) as u32;
         if piece.len() > 8 {
             self.arena.extend_from_slice(piece);
@@ -113,37 +149,59 @@ impl PieceTable {
             len: piece.len() as u32,
         };
         self.filled += 1;
-        if self.filled * 4 > self.slots.len() * 3 {
-            self.grow();
+        at
+    }
+
+    /// The first free slot for a piece that is not in the table.
+    fn free_from(&self, hash: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = (hash >> 20) as usize & mask;
+        while self.slots[at].count > 0 {
+            at = (at + 1) & mask;
         }
+        at
     }
 
     fn grow(&mut self) {
         let wider = crate::pages::filled(Slot::default(), self.slots.len() * 2);
-        let mask = wider.len() - 1;
+        let firsts = vec![u64::MAX; self.firsts.len() * 2];
         let old = std::mem::replace(&mut self.slots, wider);
-        for slot in old.into_iter().filter(|slot| slot.count > 0) {
-            let mut at = (slot.hash >> 20) as usize & mask;
-            while self.slots[at].count > 0 {
-                at = (at + 1) & mask;
+        let firsts = std::mem::replace(&mut self.firsts, firsts);
+        for (from, slot) in old.into_iter().enumerate() {
+            if slot.count > 0 {
+                let at = self.free_from(slot.hash);
+                self.slots[at] = slot;
+                if let Some(&first) = firsts.get(from) {
+                    self.firsts[at] = first;
+                }
             }
-            self.slots[at] = slot;
         }
     }
 
     /// Adds every count of `other`.
     pub fn absorb(&mut self, other: &Self) {
-        other.for_each_hashed(|piece, hash, count| {
-            let head = hash::head(piece);
-            self.add_known(piece, PieceKey { head, hash }, count);
+        other.for_each_entry(|entry| {
+            let head = hash::head(entry.piece);
+            let key = PieceKey {
+                head,
+                hash: entry.hash,
+            };
+            self.add_seen(entry.piece, key, entry.count, entry.first);
         });
     }
 
-    /// Calls `each(piece, hash, count)` for every piece, in no stated order.
-    pub fn for_each_hashed(&self, mut each: impl FnMut(&[u8], u64, u64)) {
-        for slot in self.slots.iter().filter(|slot| slot.count > 0) {
-            self.tell(slot, &mut each);
+    /// Tells every piece, in no stated order.
+    pub fn for_each_entry(&self, mut each: impl FnMut(Entry<'_>)) {
+        for (at, slot) in self.slots.iter().enumerate() {
+            if slot.count > 0 {
+                self.tell(at, &mut each);
+            }
         }
+    }
+
+    /// Whether it keeps where each piece was first met.
+    pub fn in_order(&self) -> bool {
+        !self.firsts.is_empty()
     }
 
     /// Slots in the order of their pieces: by partition of the hash, then by the bytes.
@@ -169,12 +227,10 @@ impl PieceTable {
         below(part)..below(part + 1)
     }
 
-    /// Calls `each(piece, count)` for the given slots.
-    pub fn for_each_of(&self, slots: &[u32], mut each: impl FnMut(&[u8], u64)) {
+    /// Tells the pieces of the given slots.
+    pub fn for_each_of(&self, slots: &[u32], mut each: impl FnMut(Entry<'_>)) {
         for &at in slots {
-            self.tell(&self.slots[at as usize], |piece, _, count| {
-                each(piece, count);
-            });
+            self.tell(at as usize, &mut each);
         }
     }
 
@@ -188,14 +244,20 @@ impl PieceTable {
     }
 
     #[inline(always)]
-    fn tell(&self, slot: &Slot, mut each: impl FnMut(&[u8], u64, u64)) {
+    fn tell(&self, at: usize, each: &mut impl FnMut(Entry<'_>)) {
+        let slot = &self.slots[at];
         let raw = slot.head.to_le_bytes();
         let piece = if slot.len <= 8 {
             &raw[..slot.len as usize]
         } else {
             stored(&self.arena, slot)
         };
-        each(piece, slot.hash, slot.count);
+        each(Entry {
+            piece,
+            hash: slot.hash,
+            count: slot.count,
+            first: self.firsts.get(at).copied().unwrap_or(0),
+        });
     }
 
     /// How many distinct pieces there are.
@@ -210,7 +272,9 @@ impl PieceTable {
 
     /// Bytes held, with what the next growth will take on top while it copies.
     pub fn memory(&self) -> usize {
-        self.slots.len() * std::mem::size_of::<Slot>() + self.arena.capacity()
+        self.slots.len() * std::mem::size_of::<Slot>()
+            + self.arena.capacity()
+            + self.firsts.len() * 8
     }
 }
 
@@ -242,8 +306,8 @@ mod tests {
             }
         }
         let mut found = HashMap::new();
-        table.for_each_hashed(|piece, _, count| {
-            assert!(found.insert(piece.to_vec(), count).is_none());
+        table.for_each_entry(|entry| {
+            assert!(found.insert(entry.piece.to_vec(), entry.count).is_none());
         });
         assert_eq!(found, expected);
         assert_eq!(table.len(), expected.len());
@@ -254,6 +318,6 @@ mod tests {
         let mut table = PieceTable::default();
         table.add(b"a", u64::MAX - 1);
         table.add(b"a", 5);
-        table.for_each_hashed(|_, _, count| assert_eq!(count, u64::MAX));
+        table.for_each_entry(|entry| assert_eq!(entry.count, u64::MAX));
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use super::heap::TieBreak;
+use super::table::Entry;
 use super::tokens::{byte_order, TokenList};
 use crate::{Error, Result};
 
@@ -18,14 +20,21 @@ const MOST_CELLS: u64 = 1 << 31;
 
 /// Something that can tell all pieces and their counts, twice and in the same order or not.
 pub trait CountSource {
-    /// Calls `each(piece, count)` once for every distinct piece.
-    fn for_each(&mut self, each: &mut dyn FnMut(&[u8], u64)) -> Result<()>;
+    /// Tells every distinct piece once.
+    fn for_each(&mut self, each: &mut dyn FnMut(Entry<'_>)) -> Result<()>;
+
+    /// Whether where each piece was first met is known.
+    fn in_order(&self) -> bool;
 }
 
 impl CountSource for super::table::PieceTable {
-    fn for_each(&mut self, each: &mut dyn FnMut(&[u8], u64)) -> Result<()> {
-        self.for_each_hashed(|piece, _, count| each(piece, count));
+    fn for_each(&mut self, each: &mut dyn FnMut(Entry<'_>)) -> Result<()> {
+        self.for_each_entry(each);
         Ok(())
+    }
+
+    fn in_order(&self) -> bool {
+        Self::in_order(self)
     }
 }
 
@@ -37,15 +46,85 @@ pub struct Words {
     pub groups: Groups,
     /// How many pieces were kept.
     pub pieces: u64,
+    /// Whether they lie in the order in which the texts have them, and not by count.
+    pub in_order: bool,
 }
 
 impl Words {
+    /// As [`Words::build`], in the order that a tie rule asks for.
+    pub fn build_for(tie: TieBreak, source: &mut dyn CountSource, least: u64) -> Result<Self> {
+        if tie.needs_places() {
+            Self::build_in_order(source, least)
+        } else {
+            Self::build(source, least)
+        }
+    }
+
+    /// Lays out the pieces in the order in which they were first met. What is kept of each until it has its
+    /// place is 16 bytes; its cells are about twice as many.
+    fn build_in_order(source: &mut dyn CountSource, least: u64) -> Result<Self> {
+        if !source.in_order() {
+            return Err(Error::Input(
+                "the tie rule first-seen needs counts that know which piece came first; these were made \
+                 without"
+                    .into(),
+            ));
+        }
+        let keep = |entry: &Entry<'_>| entry.piece.len() > 1 && entry.count >= least;
+        let (mut met, mut cells, mut total) = (Vec::new(), 2u64, 0u128);
+        source.for_each(&mut |entry| {
+            if keep(&entry) {
+                met.push((entry.first, entry.piece.len() as u64));
+                cells += entry.piece.len() as u64 + 1;
+                total += u128::from(entry.count) * entry.piece.len() as u128;
+            }
+        })?;
+        check_size(cells, total)?;
+        met.sort_unstable();
+        let mut at = 1u64;
+        for (_, place) in &mut met {
+            // The length gives way to the place.
+            at += std::mem::replace(place, at) + 1;
+        }
+        let mut words = Self {
+            cells: crate::pages::filled(EDGE, cells as usize),
+            groups: Groups::default(),
+            pieces: met.len() as u64,
+            in_order: true,
+        };
+        let mut counts = vec![0u64; met.len()];
+        let (ids, mut strayed) = (byte_ids(), false);
+        source.for_each(&mut |entry| {
+            if !keep(&entry) {
+                return;
+            }
+            let Ok(rank) = met.binary_search_by_key(&entry.first, |&(first, _)| first) else {
+                strayed = true;
+                return;
+            };
+            counts[rank] = entry.count;
+            let place = met[rank].1 as usize;
+            let cells = words.cells.get_mut(place..place + entry.piece.len());
+            for (cell, &byte) in cells.into_iter().flatten().zip(entry.piece) {
+                *cell = ids[byte as usize];
+            }
+        })?;
+        if strayed {
+            return Err(changed());
+        }
+        let ends = met.iter().skip(1).map(|&(_, place)| place as u32);
+        for (&count, end) in counts.iter().zip(ends.chain([at as u32])) {
+            words.groups.push(count, end);
+        }
+        Ok(words)
+    }
+
     /// Lays out all pieces of at least two bytes that occur at least `least` times.
     pub fn build(source: &mut dyn CountSource, least: u64) -> Result<Self> {
         let keep = |piece: &[u8], count: u64| piece.len() > 1 && count >= least;
         let mut sizes: HashMap<u64, u64> = HashMap::new();
         let (mut total, mut pieces) = (0u128, 0u64);
-        source.for_each(&mut |piece, count| {
+        source.for_each(&mut |Entry { piece, count, .. }| {
             if keep(piece, count) {
                 *sizes.entry(count).or_default() += piece.len() as u64 + 1;
                 total += u128::from(count) * piece.len() as u128;
@@ -61,14 +140,14 @@ impl Words {
             cells: crate::pages::filled(EDGE, cells as usize),
             groups: Groups::default(),
             pieces,
+            in_order: false,
         };
         let mut cursors = HashMap::with_capacity(groups.len());
         let mut at = 1usize;
         for (count, size) in groups {
             cursors.insert(count, at);
             at += size as usize;
-            words.groups.ends.push(at as u32);
-            words.groups.counts.push(count);
+            words.groups.push(count, at as u32);
         }
         words.fill(source, &mut cursors, keep)?;
         Ok(words)
@@ -110,6 +189,7 @@ impl Words {
             cells: crate::pages::filled(EDGE, cells as usize),
             groups: Groups::default(),
             pieces: words.len() as u64,
+            in_order: false,
         };
         let mut at = 1usize;
         for (count, word) in words {
@@ -121,12 +201,7 @@ impl Words {
                 at += len;
             }
             at += 1;
-            if laid.groups.counts.last() == Some(&count) {
-                laid.groups.ends.pop();
-            } else {
-                laid.groups.counts.push(count);
-            }
-            laid.groups.ends.push(at as u32);
+            laid.groups.push(count, at as u32);
         }
         Ok(laid)
     }
@@ -137,12 +212,8 @@ impl Words {
         cursors: &mut HashMap<u64, usize>,
         keep: impl Fn(&[u8], u64) -> bool,
     ) -> Result<()> {
-        let mut id_of = [0u32; 256];
-        for (id, byte) in byte_order().into_iter().enumerate() {
-            id_of[byte as usize] = id as u32;
-        }
-        let mut strayed = false;
-        source.for_each(&mut |piece, count| {
+        let (id_of, mut strayed) = (byte_ids(), false);
+        source.for_each(&mut |Entry { piece, count, .. }| {
             if !keep(piece, count) {
                 return;
             }
@@ -160,9 +231,7 @@ impl Words {
             *cursor += piece.len() + 1;
         })?;
         if strayed {
-            return Err(Error::Internal(
-                "piece counts changed between two readings".into(),
-            ));
+            return Err(changed());
         }
         Ok(())
     }
@@ -181,6 +250,16 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// The next stretch of cells, up to `end`.
+    fn push(&mut self, count: u64, end: u32) {
+        if self.counts.last() == Some(&count) {
+            self.ends.pop();
+        } else {
+            self.counts.push(count);
+        }
+        self.ends.push(end);
+    }
+
     /// The count of the word at `place`. `group` is a cursor: start at 0 and ask in ascending order.
     #[inline(always)]
     pub fn count_at(&self, place: u32, group: &mut usize) -> u64 {
@@ -192,6 +271,19 @@ impl Groups {
         }
         self.counts[*group]
     }
+}
+
+/// The id of each byte.
+fn byte_ids() -> [u32; 256] {
+    let mut ids = [0u32; 256];
+    for (id, byte) in byte_order().into_iter().enumerate() {
+        ids[byte as usize] = id as u32;
+    }
+    ids
+}
+
+fn changed() -> Error {
+    Error::Internal("piece counts changed between two readings".into())
 }
 
 fn outside() -> Error {

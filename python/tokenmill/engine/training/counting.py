@@ -48,9 +48,20 @@ class Counted:
 class Counting:
     """A count in progress: feed it blocks and saved counts, then finish it."""
 
-    def __init__(self, options: TrainingConfig, *, threads: int, memory_budget: int, spill_dir: str) -> None:
+    def __init__(
+        self,
+        options: TrainingConfig,
+        *,
+        threads: int,
+        memory_budget: int,
+        spill_dir: str,
+        in_order: bool = False,
+    ) -> None:
+        """With `in_order`, which piece came first is kept, in the order in which blocks are counted."""
         special = list(options.special_tokens)
-        self._counter = _core.PieceCounter(options.pattern, special, threads, memory_budget, spill_dir)
+        self._counter = _core.PieceCounter(
+            options.pattern, special, threads, memory_budget, spill_dir, in_order=in_order
+        )
         self._held_out = options.held_out
         self._sample = KeptTexts()
         self._started = time.perf_counter()

@@ -39,22 +39,28 @@ def train_merges(
     threads: int = 1,
     memory_budget: int = 1 << 30,
     tell: Callable[[MergeState], None] | None = None,
-    unify: bool = True,
+    like_minbpe: bool = False,
     source: SourceConfig | None = None,
 ) -> Merged:
     """`train_merges(iter(["low lower"]), TrainingConfig(vocab_size=259))` -> the first two merges.
 
     Where the process has a limit of its own (`ulimit -v`), one thread counts, what is held is bounded by it,
     and a corpus that still needs more is a `MemoryError` here, before an allocation would end the process.
+    `like_minbpe` is for `merge`; its blocks are counted one after the other, each by all threads.
     """
     room = address_room()
     if room is not None:
         threads, memory_budget = 1, min(memory_budget, room // 8)
         ask_room(LEAST)
     counting = Counting(
-        options, threads=threads, memory_budget=memory_budget, spill_dir=tempfile.gettempdir()
+        options,
+        threads=threads,
+        memory_budget=memory_budget,
+        spill_dir=tempfile.gettempdir(),
+        in_order=like_minbpe,
     )
     with open_corpus(inputs, source or SourceConfig()) as corpus:
-        count_all(counting, corpus.blocks(parts=counting.takes_parts), readers=corpus.readers(threads))
+        readers = 1 if like_minbpe else corpus.readers(threads)
+        count_all(counting, corpus.blocks(parts=counting.takes_parts), readers=readers)
     ask_room(PER_HELD * counting.totals()[3])
-    return merge(counting.finish(), options, checkpoint=Checkpoint(None), tell=tell, unify=unify)
+    return merge(counting.finish(), options, checkpoint=Checkpoint(None), tell=tell, like_minbpe=like_minbpe)

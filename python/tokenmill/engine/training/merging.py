@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CHECKPOINT_SECONDS = 30.0
 _SLICE_SECONDS = 0.1
 NO_LIMIT = (1 << 32) - 1
+# The rule that asks which piece came first. It is none of the settings: counts that are saved, added up or
+# made by several hosts do not know.
+FIRST_SEEN = "first-seen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,12 @@ def merge(
     steps: np.ndarray[Any, np.dtype[np.uint32]] | None = None,
     checkpoint_every: int | None = None,
     tell: Callable[[MergeState], None] | None = None,
-    unify: bool = True,
+    like_minbpe: bool = False,
 ) -> Merged:
     """Merge until the vocabulary is full; `steps` of an earlier run are done again first.
 
-    If `unify`, the same bytes are one token whatever the split, as in every trainer but minbpe.
+    The same bytes are one token whatever the split, in every trainer but minbpe; `like_minbpe` makes two, and
+    gives ties to the pair that the texts have first, which needs counts in their order.
     """
     started = time.perf_counter()
     checkpoint.compare_counts(counted.figures())
@@ -70,8 +74,8 @@ def merge(
         options.min_frequency,
         options.min_piece_frequency,
         min(options.max_token_length or NO_LIMIT, NO_LIMIT),
-        tie_break=options.tie_break,
-        unify=unify,
+        tie_break=FIRST_SEEN if like_minbpe else options.tie_break,
+        unify=not like_minbpe,
     )
     if steps is not None and len(steps):
         merger.replay(steps)
