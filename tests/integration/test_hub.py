@@ -203,6 +203,47 @@ def test_offline_from_the_cache(hub, tokenizer, tmp_path):
     assert len(documents(tmp_path / "out")) == 400
 
 
+def opened_from(hub, name):
+    """How many documents a dataset has that is downloaded and opened as its card says."""
+    code = f"import tokenmill; from huggingface_hub import snapshot_download; print(len(tokenmill.open(snapshot_download({name!r}, repo_type='dataset'))))"
+    opened = subprocess.run(
+        [sys.executable, "-c", code], env=hub.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert opened.returncode == 0, opened.stderr
+    return int(opened.stdout)
+
+
+def test_large_files_are_pushed_by_their_hashes(hub, tokenizer, tmp_path):
+    """One in a single request, one in parts; what the hub has already is not sent again."""
+    hub.add("org/corpus", files_of())
+    flags = ("--split", "train", "--unit-bytes", "40KB")
+    assert prepare(hub, "org/corpus", tokenizer, tmp_path / "out", *flags).returncode == 0
+    shards = sorted((tmp_path / "out").glob("shards/*.bin"), key=lambda path: path.stat().st_size)
+    sizes = [path.stat().st_size for path in shards]
+    assert len(sizes) > 2
+    hub.large, hub.chunk, hub.full = min(sizes), max(sizes) - 1, True
+
+    def push():
+        hub.requests.clear()
+        return run(hub, "dataset", "push", tmp_path / "out", "org/tokens", HF_TOKEN=TOKEN)
+
+    failed = push()
+    assert (failed.returncode != 0, "Traceback" in failed.stderr) == (True, False)
+    assert "the hub did not take the dataset" in failed.stderr
+    hub.full = False
+    done = push()
+    assert done.returncode == 0, done.stderr
+    assert any(request.startswith("POST /complete/") for request in hub.requests)
+    assert any(request.startswith("POST /verify/") for request in hub.requests)
+    pushed = hub.commits["org/tokens"][-1][1]
+    for path in shards:
+        assert pushed[str(path.relative_to(tmp_path / "out"))] == path.read_bytes()
+        assert path.read_bytes() in hub.objects.values()
+    assert opened_from(hub, "org/tokens") == 400
+    assert push().returncode == 0
+    assert not [request for request in hub.requests if request.startswith("PUT")]
+
+
 def test_push_and_open_again(hub, tokenizer, tmp_path):
     hub.add("org/corpus", files_of())
     assert prepare(hub, "org/corpus", tokenizer, tmp_path / "out", "--split", "train").returncode == 0
@@ -214,10 +255,6 @@ def test_push_and_open_again(hub, tokenizer, tmp_path):
     files = hub.commits["org/tokens"][-1][1]
     assert b"| tokens | " in files["README.md"]
     assert b'tokenmill.open(snapshot_download("org/tokens"' in files["README.md"]
-    code = "import sys, tokenmill; from huggingface_hub import snapshot_download; print(len(tokenmill.open(snapshot_download('org/tokens', repo_type='dataset'))))"
-    opened = subprocess.run(
-        [sys.executable, "-c", code], env=hub.environ, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert opened.stdout.strip() == "400", opened.stderr
+    assert opened_from(hub, "org/tokens") == 400
     bad = run(hub, "dataset", "push", tmp_path / "out", "tokens", HF_TOKEN=TOKEN)
     assert "expected ORG/NAME" in bad.stderr
