@@ -32,12 +32,13 @@ import pyarrow as pa
 ROOT = Path(__file__).parent.parent
 SCRIPTS = Path(__file__).parent / "prepare_systems"
 ONE_PROCESS = {"tokenmill", "tokenmill-again", "gigatoken"}
-SYSTEMS = ("tokenmill", "tokenmill-again", "gigatoken", "tiktoken", "huggingface", "datatrove")
+SYSTEMS = ("tokenmill", "tokenmill-again", "gigatoken", "tiktoken", "huggingface", "datatrove", "megatron")
 NEEDS = {
     "gigatoken": "gigatoken",
     "tiktoken": "tiktoken",
     "huggingface": "datasets",
     "datatrove": "datatrove",
+    "megatron": "transformers",
 }
 MB = 1_000_000
 
@@ -178,7 +179,7 @@ def flat(system, output):
     if system.startswith("tokenmill"):
         names = sorted((output / "shards").glob("*.bin"))
         return np.concatenate([np.fromfile(name, "<u2") for name in names])
-    if system in {"gigatoken", "tiktoken"}:
+    if system in {"gigatoken", "tiktoken", "megatron"}:
         return np.fromfile(output / "train.bin", "<u2")
     return None
 
