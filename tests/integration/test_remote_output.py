@@ -163,7 +163,7 @@ def test_a_receipt_of_other_bytes_is_a_conflict(corpus, bucket, monkeypatch):  #
         name, edit_bytes(store.read(name), lambda receipt: receipt["files"][0].update(sha256="0" * 64))
     )
     store.delete([made.manifest.shards[0].files[0].path, "manifest.json"])
-    with pytest.raises(StoreError, match="tells of other bytes"):
+    with pytest.raises(StoreError, match="describes other bytes"):
         prepare(corpus, f"{bucket}/out")
 
 

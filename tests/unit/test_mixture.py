@@ -164,7 +164,7 @@ def test_a_state_of_other_stages_is_refused(named):
         ([{"from": 0, "to": 0, "weights": {"a": 1}}], "ends before it begins"),
         ([{"from": 0, "to": 7, "weights": {"a": 1}}, (9, {"b": 1})], "they must be the same"),
         ([(0, {"a": 1}), (9, {"b": 1}, 5), (12, {"a": 1})], "changes its weights until step 14"),
-        ([(0, {"x": 1})], "stage 0: weights has 'x', which is no source; the sources are a, b, c"),
+        ([(0, {"x": 1})], "stage 0: weights has 'x', which is not a source; the sources are a, b, c"),
         ([(0, {"a": -1})], "stage 0: weight 0 is -1"),
         ([(0, {"a": "much"})], "stage 0: weight 0 is much"),
         ([(0,)], r"expected \(step, weights\)"),

@@ -24,7 +24,7 @@ def command(datasets: tuple[str, ...], *, output: str | None, sequences: str | N
     """Write the data path list of DATASETS (each may be DATASET=SHARE), as --data-path takes it."""
     from tokenmill.jobs.blend import blend
 
-    made = blend([_named(each) for each in datasets])
+    made = blend([_read_share(each) for each in datasets])
     if sequences is not None:
         Path(sequences).write_text(json.dumps(made.sequences, indent=1) + "\n", encoding="utf-8")
     if as_json:
@@ -35,7 +35,7 @@ def command(datasets: tuple[str, ...], *, output: str | None, sequences: str | N
         Path(output).write_text(made.data_path() + "\n", encoding="utf-8")
 
 
-def _named(text: str) -> tuple[str, float | None]:
+def _read_share(text: str) -> tuple[str, float | None]:
     path, sign, share = text.rpartition("=")
     if not sign or Path(text).exists():
         return text, None

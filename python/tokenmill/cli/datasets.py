@@ -89,26 +89,26 @@ def _words(facts: dict[str, Any]) -> str:
         f"  format     {facts['format']} ({facts['dtype']}), {files}",
         f"  tokenizer  {facts['tokenizer']}, {facts['vocab_size']:,} ids",
         f"  packing    {packing['mode']}, {markers}",
-        f"  documents  {documents['read']:,} read = {_kept(documents)}",
-        f"  tokens     {tokens['read']:,} ({made}) = {_kept(tokens)}",
+        f"  documents  {documents['read']:,} read = {_show_kept(documents)}",
+        f"  tokens     {tokens['read']:,} ({made}) = {_show_kept(tokens)}",
         f"  stored     {tokens['stored']:,} tokens, {repeated}",
-        *_learned(account),
+        *_show_learned(account),
         f"  rejected   {_counts(account['rejected']) or 'no records'}",
         f"  hash       {facts['content_hash']}",
     ]
     return "\n".join(lines)
 
 
-def _learned(account: dict[str, Any]) -> list[str]:
+def _show_learned(account: dict[str, Any]) -> list[str]:
     """Of a dataset of conversations, what is learned."""
     learned = account.get("learned")
     if learned is None:
         return []
     share = learned["written"] / max(account["tokens"]["written"], 1)
-    return [f"  learned    {learned['read']:,} read = {_kept(learned)}; {share:.1%} of all tokens"]
+    return [f"  learned    {learned['read']:,} read = {_show_kept(learned)}; {share:.1%} of all tokens"]
 
 
-def _kept(account: dict[str, Any]) -> str:
+def _show_kept(account: dict[str, Any]) -> str:
     """`written + dropped`, the latter by reason."""
     reasons = _counts(account["dropped"])
     dropped = sum(account["dropped"].values())

@@ -42,7 +42,7 @@ def command(
     from tokenmill.engine.vocabulary.graft import graft_model
     from tokenmill.engine.vocabulary.maps import load_map
 
-    told = graft_model(
+    done = graft_model(
         Path(model),
         load_map(change),
         Path(output),
@@ -51,10 +51,10 @@ def command(
         donor=None if donor is None else Path(donor),
     )
     if as_json:
-        click.echo(json.dumps(told, ensure_ascii=False))
+        click.echo(json.dumps(done, ensure_ascii=False))
         return
-    for name, rows in told["tensors"].items():
-        click.echo(f"{name}: {rows:,} -> {told['rows']:,} rows")
-    click.echo(f"{output}: {told['new']:,} new rows by {init}")
-    if not told["tokenizer"]:
+    for name, rows in done["tensors"].items():
+        click.echo(f"{name}: {rows:,} -> {done['rows']:,} rows")
+    click.echo(f"{output}: {done['new']:,} new rows by {init}")
+    if not done["tokenizer"]:
         click.echo("No tokenizer lies beside the map, so none is in the output; copy the new one there.")

@@ -21,7 +21,7 @@ Examples:
     help="A document on each line: FILE:ROW, or JSON with document, id, contains, or file and row.",
 )
 @click.option("--output", "-o", type=click.Path(file_okay=False), required=True, help="The new dataset.")
-@click.option("--tokenizer", help="The tokenizer, where the name in the manifest does not lead to it.")
+@click.option("--tokenizer", help="The tokenizer, if it is no longer where the manifest says.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(dataset: str, *, documents: str, output: str, tokenizer: str | None, as_json: bool) -> None:
     """Write DATASET without some documents, by writing only the shards that had them."""

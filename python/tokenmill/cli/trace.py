@@ -64,7 +64,7 @@ Examples:
     help="From which step on does the run differ, going on with this DATASET|MIXTURE?",
 )
 @click.option("--text", is_flag=True, help="Show the text.")
-@click.option("--tokenizer", help="The tokenizer, where the name in the manifest does not lead to it.")
+@click.option("--tokenizer", help="The tokenizer, if it is no longer where the manifest says.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(source: str, **options: Any) -> None:
     """Say which documents made a step of a run, or which steps of which ranks saw a document.

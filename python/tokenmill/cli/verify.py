@@ -20,7 +20,7 @@ Examples:
 @click.option(
     "--sample", default=1, show_default=True, help="Shards to make again from the sources and compare."
 )
-@click.option("--tokenizer", help="The tokenizer, where the name in the manifest does not lead to it.")
+@click.option("--tokenizer", help="The tokenizer, if it is no longer where the manifest says.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -> None:
     """Check hashes, counts, index bounds, every id, and a sample made again from the sources.

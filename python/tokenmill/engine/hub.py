@@ -42,7 +42,7 @@ def fetch(name: str) -> Path:
         except Exception as error:
             reason = str(online).partition("\n")[0] or "no reason given"
             raise TokenizerNotFoundError(
-                f"{name}: no such file, and not to be had from the hub or its cache "
+                f"{name}: no such file, and neither the hub nor its cache has it "
                 f"({type(online).__name__}: {reason}); "
                 "check the spelling, go online once, or pass the path of the files"
             ) from error

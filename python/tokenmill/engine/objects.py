@@ -34,8 +34,8 @@ def recipe_of(source: Any) -> Recipe:
         return Recipe(name, "python", None, _specials(source), config=_config(source), python=source)
     if inner is None:
         raise TokenizerError(
-            f"a {kind} is no tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, a "
-            "transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
+            f"a {kind} is not a tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, "
+            "a transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
         )
     text, config = _spell(inner), _config(source)
     with warnings.catch_warnings():
@@ -63,8 +63,8 @@ def from_directory(path: Path) -> Recipe:
     except Exception as error:
         if "trust_remote_code" in str(error):
             raise TokenizerError(
-                f"{path}: this tokenizer is Python code that comes with its files, which is not run unasked. "
-                "If you trust it, load it yourself with AutoTokenizer.from_pretrained(…, "
+                f"{path}: this tokenizer is Python code that comes with its files, which is not run without "
+                "your consent. If you trust it, load it yourself with AutoTokenizer.from_pretrained(…, "
                 "trust_remote_code=True) and hand the object to Tokenizer.load"
             ) from error
         raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error

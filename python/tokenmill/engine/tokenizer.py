@@ -342,7 +342,7 @@ class Tokenizer:
             `encode_to_numpy`, `decode_with_offsets` and the rest of tiktoken's methods.
 
         Raises:
-            TokenizerError: It is no byte-level BPE, so its tokens are no bytes.
+            TokenizerError: It is not a byte-level BPE, so its tokens are not bytes.
 
         Example:
             >>> import tokenmill

@@ -97,9 +97,9 @@ def _list_lost(manifest: Manifest, read_as: Format, written_as: Format) -> list[
         and "document_ids" not in columns
     ):
         lost.append("the documents' places in the rows (the segments)")
-    homeless = [name for name in columns if name not in written_as.keep_columns(columns)]
-    if homeless:
-        lost.append(f"the columns {', '.join(homeless)}")
+    lost_columns = [name for name in columns if name not in written_as.keep_columns(columns)]
+    if lost_columns:
+        lost.append(f"the columns {', '.join(lost_columns)}")
     return lost
 
 

@@ -64,7 +64,7 @@ def estimate(
     started = time.monotonic()
     sample = take_sample(files, config, size=sample_bytes, seed=seed)
     read_seconds = time.monotonic() - started
-    counts = [_counted(tok, block) for block in sample.blocks]
+    counts = [_count(tok, block) for block in sample.blocks]
     ends = tok.special_id("eos") is not None  # a job adds one to each document
     scale = scale_up(sample, counts, added=int(ends), assume_size=assume_size)
     speed = _speed(tok, sample)
@@ -127,7 +127,7 @@ def _ratio_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> f
     return float(np.sqrt((residual**2).sum() / (count * (count - 1))) / values.mean())
 
 
-def _counted(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
+def _count(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
     size = int(pc.sum(pc.binary_length(block)).as_py() or 0)
     return size, int(tok.count_batch(block, special="text").sum())
 

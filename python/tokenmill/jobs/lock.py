@@ -74,7 +74,7 @@ def _lock_input(file: InputFile) -> LockedInput:
     if local_identity(path.stat()) != file.identity:
         raise DatasetError(
             f"{file.url} has changed since the dataset was made of it, so a lock of it would not be true: "
-            "restore it, or prepare anew"
+            "restore it, or prepare it again"
         )
     return LockedInput(file.url, file.size, file.identity, hash_file(path), name)
 

@@ -155,7 +155,7 @@ def _check_remote(file: InputFile) -> list[str]:
 
 
 def _compare(lock: Lock, made: Dataset) -> None:
-    """Raise `DatasetError` that names the shards that came out otherwise, and the versions that differ."""
+    """Raise `DatasetError` that names the shards that came out differently, and the versions that differ."""
     if made.content_hash == lock.content_hash:
         return
     pairs = zip(lock.shards, made.manifest.shards, strict=False)
@@ -168,8 +168,8 @@ def _compare(lock: Lock, made: Dataset) -> None:
     ]
     raise DatasetError(
         f"{made.address} was made from the same inputs with the same tokenizer, and {len(differ)} of "
-        f"{len(lock.shards)} shards came out otherwise, first {', '.join(differ[:3])}: a version encodes or "
-        f"packs differently ({'; '.join(versions) or 'all versions are the same'})"
+        f"{len(lock.shards)} shards came out differently, first {', '.join(differ[:3])}: a version encodes "
+        f"or packs differently ({'; '.join(versions) or 'all versions are the same'})"
     )
 
 

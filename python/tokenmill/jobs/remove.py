@@ -117,7 +117,7 @@ def _check_source(source: Dataset, root: Path) -> Plan:
     if packing.layout == "rows" and packing.tail == "drop":
         raise DatasetError(
             f"{source.address} was packed with tail drop, so the ends of its shards are lost and cannot be "
-            "packed anew: prepare it without those documents, for example with --where"
+            "packed again: prepare it without those documents, for example with --where"
         )
     plan = load_plan(source.path)
     if plan is None:

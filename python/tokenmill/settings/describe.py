@@ -72,7 +72,7 @@ def kind(annotation: Any) -> str:
     if get_origin(plain) in {Union, types.UnionType}:
         return " or ".join(kind(part) for part in parts if part is not types.NoneType)
     if get_origin(plain) is Literal:
-        return _listed([str(choice) for choice in parts])
+        return _list([str(choice) for choice in parts])
     if get_origin(plain) is tuple:
         return f"list of {kind(parts[0])}"
     word = {int: "whole number", str: "text", bool: "true or false", float: "number"}[plain]
@@ -81,7 +81,7 @@ def kind(annotation: Any) -> str:
     )
 
 
-def _listed(choices: list[str]) -> str:
+def _list(choices: list[str]) -> str:
     return ", ".join(choices[:-1]) + f" or {choices[-1]}" if len(choices) > 1 else choices[0]
 
 

@@ -68,7 +68,7 @@ def _ours(environ: Mapping[str, str], job: Job | None) -> tuple[list[Given], lis
             known = [PREFIX + key.upper() for key in bare_names()]
             warnings.append(f"{variable} names no setting, so it is ignored.{nearest(variable, known)}")
             continue
-        found[name] = Given(name, _listed(name, text), Origin("environment", f"{variable}={text}"))
+        found[name] = Given(name, _read_list(name, text), Origin("environment", f"{variable}={text}"))
     return list(found.values()), warnings
 
 
@@ -81,7 +81,7 @@ def variable_setting(variable: str, job: Job | None = None) -> str | None:
     return full_name(key, job) or full_name(key)
 
 
-def _listed(name: str, text: str) -> Any:
+def _read_list(name: str, text: str) -> Any:
     """Lists are separated by commas in a variable."""
     is_list = get_origin(without_rules(SETTINGS[name].annotation)) is tuple
     return [part.strip() for part in text.split(",")] if is_list else text

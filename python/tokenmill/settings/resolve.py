@@ -115,7 +115,7 @@ def from_options(
 def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> list[Given]:
     found: dict[str, Given] = {}
     for name, value in flags.items():
-        place = _spelled(name, spelling)
+        place = _spell(name, spelling)
         full = _known(name, place, job)
         if value is None:
             continue
@@ -141,7 +141,7 @@ def _known(name: str, place: str, job: Job | None) -> str:
     return full
 
 
-def _spelled(name: str, spelling: str) -> str:
+def _spell(name: str, spelling: str) -> str:
     """How the user wrote it: `execution.num_proc` was `--num-proc`, `output.format` was `--format`."""
     if "." in name:
         name = (SETTINGS[name].spelled if name in SETTINGS else "") or name.partition(".")[2]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def read_yaml(path: str | PathLike[str]) -> list[Given]:
     """Every setting of the file in its order; null means "leave it automatic" and is left out."""
-    with _explained(path) as loader:
+    with _explain(path) as loader:
         root = loader.get_single_node()
         if root is None:
             return []
@@ -29,7 +29,7 @@ def read_yaml(path: str | PathLike[str]) -> list[Given]:
 
 def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
     """The values of a file that has these keys and no others, null left out."""
-    with _explained(path) as loader:
+    with _explain(path) as loader:
         root = loader.get_single_node()
         pairs = [] if root is None else _pairs(root, "the file", path)
         found = {str(key.value): loader.construct_object(value, deep=True) for key, value in pairs}
@@ -40,7 +40,7 @@ def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]
 
 
 @contextmanager
-def _explained(path: str | PathLike[str]) -> Iterator[yaml.SafeLoader]:
+def _explain(path: str | PathLike[str]) -> Iterator[yaml.SafeLoader]:
     """A loader of the file, whose errors name the line."""
     loader = yaml.SafeLoader(_text(Path(path)))
     try:
@@ -79,7 +79,7 @@ def _hint(error: yaml.MarkedYAMLError) -> str:
 def _pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[tuple[yaml.Node, yaml.Node]]:
     line = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(f"{path}:{line}: expected `key: value` lines in {what}, found {_found(node)}")
+        raise ConfigError(f"{path}:{line}: expected `key: value` lines in {what}, found {_describe(node)}")
     seen: dict[str, int] = {}
     for key, _ in node.value:
         if key.value in seen:
@@ -91,7 +91,7 @@ def _pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[tuple[
     return list(node.value)
 
 
-def _found(node: yaml.Node) -> str:
+def _describe(node: yaml.Node) -> str:
     return "a list" if isinstance(node, yaml.SequenceNode) else repr(node.value)
 
 

@@ -42,13 +42,13 @@ def discover(config: SourceConfig) -> list[InputFile]:
         raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")
     found: dict[str, InputFile] = {}
     for name in config.inputs:
-        for file in _named(name, config):
+        for file in _find(name, config):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
     return only_split(files, config.split)
 
 
-def _named(name: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find(name: str, config: SourceConfig) -> Iterator[InputFile]:
     """The files that one name stands for."""
     if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name)):
         places = hub.locate(name, config)
@@ -132,7 +132,7 @@ def _walk(path: str, config: SourceConfig) -> Iterator[str]:
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith("."):
                 yield from _walk(entry.path, config)
-        elif not entry.name.startswith((".", "_")) and _wanted(entry.name, config) and not entry.is_dir():
+        elif not entry.name.startswith((".", "_")) and _is_wanted(entry.name, config) and not entry.is_dir():
             yield entry.path
 
 
@@ -172,7 +172,7 @@ def _entries(folder: str, config: SourceConfig) -> list[os.DirEntry[str]]:
         return []
 
 
-def _wanted(name: str, config: SourceConfig) -> bool:
+def _is_wanted(name: str, config: SourceConfig) -> bool:
     known = by_name(name).format
     return known is not None and config.format in {"auto", known, "hf"}
 
@@ -204,4 +204,4 @@ def _remote_infos(system: Any, path: str, config: SourceConfig) -> list[dict[str
     if info["type"] == "file":
         return [info | {"name": path}]
     found = system.find(path, detail=True).values()
-    return [info for info in found if _wanted(str(info["name"]).rpartition("/")[2], config)]
+    return [info for info in found if _is_wanted(str(info["name"]).rpartition("/")[2], config)]

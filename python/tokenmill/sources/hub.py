@@ -49,7 +49,7 @@ def locate(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
         info = HfApi().dataset_info(repo, revision=revision)
         files, converted = [each.rfilename for each in info.siblings or ()], False
         if not any(path.endswith(".parquet") for path in files):
-            files, info, converted = _converted(repo, files, info)
+            files, info, converted = _find_converted(repo, files, info)
     except Exception as error:  # noqa: BLE001 - the client's own classes, told apart by their names
         return _otherwise(repo, revision, config, error)
     configs = _configs(info, converted=converted)
@@ -57,7 +57,7 @@ def locate(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
     return [(f"hf://datasets/{repo}@{info.sha}/{path}", split) for path, split in picked]
 
 
-def _converted(repo: str, files: list[str], info: Any) -> tuple[list[str], Any, bool]:
+def _find_converted(repo: str, files: list[str], info: Any) -> tuple[list[str], Any, bool]:
     """The hub's own conversion to Parquet, if there is one; else what the dataset has that we read."""
     from huggingface_hub import HfApi
 

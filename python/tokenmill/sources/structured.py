@@ -117,7 +117,7 @@ class _Elements:
 
     def fault(self) -> str | None:
         if self.broken:
-            return "the JSON value is broken here, and nothing behind it can be told apart"
+            return "the JSON value is broken here, and nothing after it can be read"
         return "the JSON value does not end" if self.last and self.state != _END else None
 
 

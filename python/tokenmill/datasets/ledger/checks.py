@@ -106,7 +106,7 @@ def _check_plan(root: Path, manifest: Manifest) -> str:
     if plan is None:
         return f"there is no {PLAN}, so the sources are not known"
     if [unit.id for unit in plan.units] != [shard.unit for shard in manifest.shards]:
-        raise DatasetError("the plan and the manifest have other units: the dataset is not finished")
+        raise DatasetError("the plan and the manifest list different units: the dataset is not finished")
     if (plan.target.tokenizer, plan.target.packing) != (manifest.tokenizer, manifest.packing):
         raise DatasetError("the plan and the manifest disagree on the tokenizer or the packing")
     return f"{len(plan.units)} units of {len(plan.inputs)} inputs"
@@ -142,9 +142,7 @@ def _check_file(root: Path, entry: FileEntry) -> None:
     with (root / entry.path).open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != entry.sha256:
-        raise DatasetError(
-            f"{entry.path} has another content than when it was written: its SHA-256 is {found}"
-        )
+        raise DatasetError(f"{entry.path} has changed since it was written: its SHA-256 is {found}")
 
 
 def _check_contents(root: Path, manifest: Manifest, shard: ShardEntry) -> str:

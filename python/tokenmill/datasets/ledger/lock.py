@@ -81,7 +81,9 @@ def load_lock(path: Path) -> Lock:
         ) from None
     value = parse_record(data, str(path))
     if value.get("kind") != _KIND:
-        raise DatasetError(f"{path} is no lock of a dataset; `tokenmill dataset lock DATASET` writes one")
+        raise DatasetError(
+            f"{path} is not the lock of a dataset; `tokenmill dataset lock DATASET` writes one"
+        )
     check_version(value, "lock_version", LOCK_VERSION, str(path))
     check_seal(value, data, str(path), ())
     return Lock.from_json(value, str(path))

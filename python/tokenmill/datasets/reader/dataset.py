@@ -128,7 +128,7 @@ class Dataset:
         if len(segments) == 1:
             _, _, position, length = segments[0].tolist()
             return tokens[position : position + length]
-        return _joined(tokens, segments)
+        return _join(tokens, segments)
 
     def _locate(self, index: int) -> tuple[int, NDArray[np.int64]]:
         """The shard of a document, and its stretches: (document, start, position, length), in order."""
@@ -159,7 +159,7 @@ class Dataset:
         if not self.shards.masked:
             return np.ones(len(self[index]), bool)
         first = self.shards.token_starts[shard]
-        return _joined(self.shards.learned(first, self.shards.entries[shard].tokens), segments)
+        return _join(self.shards.learned(first, self.shards.entries[shard].tokens), segments)
 
     def rows(
         self,
@@ -275,7 +275,7 @@ def _require_stored(stored: int | None, context_length: int | None, overlap: int
             )
 
 
-def _joined(tokens: NDArray[Any], segments: NDArray[np.int64]) -> NDArray[Any]:
+def _join(tokens: NDArray[Any], segments: NDArray[np.int64]) -> NDArray[Any]:
     """A document from its stretches, in order, without what an overlap repeats."""
     parts = [tokens[:0]]
     done = 0

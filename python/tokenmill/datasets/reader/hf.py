@@ -53,7 +53,7 @@ def documents_to_hf(dataset: Dataset) -> Any:
 def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
     """One example per row, with the columns that the rows were opened with, and the lengths for TRL."""
     plain = not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype
-    parts = _views(rows) if plain else _gathered(rows)
+    parts = _views(rows) if plain else _gather(rows)
     kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.context_length)
     if not parts:
         parts = [{"input_ids": pa.array([], type=kind)}]
@@ -83,18 +83,18 @@ def _views(rows: Rows) -> list[dict[str, Any]]:
         index, local = shards.locate(row * length)
         inside = min((shards.entries[index].tokens - local) // length, len(rows) - row)
         flat = shards.tokens(index)[local : local + inside * length] if inside else rows[row]
-        parts.append({"input_ids": _fixed(flat, length)})
+        parts.append({"input_ids": _fix_length(flat, length)})
         row += max(inside, 1)
     return parts
 
 
-def _gathered(rows: Rows) -> list[dict[str, Any]]:
+def _gather(rows: Rows) -> list[dict[str, Any]]:
     parts = []
     for start in range(0, len(rows), _GATHERED):
         batch = rows.gather(np.arange(start, min(start + _GATHERED, len(rows))))
         parts.append(
             {
-                key: _fixed(value.reshape(-1), rows.context_length)
+                key: _fix_length(value.reshape(-1), rows.context_length)
                 for key, value in batch.items()
                 if np.ndim(value) > 1
             }
@@ -102,7 +102,7 @@ def _gathered(rows: Rows) -> list[dict[str, Any]]:
     return parts
 
 
-def _fixed(flat: NDArray[Any], length: int) -> Any:
+def _fix_length(flat: NDArray[Any], length: int) -> Any:
     return pa.FixedSizeListArray.from_arrays(pa.array(flat), length)
 
 

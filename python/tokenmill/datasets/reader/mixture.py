@@ -119,7 +119,7 @@ class Mixture:
         strange = [name for name in given if name not in names]
         if strange:
             raise ConfigError(
-                f"epochs has {strange[0]!r}, which is no source; the sources are {', '.join(names)}"
+                f"epochs has {strange[0]!r}, which is not a source; the sources are {', '.join(names)}"
             )
         usual = 1 if self.stop == "first" and not forever else None
         limits = []

@@ -100,9 +100,9 @@ class Rows:
             raise IndexError(f"row {index} is outside of 0..{self._length - 1}")
         if index < self._whole:
             return self._shards.read(index * self._stride, self.context_length)
-        return self._padded(index)
+        return self._pad(index)
 
-    def _padded(self, index: int) -> NDArray[Any]:
+    def _pad(self, index: int) -> NDArray[Any]:
         start = index * self._stride
         part = self._shards.read(start, self.dataset.num_tokens - start)
         row = np.full(self.context_length, self.pad_id, dtype=self.dataset.dtype)

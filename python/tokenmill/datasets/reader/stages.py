@@ -118,7 +118,8 @@ def read_weights(names: Sequence[str], weights: Any, where: str = "") -> list[Fr
         strange = [name for name in weights if name not in names]
         if strange:
             raise ConfigError(
-                f"{where}weights has {strange[0]!r}, which is no source; the sources are {', '.join(names)}"
+                f"{where}weights has {strange[0]!r}, which is not a source; the sources are "
+                f"{', '.join(names)}"
             )
         weights = [weights.get(name, 0) for name in names]
     if not isinstance(weights, Sequence) or isinstance(weights, str):

@@ -74,11 +74,11 @@ class Format:
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise `ConfigError` if there are columns and no place for them."""
-        homeless = [name for name in columns if name not in self.keep_columns(columns)]
-        if homeless:
+        lost = [name for name in columns if name not in self.keep_columns(columns)]
+        if lost:
             others = ", ".join(other.name for other in every_format() if other.holds_columns)
             raise ConfigError(
-                f"the format {self.name} holds token ids and a loss mask only, not {', '.join(homeless)}: "
+                f"the format {self.name} holds token ids and a loss mask only, not {', '.join(lost)}: "
                 f"leave columns out, or write one of {others}"
             )
         plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]

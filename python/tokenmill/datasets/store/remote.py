@@ -101,7 +101,7 @@ class Remote:
         other = parse_receipt(existing, f"{self.address}/{name}") if existing else None
         if other is None or other.shard != receipt.shard:
             raise StoreError(
-                f"{self.address}/{name} exists and tells of other bytes than this run made: another version "
+                f"{self.address}/{name} exists and describes other bytes than this run made: another version "
                 "of tokenmill is writing there. Use one version, or another output"
             )
         return other

@@ -142,7 +142,7 @@ class Records:
         for (file, row), documents in found.items():
             if not documents:
                 raise DatasetError(
-                    f"row {row:,} of {file} is no document of {self.dataset.address}: the file has fewer "
+                    f"row {row:,} of {file} is not a document of {self.dataset.address}: the file has fewer "
                     "rows (they count from 0), or a filter left that one out; see the account"
                 )
         return found
@@ -175,7 +175,7 @@ class Records:
         found = same or [nth for nth, url in enumerate(urls) if url.endswith(f"/{file}")]
         if len(found) != 1:
             several = [urls[nth] for nth in found] or urls
-            what = "several inputs are called so" if found else "no input is called so; it was made from"
+            what = "several inputs have this name" if found else "no input has this name; the inputs are"
             raise DatasetError(f"{file}: {what}: {', '.join(_shorten(several))}")
         return found[0]
 

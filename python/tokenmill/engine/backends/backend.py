@@ -154,8 +154,8 @@ class BorrowedEngine(ABC):
         """Refused: ask `takes_parts` first."""
         raise NotImplementedError
 
-    def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - never told
-        """Not told."""
+    def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - unknown here
+        """Not known."""
         return None
 
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:

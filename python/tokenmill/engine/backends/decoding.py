@@ -63,13 +63,13 @@ class Decoder:
         """Ids of which the decoder makes something else than the bytes that they stand for."""
         if self.joins_bytes:
             others = (*self._recipe.added, *self._unreachable)
-            return frozenset(i for i, token in map(_named, others) if _by_alphabet(token) != token.encode())
+            return frozenset(i for i, token in map(_name_of, others) if _by_alphabet(token) != token.encode())
         model = self._recipe.model
         tokens = {} if model is None else {i: token for i, token in enumerate(model.tokens) if token}
         looks = {i for i, token in tokens.items() if token[:3] == b"<0x" and _BYTE.fullmatch(token.decode())}
         if model is not None and model.byte_fallback:
             looks -= {i for i in looks if tokens[i] == f"<0x{tokens[i][3:5].decode().upper()}>".encode()}
-        added = (_named(token) for token in (*self._recipe.added, *self._unreachable))
+        added = (_name_of(token) for token in (*self._recipe.added, *self._unreachable))
         return frozenset(looks | {i for i, token in added if MARKER in token or _BYTE.fullmatch(token)})
 
     def text(self, ids: Sequence[int] | NDArray[Any]) -> str:
@@ -93,7 +93,7 @@ class Decoder:
             return {}
         write: Callable[[bytes], str] = spell if model.kind == "bytes" else bytes.decode
         strings = {i: write(token) for i, token in enumerate(model.tokens) if token is not None}
-        return strings | dict(map(_named, (*model.unreachable, *self._recipe.added)))
+        return strings | dict(map(_name_of, (*model.unreachable, *self._recipe.added)))
 
 
 class PieceDecoder(Decoder):
@@ -162,7 +162,7 @@ def decoder_of(recipe: Recipe) -> Decoder:
     return PieceDecoder(recipe) if recipe.format == "sentencepiece" else Decoder(recipe)
 
 
-def _named(token: Any) -> tuple[int, str]:
+def _name_of(token: Any) -> tuple[int, str]:
     return (token[0], token[1].decode()) if isinstance(token, tuple) else (token.id, token.content)
 
 

@@ -48,7 +48,7 @@ class FastEngine(BorrowedEngine):
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text."""
-        words = self._checked([text], special)
+        words = self._check([text], special)
         return list(self._hf.encode_lists(words, as_text=special == "text", template=template)[0])
 
     def encode_batch(
@@ -85,14 +85,14 @@ class FastEngine(BorrowedEngine):
         return [ids for part in rows for ids in part]
 
     def _parts(self, docs: list[str | bytes], special: Special) -> Iterator[list[str]]:
-        words = self._checked(docs, special)
+        words = self._check(docs, special)
         return (words[start : start + _PART] for start in range(0, len(words), _PART))
 
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """Ids and their places, as HF gives them."""
-        words = self._checked([text], special)
+        words = self._check([text], special)
         return self._hf.offsets(words[0], as_text=special == "text", template=template)
 
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
@@ -112,7 +112,7 @@ class FastEngine(BorrowedEngine):
         """The id of a string of the vocabulary."""
         return self._hf.id_of(token.decode(errors="replace"))
 
-    def _checked(self, docs: list[str | bytes], special: Special) -> list[str]:
+    def _check(self, docs: list[str | bytes], special: Special) -> list[str]:
         words = [check_text(doc, place) for place, doc in enumerate(docs)]
         if special == "forbid":
             for place, word in enumerate(words):

@@ -115,11 +115,11 @@ class NativeEngine:
         data = self.decode(ids, skip_special=False)
         decoder = self._decoder
         if errors != "replace" or (decoder.joins_bytes and decoder.exceptions.isdisjoint(ids)):
-            return _unprefixed(data, decoder).decode("utf-8", errors)
+            return _strip_prefix(data, decoder).decode("utf-8", errors)
         if decoder.joins_characters and decoder.exceptions.isdisjoint(ids):
             # Where some byte is no character, the decoder has rules of its own.
             with suppress(UnicodeDecodeError):
-                return _unprefixed(data, decoder).decode()
+                return _strip_prefix(data, decoder).decode()
         return decoder.text(ids)
 
     def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
@@ -139,7 +139,7 @@ class NativeEngine:
         return next((token_id for token_id, word in self._words.items() if word == token), None)
 
 
-def _unprefixed(data: bytes, decoder: Decoder) -> bytes:
+def _strip_prefix(data: bytes, decoder: Decoder) -> bytes:
     """Without the space that a SentencePiece-style encoder put first."""
     return data.removeprefix(b" ") if decoder.strips else data
 
@@ -164,7 +164,7 @@ def _codec(recipe: Recipe) -> Codec:
         raise UnsupportedError(f"the model is {body.get('type', 'unknown')}, not BPE")
     if recipe.hf and recipe.hf.outline.get("version") == "2.0":
         raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have other meanings")
-    told = {
+    described = {
         "model": {
             "kind": model.kind,
             "ignore_merges": model.ignore_merges,
@@ -183,4 +183,4 @@ def _codec(recipe: Recipe) -> Codec:
     }
     order = model.rank_order if model.merges is None else model.merges
     in_order = order == range(len(model.tokens))  # the core sees that for itself
-    return Codec(json.dumps(told), model.tokens, None if in_order else order)
+    return Codec(json.dumps(described), model.tokens, None if in_order else order)

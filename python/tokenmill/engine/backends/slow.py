@@ -67,7 +67,7 @@ class SlowEngine(BorrowedEngine):
     ) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets; `threads` is for engines that have any."""
         del threads
-        texts = [_text(document) for document in _listed(docs)]
+        texts = [_text(document) for document in _as_list(docs)]
         workers = self._ready(sum(map(len, texts)))
         if workers is None:
             parts = [self._here(texts, special, template=template)]
@@ -77,7 +77,7 @@ class SlowEngine(BorrowedEngine):
             except WorkerLoadError as error:
                 self._give_up_workers(str(error))
                 parts = [self._here(texts, special, template=template)]
-        return self._joined(parts)
+        return self._join(parts)
 
     def offsets(self, text: str, special: Special, *, template: bool) -> Offsets:
         """Refused: Python tokenizers do not tell where a token came from."""
@@ -136,7 +136,7 @@ class SlowEngine(BorrowedEngine):
         with self._lock:
             return EncodeJob(self.foreign)(texts, special, template)
 
-    def _joined(self, parts: list[Any]) -> tuple[Any, NDArray[np.int64]]:
+    def _join(self, parts: list[Any]) -> tuple[Any, NDArray[np.int64]]:
         lengths = np.concatenate([np.zeros(1, np.int64), *(lengths for _, lengths in parts)])
         ids = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in parts)])
         if len(ids) and int(ids.max()) >= self.id_limit:
@@ -207,7 +207,7 @@ def _say_alone(why: str) -> None:
     )
 
 
-def _listed(docs: Any) -> Any:
+def _as_list(docs: Any) -> Any:
     """A list of texts from a list, or from a pyarrow array."""
     return docs.to_pylist() if hasattr(docs, "to_pylist") else docs
 

@@ -72,20 +72,20 @@ class Worker:
         theirs.close()
         self.pid = self.process.pid or 0
         try:
-            kind, told = self.pipe.recv()
+            kind, payload = self.pipe.recv()
         except (EOFError, OSError):
             raise WorkerStartError(self.stop()) from None
         if kind == "unloadable":
             self.stop()
-            raise WorkerLoadError(told)
+            raise WorkerLoadError(payload)
 
     def ask(self, arguments: tuple[Any, ...]) -> Any:
         """The job's result; EOFError or OSError when the process died."""
         self.pipe.send(arguments)
-        kind, told = self.pipe.recv()
+        kind, payload = self.pipe.recv()
         if kind == "failed":
-            raise TokenizerError(f"the tokenizer failed in a worker process: {told}")
-        return told
+            raise TokenizerError(f"the tokenizer failed in a worker process: {payload}")
+        return payload
 
     def stop(self) -> int | None:
         """Close the pipe, which ends the process; its exit code."""

@@ -67,23 +67,23 @@ class _Watch(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - named by Jinja
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, "_count_turns")
+        node.iter = _filter(node.iter, "_count_turns")
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         names = [operand.op for operand in node.ops]
         if len(names) == 1 and names[0] in {"in", "notin"}:
-            found: nodes.Expr = _filtered(node.expr, "_is_in", node.ops[0].expr)
+            found: nodes.Expr = _filter(node.expr, "_is_in", node.ops[0].expr)
             return nodes.Not(found, lineno=node.lineno) if names[0] == "notin" else found
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _filtered(nodes.List(node.nodes, lineno=node.lineno), "_concat")
+        return _filter(nodes.List(node.nodes, lineno=node.lineno), "_concat")
 
 
-def _filtered(node: Any, name: str, *arguments: Any) -> nodes.Filter:
+def _filter(node: Any, name: str, *arguments: Any) -> nodes.Filter:
     return nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
 
 

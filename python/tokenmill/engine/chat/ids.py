@@ -78,8 +78,8 @@ class ChatEncoder:
         written, count = ({}, 0) if special == "parse" else self.guard.find(rendered, everything)
         if special == "forbid":
             for number in written:
-                told = "a special token stands in a message, and special is 'forbid'"
-                faults[number] = RecordError("special_string", told)
+                problem = "a special token stands in a message, and special is 'forbid'"
+                faults[number] = RecordError("special_string", problem)
         plain = [number for number in range(len(rendered)) if number not in written]
         texts = _flat([rendered[number].text for number in plain]) if written else everything
         batch = self.tokenizer.encode_batch(texts, special="parse", threads=threads)

@@ -70,7 +70,7 @@ class WordRender(_Render):
                 if len(text) <= before:
                     break  # a shorter text has fewer messages
                 raise UnprovedError(
-                    f"the template writes message {number + 1} otherwise once others follow it"
+                    f"the template writes message {number + 1} differently once others follow it"
                 )
             start, end = before, len(upto)
             if message["role"] == ANSWERER:

@@ -30,7 +30,7 @@ OPTION = "--chat-template FILE|NAME"
 
 def own_templates(recipe: Recipe) -> dict[str, str]:
     """The templates that came with a tokenizer, by name; the one without a name is `default`."""
-    found = _listed(recipe.config.get("chat_template"))
+    found = _list_templates(recipe.config.get("chat_template"))
     beside = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
     if not beside.is_dir():
         return found
@@ -39,7 +39,7 @@ def own_templates(recipe: Recipe) -> dict[str, str]:
             config = json.loads((beside / TOKENIZER_CONFIG).read_bytes())
         except ValueError as error:
             raise ConfigError(f"{beside / TOKENIZER_CONFIG}: broken JSON: {error}") from None
-        found = _listed(config.get("chat_template") if isinstance(config, dict) else None)
+        found = _list_templates(config.get("chat_template") if isinstance(config, dict) else None)
     if (beside / CHAT_TEMPLATE).is_file():
         found[DEFAULT] = _read(beside / CHAT_TEMPLATE)
     for path in sorted((beside / CHAT_TEMPLATES).glob("*.jinja")):
@@ -47,7 +47,7 @@ def own_templates(recipe: Recipe) -> dict[str, str]:
     return found
 
 
-def _listed(value: Any) -> dict[str, str]:
+def _list_templates(value: Any) -> dict[str, str]:
     """A text, or a list of named ones, as config files have them."""
     if isinstance(value, str):
         return {DEFAULT: value}
@@ -94,7 +94,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no UTF-8 text: {error}") from None
+        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
 
 
 def token_variables(recipe: Recipe) -> dict[str, str]:

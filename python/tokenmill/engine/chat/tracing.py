@@ -137,7 +137,7 @@ class Tracing:
         for text in fixed_strings(structure.key):
             if self.specials.pattern.search(text) or any(mark in text for mark in MARKS):
                 raise RecordError(
-                    "special_string", f"a special token stands in {text[:80]!r}, which is no content"
+                    "special_string", f"a special token stands in {text[:80]!r}, which is not content"
                 )
 
     def _check_written(

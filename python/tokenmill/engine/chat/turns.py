@@ -83,7 +83,7 @@ class TurnFinder:
             if other is None:
                 raise UnprovedError(
                     f"message {number + 1} goes on with {whole[end : min(after, end + 40)]!r}, and ends "
-                    "otherwise when it is the last"
+                    "differently when it is the last"
                 )
             closing = other
         return Turn(begin, end + len(closing), number)

@@ -67,9 +67,9 @@ def from_outline(
     for key in ("normalizer", "decoder"):
         check_growth(walk(steps[key]), key, source)
     byte_level = any(step.get("type") == "ByteLevel" for step in walk(steps["pre_tokenizer"]))
-    added = _added(data.get("added_tokens") or [], source)
+    added = _read_added(data.get("added_tokens") or [], source)
     if bpe is not None:
-        added = _renumbered(added, bpe[0], source)
+        added = _renumber(added, bpe[0], source)
     return Recipe(
         source=source,
         format="hf",
@@ -128,10 +128,12 @@ def _utf8(token: str, where: str) -> bytes:
     try:
         return token.encode()
     except UnicodeEncodeError as error:
-        raise TokenizerError(f"{where}: token {token!r} holds a lone surrogate, which no text can") from error
+        raise TokenizerError(
+            f"{where}: token {token!r} holds a lone surrogate, which no text can hold"
+        ) from error
 
 
-def _added(items: Any, source: str) -> tuple[AddedToken, ...]:
+def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
     if not isinstance(items, list):
         raise TokenizerError(f"{source}: added_tokens is {type(items).__name__}; expected a list")
     added = []
@@ -158,7 +160,7 @@ def added_token(content: str, token_id: int, flags: Json) -> AddedToken:
     )
 
 
-def _renumbered(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str) -> tuple[AddedToken, ...]:
+def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str) -> tuple[AddedToken, ...]:
     """The ids that HF gives when it loads the file: those of the vocabulary, else the next free ones."""
     size, top, out = len(vocabulary), -1, []
     for token in sorted(added, key=lambda token: token.id):

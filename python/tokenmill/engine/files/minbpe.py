@@ -42,7 +42,7 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
     if len(specials) != count:
         raise TokenizerError(f"{path}:3: says {count} special tokens, but {len(specials)} follow")
     specials.update(special_tokens or {})
-    tokens, merges = _merged(lines[3 + count :], path, 4 + count)
+    tokens, merges = _read_merges(lines[3 + count :], path, 4 + count)
     return Recipe(
         source=str(path),
         format="minbpe",
@@ -64,7 +64,7 @@ def _split(pattern: str | None, regex: str) -> Json:
     return pre_tokenizer_by(regex) if regex else byte_level(use_regex=False)
 
 
-def _merged(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list[tuple[int, int]]]:
+def _read_merges(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list[tuple[int, int]]]:
     tokens = [bytes([byte]) for byte in range(256)]
     merges: list[tuple[int, int]] = []
     for number, line in enumerate(lines, start=first):

@@ -175,7 +175,7 @@ def _pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
     pattern = pattern_of(recipe.pre_tokenizer)
     if pattern is None:
         raise TokenizerError(
-            f"{recipe.source}: its pre-tokenizer is no family's and not one regex, so that {format} cannot "
+            f"{recipe.source}: its pre-tokenizer is neither a known family nor one regex, so {format} cannot "
             "hold it; save it as 'hf'"
         )
     return pattern

@@ -80,7 +80,8 @@ def _odd_pieces(proto: _Proto) -> str:
     facts = {
         "has unused pieces": any(kind == _UNUSED for _, _, kind in proto.pieces),
         "has pieces of equal score": _ties_matter(words),
-        "has pieces whose characters are none": not {char for piece, _ in words for char in piece} <= single,
+        "has pieces with characters that are not pieces": not {char for piece, _ in words for char in piece}
+        <= single,
         "has no piece for the space": "▁" not in single,
         "lacks byte pieces": proto.byte_fallback and not whole <= of_bytes,
     }
@@ -101,10 +102,10 @@ def _ties_matter(words: list[tuple[str, float]]) -> bool:
     lengths = [len(piece) for piece in tied] if len(tied) > 1 else []
     rank = {length: place for place, length in enumerate(lengths)}
     everywhere = range(2, 4 * max(lengths, default=0))
-    return any(_merged(length, rank) != _merged(length, dict.fromkeys(rank, 0)) for length in everywhere)
+    return any(_merge(length, rank) != _merge(length, dict.fromkeys(rank, 0)) for length in everywhere)
 
 
-def _merged(length: int, rank: dict[int, int]) -> list[int]:
+def _merge(length: int, rank: dict[int, int]) -> list[int]:
     """What a run becomes when pairs of the lowest rank merge, the leftmost first."""
     parts = [1] * length
     while True:

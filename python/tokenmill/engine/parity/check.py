@@ -85,6 +85,6 @@ def first_difference(sample: list[str], ours: list[list[int]], theirs: list[list
         )
         found, wanted = (row[token] if token < len(row) else "nothing" for row in (mine, other))
         text = sample[place] if len(sample[place]) <= 80 else sample[place][:80] + "…"
-        told = f"native {found}, Hugging Face {wanted}"
-        return f"document {place} of the sample, token {token}: {told}, in {text!r}"
+        ids = f"native {found}, Hugging Face {wanted}"
+        return f"document {place} of the sample, token {token}: {ids}, in {text!r}"
     return None

@@ -85,15 +85,15 @@ class Words:
 
     def pairs(self) -> NDArray[np.uint64]:
         """Every pair of neighbours inside a piece, once, as `left << 32 | right`."""
-        return np.unique(self._joined()[0])
+        return np.unique(self._join()[0])
 
     def pair_counts(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Every pair with how often the counted text holds it."""
-        joined, counts = self._joined()
+        joined, counts = self._join()
         pairs, place = np.unique(joined, return_inverse=True)
         return pairs, np.bincount(place, weights=counts, minlength=len(pairs)).astype(np.uint64)
 
-    def _joined(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def _join(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Pairs of neighbours in order, and the count of the piece that each is in."""
         lengths = np.diff(self.offsets)
         joined = (self.ids[:-1].astype(np.uint64) << np.uint64(32)) | self.ids[1:]

@@ -57,12 +57,12 @@ def examine(
         ("output", lambda: doctor_disk.checks(place, data, given=output is not None)),
         ("set-up", lambda: doctor_setup.checks(machine, environ, data, output)),
     ]
-    checks = tuple(check for name, part in parts for check in _guarded(name, part))
+    checks = tuple(check for name, part in parts for check in _guard(name, part))
     worst: Status = max((check.status for check in checks), key=ORDER.index, default="ok")
     return Report(status=worst, checks=checks)
 
 
-def _guarded(name: str, part: Callable[[], Iterable[Check]]) -> list[Check]:
+def _guard(name: str, part: Callable[[], Iterable[Check]]) -> list[Check]:
     """A doctor who falls ill says so, and goes on with the next part."""
     try:
         return list(part())

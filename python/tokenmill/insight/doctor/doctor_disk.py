@@ -80,11 +80,11 @@ def speed(home: Path, name: str) -> Check:
     measured = disk.probe(home)
     kind = disk.filesystem(home)
     slow = measured.kind == "slow"
-    told = f"{words.size(measured.write)}/s write, {words.size(measured.read)}/s read"
+    speeds = f"{words.size(measured.write)}/s write, {words.size(measured.read)}/s read"
     return Check(
         name="disk",
         status="warning" if slow else "ok",
-        found=f"{name}: {told}, {measured.flush_seconds * 1000:.1f} ms a flush ({kind})",
+        found=f"{name}: {speeds}, {measured.flush_seconds * 1000:.1f} ms a flush ({kind})",
         meaning="like a hard disk or a far-away one: writing may set the pace" if slow else "like an SSD",
         fix="put --output on an SSD or NVMe disk" if slow else None,
     )
@@ -113,12 +113,12 @@ def leftovers(output: Path) -> Check:
     if not dead and run is None:
         return Check(name="leftovers", status="ok", found="none", meaning="no dead run left anything here")
     size = sum(path.stat().st_size for path in dead if path.exists())
-    told = [f"{len(dead)} unfinished files ({words.size(size)})"] if dead else []
-    told += [f"a run of process {run} that died"] if run is not None else []
+    left = [f"{len(dead)} unfinished files ({words.size(size)})"] if dead else []
+    left += [f"a run of process {run} that died"] if run is not None else []
     return Check(
         name="leftovers",
         status="warning",
-        found=", ".join(told),
+        found=", ".join(left),
         meaning="a run was killed here; nothing of it counts until it is finished",
         fix="run the same tokenmill prepare again: it goes on where it stopped and clears up",
     )

@@ -71,7 +71,7 @@ def collect(root: Path, tokenizer: Any = None) -> dict[str, Any]:
 def write_comparison(first: str | Path, second: str | Path, output: str | Path) -> Path:
     """Two runs side by side, each figure with its change, as one page."""
     data = [collect(Path(path)) for path in (first, second)]
-    rows = list(_compared(data[0], data[1]))
+    rows = list(_compare(data[0], data[1]))
     body = [
         paragraph(f"A: {first}    B: {second}"),
         section("Figures", table(("figure", "A", "B", "B against A"), rows, folded=False)),
@@ -83,11 +83,11 @@ def write_comparison(first: str | Path, second: str | Path, output: str | Path) 
 
 def compare(first: str | Path, second: str | Path) -> list[dict[str, Any]]:
     """The same comparison as data."""
-    rows = _compared(collect(Path(first)), collect(Path(second)))
+    rows = _compare(collect(Path(first)), collect(Path(second)))
     return [dict(zip(("figure", "a", "b", "change"), row, strict=True)) for row in rows]
 
 
-def _compared(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any, str]]:
+def _compare(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any, str]]:
     """Numbers that both reports have at the same place, and words that differ; lists are left out."""
     flat_a, flat_b = _flat(a), _flat(b)
     for name, left in flat_a.items():

@@ -25,7 +25,7 @@ def dataset_page(data: dict[str, Any]) -> str:
                 "seconds": f"{data['run']['seconds']:,.1f}",
             }
         ),
-        _counted(data["shards"]),
+        _show_counts(data["shards"]),
         _account(account),
         _throughput(data["run"]),
         _sources(data["sources"]),
@@ -41,7 +41,7 @@ def dataset_page(data: dict[str, Any]) -> str:
     return page(f"Report of {data['name']}", [part for part in parts if part])
 
 
-def _counted(shards: dict[str, int]) -> str:
+def _show_counts(shards: dict[str, int]) -> str:
     if shards["counted"] == shards["all"]:
         return ""
     return paragraph(

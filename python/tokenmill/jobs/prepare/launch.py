@@ -73,8 +73,8 @@ def with_all_cores(resolved: Resolved) -> Resolved:
     if shared or cores.together <= cores.usable or resolved.by_user("execution.threads"):
         return resolved
     reason = f"all {cores.together} cores: the other ranks of this host wait"
-    told = resolved.origins["execution.num_proc"]
-    threads, origin = cap_threads(cores.together, reason, execution.num_proc, told)
+    asked_by = resolved.origins["execution.num_proc"]
+    threads, origin = cap_threads(cores.together, reason, execution.num_proc, asked_by)
     mine = replace(execution, threads=threads)
     return replace(
         resolved,

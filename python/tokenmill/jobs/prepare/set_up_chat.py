@@ -33,9 +33,9 @@ def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
     path = config.output.path
     if config.chat.chat_date is None and path is not None and not is_remote(path):
         plan = load_plan(Path(path))
-        told = plan.values.get("chat.chat_date") if plan is not None else None
-        if told is not None:
-            config = replace(config, chat=replace(config.chat, chat_date=told))
+        planned = plan.values.get("chat.chat_date") if plan is not None else None
+        if planned is not None:
+            config = replace(config, chat=replace(config.chat, chat_date=planned))
     return config
 
 
@@ -44,8 +44,8 @@ def describe_chat(job: Job) -> list[str]:
     if job.chat is None:
         return []
     chat = job.chat.chat
-    told = f", told that it is {chat.template.today}" if chat.template.tells_the_date else ""
-    lines = [f"Chat template: {chat.template.name}{told}", f"Learned: {job.config.chat.train_on}"]
+    dated = f", with the date {chat.template.today}" if chat.template.tells_the_date else ""
+    lines = [f"Chat template: {chat.template.name}{dated}", f"Learned: {job.config.chat.train_on}"]
     if job.too_long is not None:
         lines.append(f"Conversations longer than {job.packing.context_length} tokens: {job.too_long}")
     return lines

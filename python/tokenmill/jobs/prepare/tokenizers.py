@@ -28,14 +28,14 @@ def begin_loading(config: JobConfig) -> Future[Any] | None:
         return None
     pool = ThreadPoolExecutor(1, thread_name_prefix="tokenmill-load")
     try:
-        return pool.submit(_loaded, config)
+        return pool.submit(_load, config)
     except RuntimeError:  # there is no memory for a thread: in its turn, then
         return None
     finally:
         pool.shutdown(wait=False)
 
 
-def _loaded(config: JobConfig) -> Any:
+def _load(config: JobConfig) -> Any:
     tokenizer = load_tokenizer(config)
     _ = tokenizer.fingerprint  # which takes a while; the tokenizer keeps it
     return tokenizer

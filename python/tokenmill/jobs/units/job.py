@@ -264,7 +264,7 @@ def special_id(encoder: Encoder, value: str | int, role: str) -> int:
     if value.isdecimal() and int(value) < encoder.vocab_size:
         return int(value)
     shown = ", ".join(list(known)[:8]) or "none"
-    raise ConfigError(f"{role}: {value!r} is no special token of this tokenizer; it has {shown}")
+    raise ConfigError(f"{role}: {value!r} is not a special token of this tokenizer; it has {shown}")
 
 
 def _name_of(function: Callable[[str], bool]) -> str:

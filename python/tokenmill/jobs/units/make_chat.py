@@ -71,4 +71,4 @@ def _read_date(given: str | None) -> date:
     try:
         return date.fromisoformat(given)
     except ValueError:
-        raise ConfigError(f"chat_date {given!r} is no day; expected one such as 2026-01-31") from None
+        raise ConfigError(f"chat_date {given!r} is not a date; expected one such as 2026-01-31") from None

@@ -68,7 +68,7 @@ class ShardBuilder:
         for encoded in self._held:
             if self._provenance is not None:
                 self._provenance.write(encoded.origins, np.diff(encoded.offsets))
-        ids, offsets = _joined(self._held)
+        ids, offsets = _join(self._held)
         self._held, self._held_documents = [], 0
         if len(offsets) == 1:
             return
@@ -124,7 +124,7 @@ class ShardBuilder:
             self._provenance.discard()
 
 
-def _joined(held: list[Encoded]) -> tuple[Any, Any]:
+def _join(held: list[Encoded]) -> tuple[Any, Any]:
     if len(held) == 1:
         return held[0].ids, held[0].offsets
     lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])
