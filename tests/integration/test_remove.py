@@ -168,7 +168,7 @@ def test_what_is_refused(world, tmp_path):
     lines = tmp_path / "list"
     for text, kind, words in (
         ("", ConfigError, "names no document"),
-        ("c.jsonl:4000", DatasetError, "list: row 4,000 of c.jsonl is no document"),
+        ("c.jsonl:4000", DatasetError, "list: row 4,000 of c.jsonl is not a document"),
         ("nonsense", ConfigError, "list: .*is not FILE:ROW"),
         ('{"id": "zz"}', DatasetError, "list: no document .* has the id 'zz'"),
         ('{"contains": "zzz"}', DatasetError, "list: no document contains 'zzz'"),

@@ -223,5 +223,5 @@ def test_python_that_comes_with_a_tokenizer_is_not_run(tmp_path, monkeypatch):
     code = {"auto_map": {"AutoTokenizer": ["stranger.Theirs", None]}}
     saved(folder, {"tokenizer_class": "Theirs"} | code, "tokenizer_config.json")
     saved(folder, {"model_type": "stranger"} | code, "config.json")
-    refused(folder, "not run unasked")
+    refused(folder, "not run without your consent")
     assert not ran.exists()
