@@ -112,6 +112,32 @@ def test_the_assignment_s_memory_limits(tmp_path):
     assert whole == "MemoryError" or whole.isdecimal()
 
 
+PEAK = """
+import json, resource, sys
+from tokenmill.compat.cs336 import train_bpe
+vocab, merges = train_bpe(sys.argv[1], 300, ["<|endoftext|>"])
+print(json.dumps([[token.hex() for token in vocab.values()], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss counts other units elsewhere")
+def test_a_file_of_more_than_two_gibibytes(tmp_path):
+    """More than any record of a corpus may have: the same merges as of a part, and little memory."""
+    path = tmp_path / "corpus.txt"
+    part = (TEXT * 4000).encode()
+    with path.open("wb") as file:
+        for _ in range((2 << 30) // len(part) + 1):
+            file.write(part)
+    command = [sys.executable, "-c", PEAK, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    path.write_bytes(part)
+    assert done.returncode == 0, done.stderr
+    vocab, peak = json.loads(done.stdout)
+    assert vocab == [token.hex() for token in train_bpe(path, 300, [EOT])[0].values()]
+    assert peak < 400_000, "kilobytes"
+
+
 def test_special_tokens_are_never_merged(tmp_path):
     path = tmp_path / "stories.txt"
     path.write_text((f"Once upon a time{EOT}\nThere was <| a cat{EOT}\n\n") * 500, encoding="utf-8")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from os import PathLike
 
+NO_LIMIT = 1 << 62
+
 Merges = list[tuple[bytes, bytes]]
 
 
@@ -40,7 +42,8 @@ def train_bpe(
     given = {"vocab_size": vocab_size, "special_tokens": list(special_tokens), "tie_break": "lexicographic"}
     options = TrainingConfig.from_dict(given)
     threads = threads or measure().cores.usable
-    source = SourceConfig(format="txt", txt_mode="file")
+    # The whole file is one text, which is counted in parts: no size is too large.
+    source = SourceConfig(format="txt", txt_mode="file", max_record_bytes=NO_LIMIT)
     merged = train_merges(input_path, options, threads=threads, source=source)
     first = len(options.special_tokens)
     vocab = {i: token.encode() for i, token in enumerate(options.special_tokens)}
