@@ -159,7 +159,7 @@ def test_a_damaged_minbpe_model(tmp_path, text):
 
 def test_an_unknown_kind_of_file(tmp_path):
     refused(saved(tmp_path, b"x", "x.bin"), "unknown kind")
-    with pytest.raises(TokenizerError, match="no tokenizer that tokenmill can read"):
+    with pytest.raises(TokenizerError, match="not a tokenizer that tokenmill can read"):
         Tokenizer.load(3)
 
 
