@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TypeAlias, final, overload
+from typing import Any, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ __all__ = [
     "deal_turns",
     "encode_part",
     "families",
+    "fill_runs",
     "frame_documents",
     "has_blank",
     "hash_texts",
@@ -43,6 +44,7 @@ __all__ = [
     "pattern_of",
     "pre_tokenizer",
     "read_hf",
+    "read_small",
     "read_tiktoken",
     "regex_of",
     "regex_pre_tokenizer",
@@ -60,7 +62,7 @@ LARGEST_ID: int
 
 _Bytes: TypeAlias = memoryview | NDArray[np.uint8]
 _Int64s: TypeAlias = memoryview | NDArray[np.int64]
-_Ids: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
+_Ids: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 
 # --- packing -----------------------------------------------------------------------------------------
 
@@ -77,6 +79,15 @@ def copy_segments(
     out: _Ids,
 ) -> None:
     """Copies `ids[from_:from_ + length]` to `out[to:to + length]` for every segment."""
+
+def fill_runs(
+    firsts: NDArray[np.int64],
+    step: int,
+    to: NDArray[np.int64],
+    length: NDArray[np.int64],
+    out: NDArray[Any],
+) -> None:
+    """Writes `firsts, firsts + step, …` to `out[to:to + length]` (int8, int32 or int64) for every run."""
 
 def best_fit(
     lengths: NDArray[np.int64], capacity: int, most: int | None = None
@@ -202,6 +213,14 @@ def split_text(block: Buffer, separator: bytes, *, strip_cr: bool, limit: int, r
 
 def invalid_rows(data: Buffer, offsets: NDArray[np.int64], /) -> list[tuple[int, int]]:
     """Rows of a large string array that are not UTF-8, with the offset of the fault."""
+
+def read_small(
+    paths: Sequence[str | bytes | PathLike[str]], most: int
+) -> tuple[memoryview, memoryview, memoryview]:
+    """Up to `most` bytes of each file, flat; where each begins; size, mtime and inode of each.
+
+    These are -1 three times for a file that is to be looked at with care: not there, not plain, changing.
+    """
 
 # --- training ----------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ mod pages;
 pub mod recipe;
 pub mod records;
 pub mod scan;
+pub mod small_files;
 pub mod spelling;
 pub mod stop;
 pub mod train;

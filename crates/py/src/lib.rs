@@ -11,6 +11,7 @@ mod packing;
 mod parts;
 mod records;
 mod scan;
+mod small_files;
 mod strings;
 mod train;
 mod vocabulary;
@@ -33,6 +34,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     parts::register(module)?;
     records::register(module)?;
     scan::register(module)?;
+    small_files::register(module)?;
     train::register(module)?;
     vocabulary::register(module)?;
     Ok(())

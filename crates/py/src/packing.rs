@@ -20,6 +20,7 @@ type Flat<'py, T> = (Bound<'py, PyArray1<T>>, Int64s<'py>);
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frame_documents, module)?)?;
     module.add_function(wrap_pyfunction!(copy_segments, module)?)?;
+    module.add_function(wrap_pyfunction!(fill_runs, module)?)?;
     module.add_function(wrap_pyfunction!(best_fit, module)?)?;
     module.add_function(wrap_pyfunction!(deal_turns, module)?)?;
     module.add_function(wrap_pyfunction!(blank_texts, module)?)?;
@@ -114,7 +115,47 @@ fn copy_segments<'py>(
     if let Ok(ids) = ids.extract::<Ids<u16>>() {
         return copy_as(py, &ids, places, out.extract()?);
     }
+    if let Ok(bytes) = ids.extract::<Ids<u8>>() {
+        return copy_as(py, &bytes, places, out.extract()?);
+    }
     copy_as(py, &ids.extract::<Ids<u32>>()?, places, out.extract()?)
+}
+
+fn fill_as<'py, T: Element + packing::Cell + Send>(
+    py: Python<'py>,
+    firsts: &[i64],
+    step: i64,
+    [to, length]: [&[i64]; 2],
+    mut out: PyReadwriteArray1<'py, T>,
+) -> PyResult<()> {
+    let out = out.as_slice_mut()?;
+    brief(py, || packing::fill_runs(firsts, step, to, length, out))
+}
+
+/// Writes `firsts, firsts + step, …` to `out[to:to + length]` for every run.
+#[pyfunction]
+fn fill_runs<'py>(
+    py: Python<'py>,
+    firsts: Ids<i64>,
+    step: i64,
+    to: Ids<i64>,
+    length: Ids<i64>,
+    out: &Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let (firsts, places) = (firsts.as_slice()?, [to.as_slice()?, length.as_slice()?]);
+    if let Ok(out) = out.extract::<PyReadwriteArray1<'py, i8>>() {
+        return fill_as(py, firsts, step, places, out);
+    }
+    if let Ok(out) = out.extract::<PyReadwriteArray1<'py, i32>>() {
+        return fill_as(py, firsts, step, places, out);
+    }
+    fill_as(
+        py,
+        firsts,
+        step,
+        places,
+        out.extract::<PyReadwriteArray1<'py, i64>>()?,
+    )
 }
 
 /// The bin of every item and its place in it, best fit, longest first; a bin takes `most` items.

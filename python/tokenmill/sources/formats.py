@@ -7,6 +7,7 @@ a test holds against this table).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ class Format:
         return found
 
 
+@cache
 def _load(name: str) -> Any:
     module, _, function = name.partition(":")
     return getattr(import_module(f"tokenmill.sources.{module}"), function)

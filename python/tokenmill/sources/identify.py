@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tokenmill.sources.compression import compression_of, open_stream
 from tokenmill.sources.detect import (
@@ -25,16 +25,27 @@ if TYPE_CHECKING:
 DEFAULT_SEPARATOR = "<|endoftext|>"
 # A plain text file up to this size is taken for one document, a larger one for a document a line.
 WHOLE_FILE_BYTES = 16 << 20
+RAW_HEAD_BYTES = 64
 
 
 def identify(
-    url: str, size: int, identity: str, config: SourceConfig, *, split: str | None = None, saved: bool = False
+    url: str,
+    size: int,
+    identity: str,
+    config: SourceConfig,
+    *,
+    split: str | None = None,
+    saved: bool = False,
+    start: bytes | None = None,
 ) -> InputFile:
-    """Look at the first bytes and settle what the file is; the user's `format` comes before both."""
+    """Look at the first bytes and settle what the file is; the user's `format` comes before both.
+
+    `start` are those bytes where somebody has read them: at least 64, or all.
+    """
     named = Named("arrow", None) if saved else by_name(url)
     file = InputFile(url, size, identity, named.format or "", split=split)
     try:
-        head = _raw_head(file)
+        head = _raw_head(file) if start is None else start[:RAW_HEAD_BYTES]
     except FileFaultError:
         if config.on_error == "fail":
             raise
@@ -42,24 +53,44 @@ def identify(
     wrong = None if saved and binary_format_of(head) == "arrow" else disagreement(url, named, head)
     if wrong and config.on_error == "fail":
         raise FileFaultError("wrong_extension", url, wrong)
-    file = replace(file, compression=compression_of(head), notes=(wrong,) if wrong else ())
-    file = replace(file, format=_format(file, named, head, config, wrong=bool(wrong)))
-    if file.format == "json" and config.format != "json":
-        file = _json_or_lines(file, config)
-    return _with_txt_mode(file, config) if file.format == "txt" else file
+    file = InputFile(
+        url, size, identity, file.format, compression_of(head), split, notes=(wrong,) if wrong else ()
+    )
+    decoded = _Decoded(file, config, start)
+    kind = _format(file, named, head, config, decoded, wrong=bool(wrong))
+    if kind != file.format:
+        file = replace(file, format=kind)
+    if kind == "json" and config.format != "json":
+        file = _json_or_lines(file, decoded)
+    return _with_txt_mode(file, config, decoded) if file.format == "txt" else file
 
 
-def _format(file: InputFile, named: Named, head: bytes, config: SourceConfig, *, wrong: bool) -> str:
+class _Decoded(NamedTuple):
+    """The first decoded bytes of a file, read when they are asked for unless `start` has them."""
+
+    file: InputFile
+    config: SourceConfig
+    start: bytes | None
+
+    def head(self) -> bytes:
+        if self.start is not None and self.file.compression is None and len(self.start) == self.file.size:
+            return self.start[:HEAD_BYTES]
+        return decoded_head(self.file, self.config.max_expansion)
+
+
+def _format(
+    file: InputFile, named: Named, head: bytes, config: SourceConfig, decoded: _Decoded, *, wrong: bool
+) -> str:
     if config.format not in {"auto", "hf"}:
         return config.format
     binary = binary_format_of(head) if file.compression is None else None
     if binary or (named.format and not wrong):
         return binary or str(named.format)
-    return text_format_of(decoded_head(file, config.max_expansion))
+    return text_format_of(decoded.head())
 
 
-def _json_or_lines(file: InputFile, config: SourceConfig) -> InputFile:
-    if not is_lines_of_json(decoded_head(file, config.max_expansion)):
+def _json_or_lines(file: InputFile, decoded: _Decoded) -> InputFile:
+    if not is_lines_of_json(decoded.head()):
         return file
     note = f"{file.url} is named .json and holds JSON Lines; it is read as those"
     return replace(file, format="jsonl", notes=(*file.notes, note))
@@ -67,7 +98,7 @@ def _json_or_lines(file: InputFile, config: SourceConfig) -> InputFile:
 
 def _raw_head(file: InputFile) -> bytes:
     with RawFile(file) as raw:
-        return raw.read(64)
+        return raw.read(RAW_HEAD_BYTES)
 
 
 def decoded_head(file: InputFile, max_expansion: int, size: int = HEAD_BYTES) -> bytes:
@@ -85,7 +116,7 @@ def decoded_head(file: InputFile, max_expansion: int, size: int = HEAD_BYTES) ->
     return bytes(buffer[:fill])
 
 
-def _with_txt_mode(file: InputFile, config: SourceConfig) -> InputFile:
+def _with_txt_mode(file: InputFile, config: SourceConfig, decoded: _Decoded) -> InputFile:
     mode: Literal["file", "line", "separator"]
     separator = config.document_separator
     if config.txt_mode != "auto":
@@ -93,7 +124,7 @@ def _with_txt_mode(file: InputFile, config: SourceConfig) -> InputFile:
     elif separator is not None:
         mode = "separator"
     else:
-        head = decoded_head(file, config.max_expansion)
+        head = decoded.head()
         if DEFAULT_SEPARATOR.encode() in head:
             mode = "separator"
         else:

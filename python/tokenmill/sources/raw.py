@@ -46,7 +46,12 @@ _VERSION_KEYS = (
 
 def local_identity(stat: os.stat_result) -> str:
     """Size and mtime: `"120-1700000000000000000"`."""
-    return f"{stat.st_size}-{stat.st_mtime_ns}"
+    return identity_of(stat.st_size, stat.st_mtime_ns)
+
+
+def identity_of(size: int, modified: int) -> str:
+    """The identity of a local file of that size, last changed so many nanoseconds after 1970."""
+    return f"{size}-{modified}"
 
 
 def remote_identity(info: dict[str, Any]) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.datasets.packing.column import Column
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _make(cover: Cover, dtype: str) -> NDArray[Any]:
-    return cover.spread(np.repeat(cover.documents, cover.lengths), -1, dtype)
+    return cover.spread(cover.documents, -1, dtype)
 
 
 COLUMN = Column("document_ids", stored="int32", read="int64", make=_make)

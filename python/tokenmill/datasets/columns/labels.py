@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tokenmill.datasets.packing.column import Column
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ _IGNORED = -100
 
 def _make(cover: Cover, dtype: str) -> NDArray[Any]:
     labels = cover.ids.astype(dtype)
-    labels[~cover.taught] = _IGNORED
+    np.putmask(labels, ~cover.taught, _IGNORED)
     return labels
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tokenmill.datasets.packing.column import Column
-from tokenmill.datasets.packing.segments import count_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _make(cover: Cover, dtype: str) -> NDArray[Any]:
-    return cover.spread(count_within(cover.lengths), 0, dtype)
+    return cover.spread(np.zeros_like(cover.lengths), 0, dtype, step=1)
 
 
 COLUMN = Column("position_ids", stored="int32", read="int64", make=_make)

@@ -5,13 +5,12 @@ The layout is written directly, so no torch is needed to make it; the `mds` extr
 
 from __future__ import annotations
 
-import itertools
 import json
-import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill import _core
 from tokenmill.base.durable import publish_json
 from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.format import Format
@@ -68,25 +67,46 @@ class MdsWriter(ChunkWriter):
             body: Any = np.hstack(parts)
             sizes = np.full(count, body.shape[1], dtype=np.int64)
         else:
-            columns = [arrays[name] for name in self._config["column_names"]]
-            samples = [_make_sample([each[a:b] for each in columns]) for a, b in itertools.pairwise(offsets)]
-            sizes = np.array([len(sample) for sample in samples], dtype=np.int64)
-            body = b"".join(samples)
+            body, sizes = _make_samples([arrays[name] for name in self._config["column_names"]], offsets)
         config = json.dumps(self._config, sort_keys=True).encode()
         places = 4 + 4 * (count + 1) + len(config) + np.concatenate([[0], np.cumsum(sizes)])
         self.write_chunk(count, places.astype("<u4"), config, body)
 
 
-def _make_sample(columns: list[NDArray[Any]]) -> bytes:
-    """The u32 sizes of all columns, then each of them."""
-    parts = [_make_value(values) for values in columns]
-    return struct.pack(f"<{len(parts)}I", *map(len, parts)) + b"".join(parts)
+def _make_samples(
+    columns: list[NDArray[Any]], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All samples, flat, and the size of each: the u32 sizes of its columns, then each of them.
+
+    A value is a byte for its dimensions and the width of its shape, the shape, and the numbers themselves.
+    """
+    lengths = np.diff(offsets)
+    codes = (lengths >= 1 << 8).astype(np.int64) + (lengths >= 1 << 16)
+    shapes = np.left_shift(1, codes)
+    sizes = [1 + shapes + lengths * each.itemsize for each in columns]
+    total = 4 * len(columns) + np.sum(sizes, axis=0)
+    place = np.cumsum(total) - total
+    body = np.zeros(int(total.sum()), dtype=np.uint8)
+    for size in sizes:
+        _put(body, place, size, 4)
+        place = place + 4
+    for each, size in zip(columns, sizes, strict=True):
+        body[place] = 1 << 2 | codes
+        for code in range(3):
+            some = codes == code
+            _put(body, place[some] + 1, lengths[some], 1 << code)
+        start, width = place + 1 + shapes, each.itemsize
+        _core.copy_segments(
+            np.ascontiguousarray(each).view(np.uint8), offsets[:-1] * width, start, lengths * width, body
+        )
+        place = place + size
+    return body, total
 
 
-def _make_value(values: NDArray[Any]) -> bytes:
-    """One byte for the dimensions and the width of the shape; the shape; the values."""
-    code, width = next((c, w) for c, w in ((0, "<u1"), (1, "<u2"), (2, "<u4")) if len(values) < 1 << 8 * 2**c)
-    return bytes([1 << 2 | code]) + np.array([len(values)], dtype=width).tobytes() + values.tobytes()
+def _put(body: NDArray[np.uint8], places: NDArray[np.int64], numbers: NDArray[np.int64], width: int) -> None:
+    """Write a number of so many bytes, the lowest first, at each place."""
+    for at in range(width):
+        body[places + at] = (numbers >> 8 * at) & 0xFF
 
 
 def _finish(root: Path, manifest: Manifest) -> None:

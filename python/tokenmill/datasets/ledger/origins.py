@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    Part = int | NDArray[np.int32]
+
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The origin of some documents: the part of their unit, the record's number in that part, its id."""
+    """The origin of some documents: the part of their unit, the record's number in that part, its id.
 
-    part: int
+    `part` is one number, or one for each document.
+    """
+
+    part: Part
     rows: memoryview | NDArray[np.int64]
     ids: pa.LargeStringArray | None = None
 
@@ -25,13 +30,15 @@ class Origins:
         if kept is None or kept.all():
             return self
         rows = np.asarray(self.rows)[kept]
+        part = self.part if isinstance(self.part, int) else self.part[kept]
         if self.ids is None:
-            return Origins(self.part, rows)
+            return Origins(part, rows)
         from tokenmill.base.arrays import mask_of  # here, since it brings Arrow along
 
-        return Origins(self.part, rows, self.ids.filter(mask_of(kept)))
+        return Origins(part, rows, self.ids.filter(mask_of(kept)))
 
     def slice(self, start: int, count: int) -> Origins:
         """Those of some neighbours."""
         ids = self.ids.slice(start, count) if self.ids is not None else None
-        return Origins(self.part, self.rows[start : start + count], ids)
+        part = self.part if isinstance(self.part, int) else self.part[start : start + count]
+        return Origins(part, self.rows[start : start + count], ids)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.errors import DatasetError, ResumeError
 from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
+from tokenmill.datasets.ledger.plan_inputs import group_inputs, list_inputs
 from tokenmill.datasets.ledger.record import (
     Record,
     check_seal,
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-PLAN_VERSION = 1
+# The second writes inputs in groups and whole files in runs: of 200,000 small files 58 MB became 10.
+PLAN_VERSION = 2
 # More parts in a unit than this would make receipts large; reached only by very many tiny files.
 MAX_PARTS = 4096
 _RANGE = tuple(field.name for field in fields(Range))
@@ -50,6 +52,36 @@ class Part(Record):
         if not isinstance(value, list) or len(value) != 5:
             return value
         return {"input": value[0], "range": dict(zip(_RANGE, value[1:], strict=True))}
+
+
+def join_parts(parts: Sequence[Part], inputs: Sequence[InputFile]) -> list[list[Any]]:
+    """Parts as a plan has them: neighbours that are whole files as `[first, count]`, any other by itself."""
+    joined: list[list[Any]] = []
+    for part in parts:
+        size = inputs[part.input].size
+        if part.range != Range("file", 0, size, size):
+            joined.append(part.to_json())
+        elif joined and len(joined[-1]) == 2 and sum(joined[-1]) == part.input:
+            joined[-1][1] += 1
+        else:
+            joined.append([part.input, 1])
+    return joined
+
+
+def list_parts(unit: Any, inputs: Any) -> Any:
+    """The unit of a plan with its parts one by one; what is damaged is left for the reader to name."""
+    if not isinstance(unit, dict) or not isinstance(unit.get("parts"), list) or not isinstance(inputs, list):
+        return unit
+    listed = []
+    for part in unit["parts"]:
+        whole = isinstance(part, list) and len(part) == 2 and all(type(each) is int for each in part)
+        if not whole or not 0 <= part[0] < sum(part) <= len(inputs):
+            listed.append(part)
+            continue
+        for at in range(part[0], sum(part)):
+            size = inputs[at].get("size") if isinstance(inputs[at], dict) else None
+            listed.append([at, "file", 0, size, size])
+    return unit | {"parts": listed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +146,24 @@ class Plan(Record):
             "unit_bytes": self.unit_bytes,
             "target": self.target.to_json(),
             "config": self.values,
-            "inputs": to_plain(self.inputs),
-            "units": [{"id": unit.id, "parts": to_plain(unit.parts)} for unit in self.units],
+            "inputs": group_inputs(self.inputs),
+            "units": [{"id": unit.id, "parts": join_parts(unit.parts, self.inputs)} for unit in self.units],
         }
 
     @classmethod
     def shape(cls, value: Any) -> Any:
-        """Units with their ordinals again."""
+        """Inputs and parts one by one, and units with their ordinals again."""
         if not isinstance(value, dict) or not isinstance(value.get("units"), list):
             return value
+        inputs, units = value.get("inputs"), value["units"]
+        if value.get("plan_version") != 1:
+            inputs = list_inputs(inputs)
+            units = [list_parts(unit, inputs) for unit in units]
         units = [
             unit | {"ordinal": ordinal} if isinstance(unit, dict) else unit
-            for ordinal, unit in enumerate(value["units"])
+            for ordinal, unit in enumerate(units)
         ]
-        return value | {"units": units, "values": value.get("config")}
+        return value | {"inputs": inputs, "units": units, "values": value.get("config")}
 
 
 def make_plan(

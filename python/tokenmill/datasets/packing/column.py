@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill import _core
 from tokenmill.base.errors import DatasetError
 from tokenmill.base.folders import list_modules
 
@@ -31,21 +32,20 @@ class Cover:
 
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
-        """Where there is a token. Stretches never overlap: +1 at each start and -1 at each end, summed up."""
-        steps = np.zeros(len(self.ids) + 1, dtype=np.int8)
-        np.add.at(steps, self.positions, 1)
-        np.add.at(steps, self.positions + self.lengths, -1)
-        return np.cumsum(steps[:-1], dtype=np.int8).astype(bool)
+        """Where there is a token."""
+        return self.spread(np.ones_like(self.positions), 0, "int8").view(np.bool_)
 
     @cached_property
     def taught(self) -> NDArray[np.bool_]:
         """Where there is a token that is learned."""
         return self.covered if self.learned is None else self.covered & self.learned
 
-    def spread(self, values: NDArray[np.int64], elsewhere: int, dtype: str) -> NDArray[Any]:
-        """`values`, one for each token, in their places."""
+    def spread(self, firsts: NDArray[np.int64], elsewhere: int, dtype: str, step: int = 0) -> NDArray[Any]:
+        """For each stretch a number on its first token and `step` more on each that follows."""
         out = np.full(len(self.ids), elsewhere, dtype=dtype)
-        out[self.covered] = values
+        runs = (np.ascontiguousarray(each, np.int64) for each in (firsts, self.positions, self.lengths))
+        first, position, length = runs
+        _core.fill_runs(first, step, position, length, out)
         return out
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.console import lines
-from tokenmill.base.durable import version_of
+from tokenmill.base.durable import digest, version_of
 from tokenmill.base.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.datasets.ledger.duplicates import DUPLICATES
 from tokenmill.datasets.ledger.lock import LOCK
@@ -43,6 +43,10 @@ logger = logging.getLogger("tokenmill.prepare")
 # What a job writes in any format; --fresh removes these and what the formats put beside them, the manifest
 # first, and nothing else.
 OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, LOCK, COPY)
+
+
+# Inputs that the leader's sign of life has by name; it is written every second.
+MOST_NAMED = 100
 
 
 class Run:
@@ -164,7 +168,7 @@ class Run:
             self.state = "waiting"
             dataset = lead_or_wait(
                 job.root,
-                job.values | {"inputs": [file.url for file in self.inputs]},
+                job.values | {"inputs": name_inputs([file.url for file in self.inputs])},
                 execution,
                 find=self._open,
                 lead=self._lead,
@@ -200,6 +204,14 @@ def _warn_if_empty(account: Account) -> None:
             f"{reason} {count:,}" for reason, count in account.documents_dropped.items() if count
         )
         logger.warning("No document is left of %s: dropped by %s", f"{account.documents_read:,}", reasons)
+
+
+def name_inputs(urls: list[str]) -> list[str]:
+    """The inputs as ranks tell each other every second: all, or of very many the ends and a hash of all."""
+    if len(urls) <= MOST_NAMED:
+        return urls
+    between = f"{len(urls) - 2} more, with the hash of all {digest(urls)[:16]}"
+    return [urls[0], between, urls[-1]]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.ledger.origins import Part
     from tokenmill.engine.chat.conversation import RecordError
     from tokenmill.jobs.units.chat import ChatWork
     from tokenmill.jobs.units.control import Control
@@ -57,6 +58,7 @@ class Kept:
     """The documents of a block that passed the text filters, and what was counted on the way."""
 
     texts: Texts
+    part: Part
     origins: Origins
     account: Account
     rows_read: int
@@ -72,8 +74,8 @@ class Kept:
         return texts
 
 
-def keep_blocks(job: Job, blocks: Iterator[tuple[int, Block]], duplicates: Mask | None) -> Iterator[Kept]:
-    """Every block of a unit, given with the number of its part, after the text filters.
+def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask | None) -> Iterator[Kept]:
+    """Every block of a unit, given with the part of it or of each document, after the text filters.
 
     `duplicates` says of each document that passes them whether it repeats an earlier one.
     """
@@ -103,7 +105,7 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[int, Block]], duplicates: Mask 
         origins = Origins(part, block.rows, block.ids).take(mask)
         texts = block.texts.filter(mask)
         known = block.known if mask is None or mask.all() else None
-        kept = Kept(texts, origins, account, block.rows_read, block.rejects, block.release, known)
+        kept = Kept(texts, part, origins, account, block.rows_read, block.rejects, block.release, known)
         # Nothing here may hold a text that is on its way.
         del block, texts
         yield kept

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.prefetch import prefetch
 from tokenmill.datasets.ledger.duplicates import HashWriter
-from tokenmill.jobs.units.unit import read_task
+from tokenmill.jobs.units.reading import read_task
 
 if TYPE_CHECKING:
     from tokenmill.jobs.units.control import Control

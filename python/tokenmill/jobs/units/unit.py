@@ -15,15 +15,13 @@ from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
 from tokenmill.jobs.units.encode import encode_kept, keep_blocks
 from tokenmill.jobs.units.ordered import ordered
+from tokenmill.jobs.units.reading import read_task
 from tokenmill.jobs.units.shards import ShardBuilder
-from tokenmill.sources import read_blocks
 from tokenmill.sources.faults import refused
 from tokenmill.sources.model import Reject
 from tokenmill.sources.records import name_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from tokenmill.jobs.units.control import Control
     from tokenmill.jobs.units.encode import Kept
     from tokenmill.jobs.units.job import Job
-    from tokenmill.sources.model import Block, InputFile
+    from tokenmill.sources.model import InputFile
 
 MAX_PLACES = 20
 
@@ -75,7 +73,7 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
         blocks = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
         for kept, batches in ordered(partial(encode_kept, job, control), blocks, control.threads):
             account.add(kept.account)
-            records[kept.origins.part] += kept.rows_read
+            count_records(records, kept)
             rejects += kept.rejects[: MAX_PLACES - len(rejects)]
             rejects += name_faults(job, task, kept, MAX_PLACES - len(rejects))
             for encoded in batches:
@@ -99,28 +97,27 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     return receipt
 
 
+def count_records(records: list[int], kept: Kept) -> None:
+    """Add the records of a block to those of its part, or one to each of its parts."""
+    if isinstance(kept.part, int):
+        records[kept.part] += kept.rows_read
+    else:
+        for part in kept.part.tolist():
+            records[part] += 1
+
+
 def name_faults(job: Job, task: Task, kept: Kept, most: int) -> list[Reject]:
     """The records of a block that are no conversations, with places; under `fail` the first is an error."""
-    part = task.unit.parts[kept.origins.part]
-    file, named = task.inputs[kept.origins.part], []
+    if not kept.faults:
+        return []
+    nth = int(kept.part)
+    part, file, named = task.unit.parts[nth], task.inputs[nth], []
     for row, error in list(kept.faults.items())[: max(most, 1)]:
         reject = Reject(error.reason, name_record(file, part.range, row), error.detail)
         if job.config.source.on_error == "fail":
             raise refused(reject)
         named.append(reject)
     return named[: max(most, 0)]
-
-
-def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[int, Block]]:
-    """The blocks of a unit, each with the number of its part."""
-    for nth, part in enumerate(task.unit.parts):
-        columns = job.filters.columns
-        source = job.config.source
-        file, size = task.inputs[nth], control.block_bytes
-        for block in read_blocks(file, part.range, source, block_bytes=size, columns=columns):
-            control.check()
-            yield nth, block
-            del block
 
 
 def task_of(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> Task:

@@ -1,0 +1,29 @@
+//! Many small files in one call.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+use tokenmill_core::small_files;
+
+use crate::error::brief;
+use crate::flat::view;
+
+type Views = (Py<PyMemoryView>, Py<PyMemoryView>, Py<PyMemoryView>);
+
+/// Up to `most` bytes of each file, flat; where each begins; size, mtime and inode of each, or -1 three times.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
+fn read_small(py: Python<'_>, paths: Vec<PathBuf>, most: usize) -> PyResult<Views> {
+    let found = brief(py, || Ok(small_files::read_small(&paths, most)))?;
+    Ok((
+        view(py, found.data)?.unbind(),
+        view(py, found.offsets)?.unbind(),
+        view(py, found.about)?.unbind(),
+    ))
+}
+
+/// Adds this area to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(read_small, module)?)
+}

@@ -1,0 +1,81 @@
+"""The blocks of a unit in order, each with the part or the parts of the unit that it came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tokenmill.sources import read_blocks
+from tokenmill.sources.fields import make_fields
+from tokenmill.sources.model import Block
+from tokenmill.sources.small_files import is_small, read_together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.datasets.ledger.origins import Part
+    from tokenmill.jobs.units.control import Control
+    from tokenmill.jobs.units.job import Job
+    from tokenmill.jobs.units.unit import Task
+
+# Small files that are read in one call, at most.
+TOGETHER = 1024
+
+
+def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[Part, Block]]:
+    """The blocks of a unit, each with the number of its part, or of each of its documents."""
+    source, columns = job.config.source, job.filters.columns
+    alone = job.chat is not None or bool(make_fields(source, columns).paths)
+    nth, count = 0, len(task.unit.parts)
+    while nth < count:
+        stop = nth if alone else _end_of_run(job, task, nth, control.block_bytes)
+        if stop - nth > 1:
+            yield from _read_run(job, task, control, nth, stop)
+            nth = stop
+        else:
+            yield from _read_part(job, task, control, nth)
+            nth += 1
+
+
+def _end_of_run(job: Job, task: Task, first: int, block_bytes: int) -> int:
+    """Where the small files end that begin with this part and fill no more than a block."""
+    stop, held = first, 0
+    while stop < min(len(task.inputs), first + TOGETHER):
+        file = task.inputs[stop]
+        held += file.size
+        if held > block_bytes or not is_small(file, job.config.source):
+            break
+        stop += 1
+    return stop
+
+
+def _read_run(job: Job, task: Task, control: Control, first: int, stop: int) -> Iterator[tuple[Part, Block]]:
+    """Small files together; one that is not as it should be goes its own way, in its place."""
+    block, places = read_together(task.inputs[first:stop])
+    control.check()
+    done = 0
+    for odd in np.setdiff1d(np.arange(stop - first), places):
+        upto = int(np.searchsorted(places, odd))
+        if upto > done:
+            yield first + places[done:upto], _some(block, done, upto)
+        yield from _read_part(job, task, control, first + int(odd))
+        done = upto
+    if done < len(places):
+        yield first + places[done:], _some(block, done, len(places))
+
+
+def _some(block: Block, start: int, stop: int) -> Block:
+    if stop - start == len(block):
+        return block
+    texts = block.texts.slice(start, stop - start)
+    return Block(texts, block.rows[start:stop], bytes_read=texts.nbytes, rows_read=stop - start)
+
+
+def _read_part(job: Job, task: Task, control: Control, nth: int) -> Iterator[tuple[Part, Block]]:
+    source, columns = job.config.source, job.filters.columns
+    file, part, size = task.inputs[nth], task.unit.parts[nth], control.block_bytes
+    for block in read_blocks(file, part.range, source, block_bytes=size, columns=columns):
+        control.check()
+        yield nth, block
+        del block

@@ -1,0 +1,142 @@
+"""Many small files: read together they give what they give one by one, whatever is wrong with some of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tokenmill
+from byte_tokenizer import ByteTokenizer
+from tokenmill.base.errors import InputError
+from tokenmill.datasets.ledger.plan import PLAN_VERSION, load_plan
+from tokenmill.datasets.ledger.record import encode_record, to_plain
+from tokenmill.jobs.units import reading
+from tokenmill.sources.small_files import SMALL
+
+GOOD = [f"document {number}: {'텍스트 ' * (number % 7)}\r\nline\n".encode() for number in range(60)]
+ODD = {
+    3: b"",
+    7: b"\xef\xbb\xbfwith a mark",
+    11: b"not \xff text",
+    12: b" \n\t ",
+    20: b"large " * SMALL,
+    31: b"again",
+    32: b"again",
+    59: b"cut off \xe2\x82",
+}
+
+
+def write(folder):
+    folder.mkdir()
+    for number, data in enumerate(GOOD):
+        (folder / f"{number:03}.txt").write_bytes(ODD.get(number, data))
+
+
+def prepare(folder, output, **options):
+    return tokenmill.prepare(
+        inputs=str(folder), tokenizer=ByteTokenizer(), output=str(output), verbose_level="ERROR", report=False,
+        **{"on_error": "skip", **options},
+    )  # fmt: skip
+
+
+def receipts(output):
+    return [json.loads(path.read_bytes()) for path in sorted((output / "receipts").iterdir())]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"on_error": "replace", "threads": 1},
+        {"deduplicate": True, "min_chars": 6},
+        {"batch_size": 3, "writer_batch_size": 5, "context_length": 16, "packing": "bestfit"},
+        {"unit_bytes": 300, "validation": 0.3},
+    ],
+    ids=str,
+)
+def test_files_together_give_what_each_gives_alone(tmp_path, monkeypatch, options):
+    write(tmp_path / "in")
+    prepare(tmp_path / "in", tmp_path / "together", **options)
+    monkeypatch.setattr(reading, "is_small", lambda *_: False)
+    prepare(tmp_path / "in", tmp_path / "alone", **options)
+    outputs = [
+        (tmp_path / "together" / part, tmp_path / "alone" / part)
+        for part in ("train", "validation", "")
+        if (tmp_path / "alone" / part / "manifest.json").exists()
+    ]
+    assert outputs
+    for together, alone in outputs:
+        assert tokenmill.open(together).content_hash == tokenmill.open(alone).content_hash
+        assert receipts(together) == receipts(alone)
+
+
+def test_most_small_files_are_read_together(tmp_path, monkeypatch):
+    write(tmp_path / "in")
+    alone, plain = [], reading.read_blocks
+
+    def read_blocks(file, *rest, **options):
+        alone.append(int(Path(file.url).name[:3]))
+        return plain(file, *rest, **options)
+
+    monkeypatch.setattr(reading, "read_blocks", read_blocks)
+    prepare(tmp_path / "in", tmp_path / "out", threads=1)
+    assert alone == [3, 7, 11, 20, 59]
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_small_file_that_changed_since_it_was_planned_does_not_count(tmp_path, monkeypatch, policy, gone):
+    folder, output = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    for number, data in enumerate(GOOD):
+        (folder / f"{number:03}.txt").write_bytes(data)
+    together = reading.read_together
+
+    def change(files):
+        (folder / "005.txt").unlink() if gone else (folder / "005.txt").write_bytes(b"other bytes")
+        return together(files)
+
+    monkeypatch.setattr(reading, "read_together", change)
+    with pytest.raises(InputError, match="gone" if gone else "changed"):
+        prepare(folder, output, on_error=policy)
+    assert not list((output / "receipts").glob("*.json"))
+
+
+def as_version_1(plan):
+    """The plan's file as it was written before inputs had groups."""
+    value = plan.to_json() | {
+        "plan_version": 1,
+        "inputs": to_plain(plan.inputs),
+        "units": [{"id": unit.id, "parts": to_plain(unit.parts)} for unit in plan.units],
+    }
+    return encode_record(value)
+
+
+def test_an_unfinished_job_of_the_first_plan_goes_on(tmp_path):
+    write(tmp_path / "in")
+    output, options = tmp_path / "out", {"unit_bytes": 1000}
+    whole = prepare(tmp_path / "in", output, **options)
+    before, plan = whole.content_hash, load_plan(output)
+    (output / "plan.json").write_bytes(as_version_1(plan))
+    assert load_plan(output) == plan
+    (output / "manifest.json").unlink()
+    for path in sorted((output / "receipts").iterdir())[::2]:
+        path.unlink()
+    assert prepare(tmp_path / "in", output, **options).content_hash == before
+    (tmp_path / "in" / "new.txt").write_bytes(b"one more")
+    prepare(tmp_path / "in", output, **options)
+    assert json.loads((output / "plan.json").read_bytes())["plan_version"] == PLAN_VERSION == 2
+    grown = load_plan(output)
+    assert grown.units[: len(plan.units)] == plan.units
+    assert [file.url.rpartition("/")[2] for file in grown.inputs[-1:]] == ["new.txt"]
+
+
+def test_a_plan_of_many_small_files_is_small(tmp_path):
+    folder, output = tmp_path / "in", tmp_path / "out"
+    for number in range(3000):
+        path = folder / f"{number // 100}" / f"{number:06}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"text")
+    prepare(folder, output)
+    assert (output / "plan.json").stat().st_size < 3000 * 60
+    assert len(load_plan(output).inputs) == 3000
