@@ -172,7 +172,7 @@ class Forker:
 
     def close(self) -> None:
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(120)  # a loaded machine takes its time
         self._process.stdout.close()
 
 

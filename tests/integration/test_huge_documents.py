@@ -1,6 +1,7 @@
 """A huge document encoded in parts is the document encoded at once, whatever surrounds it."""
 
 import json
+import logging
 import shutil
 from importlib.metadata import distribution
 
@@ -52,7 +53,8 @@ def prepare(corpus, tokenizer, output, **options):
     ],
     ids=["both markers", "no marker", "dropped", "rows", "special tokens"],
 )
-def test_the_same_bytes_as_at_once(corpus, tokenizer, tmp_path, monkeypatch, options):
+def test_the_same_bytes_as_at_once(corpus, tokenizer, tmp_path, monkeypatch, caplog, options):
+    monkeypatch.setattr(logging.getLogger("tokenmill"), "propagate", True)
     prepare(corpus, tokenizer, tmp_path / "at once", **options)
     monkeypatch.setattr(windows, "LARGE", 1 << 16)
     monkeypatch.setattr(encode, "HUGE", 1 << 17)
@@ -60,8 +62,12 @@ def test_the_same_bytes_as_at_once(corpus, tokenizer, tmp_path, monkeypatch, opt
     parts = []
     inner = huge._encode
     monkeypatch.setattr(huge, "_encode", lambda *given: parts.append(given[-1]) or inner(*given))
+    caplog.clear()
     prepare(corpus, tokenizer, tmp_path / "in parts", memory_budget=1, **options)
     assert len(parts) > 10
+    told = [record.getMessage() for record in caplog.records if "memory budget" in record.getMessage()]
+    assert len(told) == 2
+    assert told[0].startswith("A document of 424.0 kB is larger than the memory budget of 1 B")
     assert tree_hash(tmp_path / "in parts") == tree_hash(tmp_path / "at once")
 
 

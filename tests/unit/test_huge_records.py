@@ -4,10 +4,12 @@ import io
 import json
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import read_blocks, windows
+from tokenmill.sources import columnar, read_blocks, windows
 from tokenmill.sources.model import InputFile, Range
 from tokenmill.sources.raw import local_identity
 
@@ -18,6 +20,18 @@ GIANT = 'line one\n"quoted" back\\slash 한국어 😀 ' * 9000
 @pytest.fixture(autouse=True)
 def _large_is_small(monkeypatch):
     monkeypatch.setattr(windows, "LARGE", LARGE)
+    monkeypatch.setattr(columnar, "LARGE", LARGE, raising=False)
+
+
+def test_what_arrow_decoded_a_huge_value_with_is_gone_when_its_block_comes(tmp_path):
+    text, path = GIANT * 40, tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [text]}), path)
+    file = InputFile(str(path), path.stat().st_size, local_identity(path.stat()), "parquet")
+    before = pa.total_allocated_bytes()
+    blocks = read_blocks(file, Range("groups", 0, 1, file.size), SourceConfig(), block_bytes=4096)
+    block = next(blocks)
+    assert pa.total_allocated_bytes() - before < 1.5 * len(text.encode())
+    assert block.texts.to_pylist() == [text]
 
 
 def read(path, **settings):

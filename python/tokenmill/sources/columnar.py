@@ -13,6 +13,7 @@ from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.model import Range
 from tokenmill.sources.raw import RawFile
 from tokenmill.sources.tables import block_of, slices
+from tokenmill.sources.windows import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import Block, InputFile
 
 _MAX_BATCH_ROWS = 65536
+_READ_BYTES = 1 << 20
 
 
 @contextmanager
@@ -42,7 +44,8 @@ def _parquet(source: Any) -> Any:
     # Imported here: a job on other formats starts sooner without.
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(source, pre_buffer=False)
+    # Pages are read through a small buffer, not a whole column of a row group at once.
+    return pq.ParquetFile(source, pre_buffer=False, buffer_size=_READ_BYTES)
 
 
 def parquet_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
@@ -94,7 +97,14 @@ def parquet_blocks(request: Request) -> Iterator[Block]:
             batches = parquet.iter_batches(
                 step, row_groups=[group], columns=columns or None, use_threads=False
             )
+            left = groups.row_group(group).num_rows
             for batch in batches:
+                left -= batch.num_rows
+                if batch.nbytes >= LARGE:
+                    # Arrow decodes it by way of two or three copies, and keeps them for the next batch.
+                    if not left:
+                        batches.close()
+                    pa.default_memory_pool().release_unused()
                 yield block_of(batch, request, row, before)
                 row += batch.num_rows
 

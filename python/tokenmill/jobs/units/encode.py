@@ -16,7 +16,7 @@ from tokenmill.datasets.packing.known import slice_known, weave
 from tokenmill.datasets.packing.packer import frame_documents, select_documents
 from tokenmill.jobs.units.chat import count_learned, encode_chats, frame_chats
 from tokenmill.jobs.units.filters import token_filters
-from tokenmill.jobs.units.huge import HUGE, encode_huge
+from tokenmill.jobs.units.huge import HUGE, encode_huge, warn_over_budget
 from tokenmill.jobs.units.long import cut_long
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
         known.frame != (job.packing.bos_id, job.packing.eos_id) or not job.frames_at_once
     ):
         known = None
+    if len(texts) == 1 and texts.nbytes >= HUGE:
+        warn_over_budget(job, texts.nbytes)
     huge = len(texts) == 1 and texts.nbytes >= HUGE and job.too_long is None
     huge = huge and (known is None or bool(known.stale[0]))
     if huge and job.encoder.engine.takes_parts:

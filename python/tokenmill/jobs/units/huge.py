@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.console.words import size
 from tokenmill.jobs.units.ordered import ordered
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tokenmill.jobs.units.control import Control
     from tokenmill.jobs.units.job import Job
 
+logger = logging.getLogger("tokenmill.prepare")
 # From here on a document is encoded in parts of this size.
 HUGE = 64 << 20
 PART = 8 << 20
@@ -46,6 +49,18 @@ class Framed:
         if eos is not None:
             ids[end] = eos
         return ids[(1 if bos is None else 0) : end + (0 if eos is None else 1)]
+
+
+def warn_over_budget(job: Job, text_bytes: int) -> None:
+    """Say that a document is larger than the memory that was allowed, before its ids are made."""
+    allowed = job.config.execution.memory_budget
+    if allowed is not None and text_bytes > allowed:
+        logger.warning(
+            "A document of %s is larger than the memory budget of %s: it is held whole, and then its ids, "
+            "which takes two to five times its size. Split it, or leave it out with --max-record-bytes",
+            size(text_bytes),
+            size(allowed),
+        )
 
 
 def encode_huge(
