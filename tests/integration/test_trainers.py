@@ -1,0 +1,91 @@
+"""Recipes of docs/trainers.md with the trainers themselves, row for row.
+
+Grain installs in moments, into a folder of its own. The others need torch 2, of which the index has no build without
+gigabytes of CUDA: they run where TOKENMILL_TRAINERS_PYTHON names an interpreter that has them.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_trainer_formats import corpus, run  # noqa: F401 - a fixture
+from train_with import LENGTH
+
+import tokenmill
+from torch_environment import HOME, environ
+
+pytestmark = pytest.mark.timeout(600)
+PLACE = HOME.with_name(".venv-grain")
+NAMED = "TOKENMILL_TRAINERS_PYTHON"
+MODULES = {"lightning": "lightning", "trl": "trl", "olmo": "olmo_core"}
+
+
+@cache
+def why_no_grain():
+    """Why Grain cannot be had here, or None once it is installed."""
+    if importlib.util.find_spec("grain") or (PLACE / ".ready").exists():
+        return None
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(PLACE), "grain"]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"Grain cannot be installed: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
+    (PLACE / ".ready").touch()
+    return None
+
+
+def interpreter(kind):
+    """(the Python to run, what to put on its path); skips where there is none."""
+    if kind == "grain":
+        if reason := why_no_grain():
+            pytest.skip(reason)
+        return sys.executable, [str(PLACE)]
+    python = os.environ.get(NAMED)
+    if python is None:
+        pytest.skip(f"{kind} needs torch 2: set {NAMED} to a Python that has both")
+    look = f"import importlib.util as u, sys; sys.exit(not u.find_spec({MODULES[kind]!r}))"
+    if subprocess.run([python, "-c", look], check=False).returncode:
+        pytest.skip(f"{python} has no {MODULES[kind]}")
+    return python, []
+
+
+def seen_by(kind, folder):
+    """The rows as the trainer saw them, in no stated order."""
+    python, more = interpreter(kind)
+    variables = environ() | {"HF_HUB_OFFLINE": "1", "HOME": str(folder), "CUDA_VISIBLE_DEVICES": ""}
+    variables["PYTHONPATH"] = os.pathsep.join([*more, variables["PYTHONPATH"]])
+    command = [python, str(Path(__file__).with_name("train_with.py")), kind, str(folder)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return sorted(json.loads(done.stdout.splitlines()[-1]))
+
+
+def rows_of(folder, length, **options):
+    rows = tokenmill.open(folder).rows(length, **options)
+    return [rows[number].tolist() for number in range(len(rows))]
+
+
+def test_grain_reads_every_row(corpus, tmp_path):  # noqa: F811
+    run(corpus, tmp_path)
+    expected = sorted(rows_of(tmp_path, LENGTH + 1, overlap=1))
+    assert seen_by("grain", tmp_path) == expected
+
+
+@pytest.mark.parametrize("kind", ["lightning", "trl"])
+def test_rows_of_torch_trainers(kind, corpus, tmp_path):  # noqa: F811
+    run(corpus, tmp_path)
+    assert seen_by(kind, tmp_path) == sorted(rows_of(tmp_path, LENGTH))
+
+
+def test_olmo_core_reads_its_files(corpus, tmp_path):  # noqa: F811
+    manifest = run(corpus, tmp_path, format="olmo").manifest
+    expected = []
+    for shard in manifest.shards:
+        ids = np.fromfile(tmp_path / shard.file("tokens").path, np.uint16)
+        expected += ids[: len(ids) // LENGTH * LENGTH].reshape(-1, LENGTH).tolist()
+    assert seen_by("olmo", tmp_path) == sorted(expected)

@@ -1,0 +1,94 @@
+"""Hand a dataset to a trainer as docs/trainers.md says: `train_with.py KIND FOLDER` prints what the trainer saw as JSON.
+
+Runs in an interpreter with torch and those trainers, and with this checkout on its path.
+"""
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+LENGTH = 32
+
+
+def grain(folder):
+    import grain
+
+    from tokenmill.compat.grain import TokenmillSource
+
+    source = TokenmillSource(folder, LENGTH)
+    batches = list(grain.MapDataset.source(source).shuffle(1).batch(4))
+    return [
+        [*map(int, inputs), int(targets[-1])]
+        for batch in batches
+        for inputs, targets in zip(batch["inputs"], batch["targets"], strict=True)
+    ]
+
+
+def lightning(folder):
+    import lightning
+    import torch
+
+    from tokenmill.compat.lightning import data_module
+
+    seen = []
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Embedding(300, 1)
+
+        def training_step(self, batch, _number):
+            assert torch.equal(batch["input_ids"], batch["labels"])
+            seen.extend(batch["input_ids"].tolist())
+            return self.layer(batch["input_ids"]).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", enable_model_summary=False, **quiet)
+    trainer.fit(Model(), datamodule=data_module(folder, LENGTH, 4, num_workers=0))
+    return seen
+
+
+def trl(folder):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from trl import SFTConfig, SFTTrainer
+
+    import tokenmill
+    from small_tokenizers import write_bpe
+
+    rows = tokenmill.open(folder).rows(LENGTH, columns=("labels", "attention_mask"))
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=300, **sizes))
+    tokenizer = tokenmill.Tokenizer.load(write_bpe(Path(folder) / "tok")).as_hf(pad_token="<|endoftext|>")
+    plain = {"report_to": "none", "save_strategy": "no", "use_cpu": True, "bf16": False}
+    config = SFTConfig(output_dir=f"{folder}/trl", max_steps=2, per_device_train_batch_size=4, **plain)
+    trainer = SFTTrainer(model, config, train_dataset=rows.to_hf(), processing_class=tokenizer)
+    trainer.train()
+    # What it made of our rows before it batched them: nothing may be tokenized or cut again.
+    return [list(map(int, row)) for row in trainer.train_dataset["input_ids"]]
+
+
+def olmo(folder):
+    from olmo_core.data.numpy_dataset import NumpyFSLDataset
+
+    files = sorted(Path(folder).glob("shards/*.npy"))
+    ids = {"pad_token_id": 258, "eos_token_id": 256, "vocab_size": 259}
+    dataset = NumpyFSLDataset(*files, sequence_length=LENGTH, dtype=np.uint16, **ids)
+    dataset.work_dir = Path(folder) / "work"
+    dataset.prepare()
+    return [dataset[number]["input_ids"].tolist() for number in range(len(dataset))]
+
+
+KINDS = {"grain": grain, "lightning": lightning, "trl": trl, "olmo": olmo}
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):
+        found = KINDS[sys.argv[1]](sys.argv[2])
+    print(json.dumps(found))
