@@ -13,7 +13,7 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart browser test test-slow test-oldest test-deep campaign miri asan fuzz aarch64 lint workflows other-systems \
-  format bench bench-families docs docs-version wheel wheels try-wheel try-sdist try-aarch64 image release-check release-tag build clean
+  format bench bench-families bench-quick docs docs-version wheel wheels try-wheel try-sdist try-aarch64 image release-check release-tag build clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -120,12 +120,17 @@ bench: $(VENV)/.bench $(VENV)-peers/.peers  ## Run every benchmark beside its pe
 # Hugging Face's tokenizers 1.0 takes the place of 0.23 there, so it is an environment of its own.
 $(VENV)-peers/.peers: $(VENV)/.core pyproject.toml
 	@test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
+	@$(VENV)-peers/bin/python -m pip install --quiet --upgrade pip  # an older one knows no groups
 	@$(VENV)-peers/bin/python -m pip install --quiet --group peers
 	@touch $@
 
 bench-families: $(VENV)-peers/.peers  ## Encode with every family beside every peer, on the CPU's best path and on AVX2.
 	@$(VENV)-peers/bin/python benchmarks/all_families.py
 	@$(VENV)-peers/bin/python benchmarks/all_families.py --cpu avx2
+
+bench-quick: $(VENV)-peers/.peers  ## The cells that matter, for every change: ten of bench-families, in a few minutes.
+	@$(VENV)-peers/bin/python benchmarks/all_families.py --families gpt2,llama3 --languages en,code,fr,ru,zh \
+	  --peers tokenmill,gigatoken,fastokens --megabytes 2 --turns 2 --scratch benchmarks/results/quick
 
 $(VENV)/.docs: $(VENV)/.core pyproject.toml
 	@$(BIN)/python -m pip install --quiet --group docs
