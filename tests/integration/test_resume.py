@@ -2,6 +2,9 @@
 
 import json
 import os
+import platform
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -43,6 +46,19 @@ def test_a_finished_job_is_opened_not_done_again(corpus, tmp_path):
     second = run(corpus, tmp_path / "out")
     assert shard_times(tmp_path / "out") == before
     assert first.content_hash == second.content_hash
+
+
+def test_what_a_kill_after_the_end_left_is_gone_after_the_next_run(corpus, tmp_path):
+    run(corpus, tmp_path / "out")
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    left = tmp_path / "out" / f".tmp-{platform.node()}-{ended.stdout.strip()}-0a1b2c3d-report.json"
+    ours = left.with_name(f".tmp-{platform.node()}-{os.getpid()}-0a1b2c3d-report.json")
+    left.write_text("{")
+    ours.write_text("{")
+    run(corpus, tmp_path / "out")
+    assert (left.exists(), ours.exists()) == (False, True)
 
 
 def test_new_inputs_add_units(corpus, tmp_path):

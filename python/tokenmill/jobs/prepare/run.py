@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.console import lines
-from tokenmill.base.durable import digest, version_of
+from tokenmill.base.durable import digest, sweep_leftovers, version_of
 from tokenmill.base.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.datasets.ledger.duplicates import DUPLICATES
 from tokenmill.datasets.ledger.lock import LOCK
@@ -163,6 +164,9 @@ class Run:
         with explain_faults(job.root):
             dataset = self._open()
             if dataset is not None:
+                # One that was killed at its very end left its report or sign of life half-written.
+                with suppress(OSError):
+                    sweep_leftovers(job.root)
                 logger.info("Nothing to do: %s is complete", job.location)
                 return Outcome(dataset, time.monotonic() - started, worked=False)
             self.state = "waiting"
