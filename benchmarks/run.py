@@ -34,6 +34,7 @@ MORE = {
     "memory": [],
     "read": [],
     "plan": [],
+    "stages": [],
     "settings": [],
     "ray_overhead": [],
     "scale_sim": [],
@@ -52,6 +53,7 @@ TAKES_CORPORA = {
     "prepare",
     "plan",
     "ray_overhead",
+    "stages",
 }
 
 

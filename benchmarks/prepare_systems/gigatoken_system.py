@@ -14,7 +14,11 @@ def main(corpus, tokenizer, output, _threads):
     output = Path(output)
     output.mkdir()
     encoder = gigatoken.Tokenizer(str(Path(tokenizer) / "tokenizer.json"))
-    batch = encoder.encode_files(gigatoken.JsonlFileSource([corpus], field="text"))
+    if corpus.endswith(".parquet"):
+        source = gigatoken.ParquetFileSource([corpus], column="text")
+    else:
+        source = gigatoken.JsonlFileSource([corpus], field="text")
+    batch = encoder.encode_files(source)
     ids = ak.to_numpy(ak.flatten(batch)).astype(np.uint16)
     lengths = ak.to_numpy(ak.num(batch)).astype(np.int64)
     ends = np.cumsum(lengths + 1)
