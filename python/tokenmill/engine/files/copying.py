@@ -27,7 +27,7 @@ def copy_files(recipe: Recipe) -> dict[str, bytes]:
     """
     try:
         return _copy_files(recipe)
-    except OSError:  # a file is gone since it was loaded, and nothing but the copy needs it
+    except FileNotFoundError:  # it is gone since it was loaded, and nothing but the copy needs it
         return {}
 
 
