@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources import Block, InputFile, Range
+    from tokenmill.sources import InputFile, Range
 
 SAMPLE_BYTES = 32 << 20
 PART_BYTES = 1 << 20
@@ -62,7 +62,7 @@ def take_sample(
         seen = Seen(part.size)
         for number, block in enumerate(read_blocks(file, part, config, block_bytes=BLOCK_BYTES)):
             seen.documents += len(block)
-            seen.text += _text_bytes(block)
+            seen.text += block.texts.nbytes
             if number % keep == 0 and len(block):
                 sample.blocks.append(block.texts.to_arrow())
         sample.seen.append(seen)
@@ -96,7 +96,3 @@ def _choice(files: Sequence[InputFile], size: int, rng: random.Random) -> list[t
         keep = max(1, round(USUAL_EXPANSION * sum(file.size for file in taken) / max(share, 1)))
         chosen += [(file, part, keep) for file in taken for part in ranges(file, PART_BYTES)]
     return chosen
-
-
-def _text_bytes(block: Block) -> int:
-    return block.texts.nbytes

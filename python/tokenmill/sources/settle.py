@@ -34,7 +34,7 @@ def settle(
         return _check_pair(config), [*chosen, _conversation_words(config)]
     if config.text_field or config.template:
         return config, chosen
-    for first in (file for file in files if file.format != "txt" and not _empty(file)):
+    for first in (file for file in files if file.format != "txt" and (file.size or file.format == MEMORY)):
         try:
             strings, everything = format_of(first).names(first, config)
         except FileFaultError:
@@ -90,10 +90,6 @@ def _chosen(
     words = f"field {field!r}" if field else f"template {template!r}"
     chosen = replace(config, text_field=field, template=template)
     return chosen, [*lines, f"Text: {words} (found in {url})"]
-
-
-def _empty(file: InputFile) -> bool:
-    return file.size == 0 and file.format != MEMORY
 
 
 def _formats(files: Sequence[InputFile]) -> str:

@@ -107,7 +107,7 @@ class History:
             DatasetError: The run has no such step; the message says how many it has.
             ConfigError: There is no such rank.
         """
-        leg = self._leg_of(step)
+        leg = next((leg for leg in reversed(self.legs) if leg.first_step <= step), self.legs[0])
         if epochs is None:
             epochs = self.legs[-1].order.epoch + 1
         steps = self.count_steps(epochs)
@@ -118,9 +118,6 @@ class History:
             )
         ranks = range(leg.world_size) if rank is None else [Turns(rank, leg.world_size).rank]
         return [row for each in ranks for row in self._rows(leg, step, each)]
-
-    def _leg_of(self, step: int) -> Leg:
-        return next((leg for leg in reversed(self.legs) if leg.first_step <= step), self.legs[0])
 
     def _rows(self, leg: Leg, step: int, rank: int) -> Iterator[TracedRow]:
         found = leg.locate(step, rank)
