@@ -189,7 +189,12 @@ def with_steady(found):
     """The figures of the whole, and megabytes a second of what it has more than the short one."""
     short, whole = found["short"], found["whole"]
     more = (whole["bytes"] - short["bytes"]) / MB
-    steady = {kind: more / max(whole[kind] - short[kind], 1e-3) for kind in ("wall", "cpu")}
+    steady = {}
+    for kind in ("wall", "cpu"):
+        # Four times the input in hardly more time is noise of the machine: then the start counts too.
+        is_noise = whole[kind] < 1.2 * short[kind]
+        taken = whole["bytes"] / MB / whole[kind] if is_noise else more / (whole[kind] - short[kind])
+        steady[kind] = taken
     return whole | {"steady": steady}
 
 
@@ -245,7 +250,7 @@ def disk(output):
 def flat(system, output):
     """All ids in order, where a system writes documents one after another with an end-of-text token."""
     if system in OURS:
-        names = sorted((output / "shards").glob("*.bin"))
+        names = sorted(path for path in (output / "shards").glob("*.bin") if path.name.count(".") == 1)
         return np.concatenate([np.fromfile(name, "<u2") for name in names])
     if system in {*FAST, "tiktoken", "megatron"}:
         return np.fromfile(output / "train.bin", "<u2")
