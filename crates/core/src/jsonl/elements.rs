@@ -3,7 +3,7 @@
 
 use super::fields::Fields;
 use super::lines::read_record;
-use super::strings::find_special;
+use super::strings::{find_special, spaces};
 use crate::records::Batch;
 
 /// Where in the value the next window begins.
@@ -149,12 +149,6 @@ impl Elements {
             _ => Next::Broken,
         }
     }
-}
-
-fn spaces(s: &[u8]) -> usize {
-    s.iter()
-        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
-        .count()
 }
 
 /// What follows a value: behind the comma, or on the closing bracket.

@@ -7,7 +7,7 @@
 use super::fields::{Fields, Part};
 use super::lines::read;
 use super::parse::{parse, Value};
-use super::strings::{character_at, find_special, unescape};
+use super::strings::{character_at, escape_at, find_special, unescape, Escape};
 use crate::records::{Batch, Policy};
 
 /// Enough of a string for every key, id and label.
@@ -207,24 +207,17 @@ impl Outline {
 /// The width of the escape that starts `s`, and whether the parser must see it: it is bad, or half of a pair. None
 /// where bytes that follow must tell; none do after the `last`.
 fn escape(s: &[u8], last: bool) -> Option<(usize, bool)> {
-    let bad = Some((1, true));
-    match s.get(1) {
-        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => return Some((2, false)),
-        Some(b'u') => {}
-        None if !last => return None,
-        _ => return bad,
+    match escape_at(s) {
+        Escape::Good(6) => {}
+        Escape::Good(width) => return Some((width, false)),
+        Escape::Bad => return Some((1, true)),
+        Escape::Cut => return last.then_some((1, true)),
     }
-    let digits = &s[2..s.len().min(6)];
-    if !digits.iter().all(u8::is_ascii_hexdigit) {
-        return bad;
-    }
-    let Some(found) = character_at(s).filter(|_| digits.len() == 4) else {
-        return bad.filter(|_| last);
-    };
+    let found = character_at(s)?;
     let next = &s[6..s.len().min(12)];
     let low_may_follow = matches!(
-        digits,
-        [b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..]
+        &s[2..4],
+        [b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B']
     ) && next.len() < 6
         && b"\\u".iter().zip(next).all(|(want, found)| want == found);
     match found.character {

@@ -4,7 +4,7 @@
 //! of a doubled key the last one counts, as there.
 
 use super::fields::Node;
-use super::strings::{find_special, unescape};
+use super::strings::{escape_at, find_special, spaces, unescape, Escape};
 use crate::records::{Kind, Policy, Reason};
 
 /// Deeper containers are refused; Python's own limit is its recursion limit, near this.
@@ -151,9 +151,7 @@ impl Parser<'_> {
 
     #[inline(always)]
     fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.at += 1;
-        }
+        self.at += spaces(&self.s[self.at..]);
     }
 
     pub(crate) fn end(&mut self) -> Parsed<()> {
@@ -321,26 +319,13 @@ impl Parser<'_> {
                     self.at += 1;
                     return Ok((start, self.at - 1));
                 }
-                Some(b'\\') => self.escape()?,
+                Some(b'\\') => match escape_at(&self.s[self.at..]) {
+                    Escape::Good(width) => self.at += width,
+                    Escape::Bad | Escape::Cut => return self.broken(),
+                },
                 _ => return self.broken(),
             }
         }
-    }
-
-    #[inline(always)]
-    fn escape(&mut self) -> Parsed<()> {
-        match self.s.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => {
-                let digits = self.s.get(self.at + 2..self.at + 6);
-                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return self.broken();
-                }
-                self.at += 6;
-            }
-            _ => return self.broken(),
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,42 @@
-//! The inside of a JSON string: find its end, and unescape it into a flat buffer.
+//! What every reader of JSON here shares: white space, where a string or an escape ends, and what it stands for.
 
 use crate::memory::grow;
 use crate::records::{Policy, Reason};
+
+/// How many bytes of white space `s` starts with.
+#[inline(always)]
+pub(super) fn spaces(s: &[u8]) -> usize {
+    s.iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
+        .count()
+}
+
+/// What starts with a backslash.
+pub(super) enum Escape {
+    /// An escape of so many bytes.
+    Good(usize),
+    Bad,
+    /// Good so far, but the text ends in it.
+    Cut,
+}
+
+/// The escape that starts `s`, by itself: half of a surrogate pair is good.
+#[inline(always)]
+pub(super) fn escape_at(s: &[u8]) -> Escape {
+    match s.get(1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Escape::Good(2),
+        Some(b'u') => {
+            let digits = &s[2..s.len().min(6)];
+            match digits.iter().all(u8::is_ascii_hexdigit) {
+                true if digits.len() == 4 => Escape::Good(6),
+                true => Escape::Cut,
+                false => Escape::Bad,
+            }
+        }
+        Some(_) => Escape::Bad,
+        None => Escape::Cut,
+    }
+}
 
 /// Offset of the first byte that is a quote, a backslash or a control character; `s.len()` if none.
 #[inline(always)]
