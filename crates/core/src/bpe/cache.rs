@@ -39,7 +39,7 @@ impl Cache {
     pub(crate) fn new(bytes: usize, known: usize) -> Self {
         Self {
             lines: Lines::new(bytes / 3 * 2, known),
-            long: Pages::zeroed(1 << (bytes / 8 / size_of::<LongSlot>()).max(16).ilog2()),
+            long: Pages::zeroed(1 << (bytes / 4 / size_of::<LongSlot>()).max(16).ilog2()),
             spill: Ring::new(bytes / 6),
         }
     }

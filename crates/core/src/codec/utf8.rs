@@ -1,12 +1,13 @@
 //! Characters of one, two or four bytes to UTF-8.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 
 use std::ops::Range;
 
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::{Avx512, Cpu};
+use crate::cpu::Cpu;
 use crate::pages::room;
 use crate::{Error, Result};
 
@@ -16,11 +17,14 @@ const RUN: usize = 16;
 const WRITTEN: usize = 4 * RUN;
 
 /// A character as its owner keeps it.
-pub(super) trait Unit: Copy + Into<u32> {
-    /// Sixteen of them, widened.
-    #[cfg(target_arch = "x86_64")]
-    fn load(proof: Avx512, units: &[Self; RUN]) -> std::arch::x86_64::__m512i;
-}
+#[cfg(target_arch = "x86_64")]
+pub(super) trait Unit: Copy + Into<u32> + avx2::Eight + avx512::Sixteen {}
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) trait Unit: Copy + Into<u32> {}
+
+impl Unit for u8 {}
+impl Unit for u16 {}
+impl Unit for u32 {}
 
 /// Makes `buffer` the text of some of these characters.
 pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>) -> Result<()> {
@@ -34,7 +38,7 @@ pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>
         out = room(needed);
     }
     // SAFETY: there is room for `most` bytes of every unit, and for a last run to write more.
-    let Some(end) = (unsafe { write(units, out.as_mut_ptr()) }) else {
+    let Some(end) = (unsafe { write(Cpu::get(), units, out.as_mut_ptr()) }) else {
         return Err(surrogate(units, first));
     };
     // SAFETY: everything up to `end` was written, in the same allocation, and it is whole characters.
@@ -49,14 +53,17 @@ pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>
 ///
 /// # Safety
 /// `at` must be good for writing four bytes of each unit (three of two bytes, two of one), and [`WRITTEN`] more.
-unsafe fn write<U: Unit>(units: &[U], at: *mut u8) -> Option<*mut u8> {
-    #[cfg(target_arch = "x86_64")]
-    if let Cpu::Avx512(proof) = Cpu::get() {
+unsafe fn write<U: Unit>(cpu: Cpu, units: &[U], at: *mut u8) -> Option<*mut u8> {
+    match cpu {
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: the proof, and the room is the caller's promise.
-        return unsafe { avx512::write(proof, units, at) };
+        Cpu::Avx512(proof) => unsafe { avx512::write(proof, units, at) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Cpu::Avx2(proof) => unsafe { avx2::write(proof, units, at) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { write_any(units, at) },
     }
-    // SAFETY: the caller's promise.
-    unsafe { write_any(units, at) }
 }
 
 /// # Safety
@@ -126,47 +133,44 @@ fn surrogate<U: Unit>(units: &[U], first: usize) -> Error {
     ))
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-mod plain {
-    impl super::Unit for u8 {}
-    impl super::Unit for u16 {}
-    impl super::Unit for u32 {}
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{write, write_any, WRITTEN};
+    use super::{write, Unit, WRITTEN};
+    use crate::cpu::Cpu;
+
+    fn written<U: Unit>(cpu: Cpu, units: &[U]) -> Option<Vec<u8>> {
+        let mut out = vec![0u8; 4 * units.len() + WRITTEN];
+        // SAFETY: there is room for four bytes of every character and one more run.
+        let end = unsafe { write(cpu, units, out.as_mut_ptr()) }?;
+        // SAFETY: in the same allocation.
+        out.truncate(unsafe { end.offset_from_unsigned(out.as_ptr()) });
+        Some(out)
+    }
 
     #[test]
-    fn both_ways_write_the_same() {
+    fn all_ways_write_the_same() {
         let mut state = 7u32;
         for round in 0..2000 {
             let units: Vec<u32> = (0..round % 70)
                 .map(|_| {
                     state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    let limit =
-                        [0x80, 0x800, 0x1_0000, 0x11_0000][(state >> 8) as usize % (1 + round % 4)];
+                    let limit = [0x80, 0x100, 0x800, 0x1_0000, 0x11_0000]
+                        [(state >> 8) as usize % (1 + round % 5)];
                     (state >> 10) % limit
                 })
                 .collect();
-            let mut out = [
-                vec![0; 4 * units.len() + WRITTEN],
-                vec![0; 4 * units.len() + WRITTEN],
-            ];
-            // SAFETY: both have room for four bytes of every character and one more run.
-            let ends = unsafe {
-                [
-                    write(&units, out[0].as_mut_ptr()).map(|end| end.offset_from(out[0].as_ptr())),
-                    write_any(&units, out[1].as_mut_ptr())
-                        .map(|end| end.offset_from(out[1].as_ptr())),
-                ]
-            };
-            assert_eq!(ends[0], ends[1]);
             let text: Option<String> = units.iter().map(|&unit| char::from_u32(unit)).collect();
-            assert_eq!(ends[0].is_some(), text.is_some());
-            if let Some((text, end)) = text.zip(ends[0]) {
-                assert_eq!(&out[0][..end as usize], text.as_bytes());
-                assert_eq!(&out[1][..end as usize], text.as_bytes());
+            let expected = text.map(String::into_bytes);
+            let narrow: Option<Vec<u16>> = units.iter().map(|&u| u.try_into().ok()).collect();
+            let bytes: Option<Vec<u8>> = units.iter().map(|&u| u.try_into().ok()).collect();
+            for cpu in Cpu::all_here() {
+                assert_eq!(written(cpu, &units), expected, "{cpu:?}");
+                if let Some(units) = &narrow {
+                    assert_eq!(written(cpu, units), expected, "{cpu:?}");
+                }
+                if let Some(units) = &bytes {
+                    assert_eq!(written(cpu, units), expected, "{cpu:?}");
+                }
             }
         }
     }

@@ -11,6 +11,12 @@ use std::arch::x86_64::{
 use super::{write_any, Unit, RUN};
 use crate::cpu::Avx512;
 
+/// A character that can be loaded with its neighbours.
+pub(in crate::codec) trait Sixteen: Sized {
+    /// Sixteen of them, widened.
+    fn load(proof: Avx512, units: &[Self; RUN]) -> __m512i;
+}
+
 /// As [`super::write`].
 ///
 /// # Safety
@@ -26,7 +32,7 @@ pub(super) unsafe fn write<U: Unit>(
     for run in runs {
         // SAFETY: the CPU has AVX-512, and there is room for four bytes of each character of a run.
         unsafe {
-            let wide = U::load(proof, run);
+            let wide = <U as Sixteen>::load(proof, run);
             let multi = _mm512_cmpge_epu32_mask(wide, _mm512_set1_epi32(0x80));
             if multi == 0 {
                 _mm_storeu_si128(at.cast(), _mm512_cvtepi32_epi8(wide));
@@ -79,7 +85,7 @@ fn spread(wide: __m512i, multi: u16) -> (__m512i, u64) {
     (bytes, counts)
 }
 
-impl Unit for u8 {
+impl Sixteen for u8 {
     #[inline(always)]
     fn load(_: Avx512, units: &[Self; RUN]) -> __m512i {
         // SAFETY: sixteen bytes are there, and the proof.
@@ -87,7 +93,7 @@ impl Unit for u8 {
     }
 }
 
-impl Unit for u16 {
+impl Sixteen for u16 {
     #[inline(always)]
     fn load(_: Avx512, units: &[Self; RUN]) -> __m512i {
         // SAFETY: as above, with 32 bytes.
@@ -95,7 +101,7 @@ impl Unit for u16 {
     }
 }
 
-impl Unit for u32 {
+impl Sixteen for u32 {
     #[inline(always)]
     fn load(_: Avx512, units: &[Self; RUN]) -> __m512i {
         // SAFETY: as above, with 64 bytes.
