@@ -157,7 +157,7 @@ wheels: $(VENV)/.wheels  ## Build the wheels for Linux on x86-64 and ARM, and th
 	@. $(BIN)/activate && for target in $(WHEEL_TARGETS); do \
 	  maturin build --release --quiet --zig --compatibility manylinux_2_28 --target $$target --out dist || exit 1; \
 	done
-	@. $(BIN)/activate && maturin sdist --quiet --out dist
+	@. $(BIN)/activate && maturin sdist --out dist >/dev/null
 
 try-wheel: $(VENV)/.base  ## Install this machine's wheel where there is no Rust, and do what the README says.
 	@$(BIN)/python packaging/try_wheel.py

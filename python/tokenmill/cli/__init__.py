@@ -15,6 +15,7 @@ import click
 
 from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 from tokenmill.base.platform import answer_abort, is_refusal
+from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -139,7 +140,8 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         with interrupt.answered():
             words = list(argv) if argv is not None else None
-            cli.main(args=words, prog_name="tokenmill", standalone_mode=False)
+            color = False if os.environ.get("NO_COLOR") else None
+            cli.main(args=words, prog_name="tokenmill", standalone_mode=False, color=color)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -154,7 +156,7 @@ def _run(argv: Sequence[str] | None) -> int:
             error = MemoryError(str(error))
         if not isinstance(error, TokenmillError | OSError | MemoryError):
             raise
-        click.echo(f"tokenmill: {_explain(error)}", err=True)
+        say(f"tokenmill: {_explain(error)}", err=True)
         return error.exit_code if isinstance(error, TokenmillError) else EXIT_FAILED
     return 0
 

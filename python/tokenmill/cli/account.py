@@ -10,7 +10,8 @@ import click
 EXAMPLES = """\b
 Examples:
   tokenmill account --config examples/gpt2-xl.json
-  tokenmill account --config model/config.json --tokens 300e9 --tokenizer my-tokenizer
+  tokenmill account --config model/config.json --tokens 300e9 \\
+      --tokenizer my-tokenizer
 """
 
 

@@ -10,7 +10,8 @@ import click
 EXAMPLES = """\b
 Examples:
   tokenmill bench corpus.jsonl --tokenizer my-tokenizer
-  tokenmill bench corpus.jsonl.zst --tokenizer my-tokenizer --megabytes 64 --threads 8 --chart speed.svg
+  tokenmill bench corpus.jsonl.zst --tokenizer my-tokenizer --megabytes 64 \\
+      --threads 8 --chart speed.svg
 """
 
 

@@ -12,7 +12,8 @@ import click
     epilog="""\b
 Examples:
   tokenmill dataset blend web code                         # by tokens
-  tokenmill dataset blend web=0.7 code=0.3 --output blend.txt --sequences sequences.json"""
+  tokenmill dataset blend web=0.7 code=0.3 --output blend.txt \\
+      --sequences sequences.json"""
 )
 @click.argument("datasets", nargs=-1, required=True)
 @click.option("--output", type=click.Path(dir_okay=False), help="A file for the list; stdout if left out.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tokenmill.cli.say import say
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 
 
@@ -26,7 +28,7 @@ def show_datasets(paths: list[str], *, as_json: bool) -> None:
         click.echo(json.dumps({"datasets": found}, indent=1, ensure_ascii=False))
         return
     for facts in found:
-        click.echo(_words(facts))
+        say(_words(facts))
 
 
 def show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
@@ -42,19 +44,17 @@ def show_document(path: str, number: int, *, tokenizer: str | None, as_json: boo
     if as_json:
         click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
-    click.echo(
-        f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}"
-    )
+    say(f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}")
     origin = facts["origin"]
     if origin is None:
-        click.echo(f"origin: not known, {facts['why_no_origin']}")
+        say(f"origin: not known, {facts['why_no_origin']}")
     else:
         name = f", id {origin['id']}" if origin.get("id") is not None else ""
-        click.echo(f"origin: {origin.get('input', '?')}, row {origin.get('row')}{name}")
-    click.echo("ids: " + " ".join(map(str, facts["ids"][:32])) + (" …" if len(facts["ids"]) > 32 else ""))
-    click.echo()
+        say(f"origin: {origin.get('input', '?')}, row {origin.get('row')}{name}")
+    say("ids: " + " ".join(map(str, facts["ids"][:32])) + (" …" if len(facts["ids"]) > 32 else ""))
+    say()
     if "parts" in facts:
-        click.echo(f"learned: {facts['learned']:,} tokens, in colour")
+        say(f"learned: {facts['learned']:,} tokens, in colour")
         show_parts(facts["parts"])
         return
     click.echo(facts["text"] if facts["text"] is not None else f"(no text: {facts['why_no_text']})")
@@ -62,7 +62,7 @@ def show_document(path: str, number: int, *, tokenizer: str | None, as_json: boo
 
 def show_parts(parts: list[dict[str, Any]]) -> None:
     """A conversation with what is learned in green; where there is no colour, between brackets."""
-    coloured = sys.stdout.isatty()
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for part in parts:
         if not part["learned"]:
             click.echo(part["text"], nl=False)
@@ -70,7 +70,7 @@ def show_parts(parts: list[dict[str, Any]]) -> None:
             click.secho(part["text"], fg="green", bold=True, nl=False)
         else:
             click.echo(f"⟦{part['text']}⟧", nl=False)
-    click.echo()
+    say()
 
 
 def _words(facts: dict[str, Any]) -> str:

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from tokenmill.cli.say import say
+
 MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("problem", "red")}
 
 
@@ -14,7 +16,8 @@ MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "problem": ("p
     epilog="""\b
 Examples:
   tokenmill doctor
-  tokenmill doctor --tokenizer path/to/tokenizer --data 'data/*.jsonl' --output tokens
+  tokenmill doctor --tokenizer path/to/tokenizer --data 'data/*.jsonl' \\
+      --output tokens
   tokenmill doctor --json | python -m json.tool"""
 )
 @click.option("--tokenizer", "--tokenizer_path", metavar="T", help="A tokenizer to load and compare.")
@@ -38,10 +41,10 @@ def command(
         sys.exit(report.exit_code)
     for check in report.checks:
         word, colour = MARKS[check.status]
-        click.echo(f"{click.style(f'{word:8}', fg=colour)} {check.name:13} {check.found}")
-        click.echo(f"{'':22} {check.meaning}")
+        say(f"{click.style(f'{word:8}', fg=colour)} {check.name:13} {check.found}")
+        say(f"{'':22} {check.meaning}")
         if check.fix:
-            click.echo(f"{'':22} fix: {check.fix}")
+            say(f"{'':22} fix: {check.fix}")
     count = sum(check.status == "problem" for check in report.checks)
-    click.echo(f"\n{count} problem{'s' * (count != 1)}" if count else "\nno problem found")
+    say(f"\n{count} problem{'s' * (count != 1)}" if count else "\nno problem found")
     sys.exit(report.exit_code)

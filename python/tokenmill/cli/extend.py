@@ -25,9 +25,12 @@ def _read_lines(path: Path) -> list[str]:
 @click.command(
     epilog="""\b
 Examples:
-  tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16000 --only-script Hangul -o ./qwen-ko
-  tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16k --keep-ids en.jsonl.zst -o ./qwen-ko
-  tokenmill tokenizer extend ./llama3 zh.parquet --add 8000 --reuse-reserved --pad-to-multiple 64 -o out"""
+  tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16000 \\
+      --only-script Hangul -o ./qwen-ko
+  tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16k \\
+      --keep-ids en.jsonl.zst -o ./qwen-ko
+  tokenmill tokenizer extend ./llama3 zh.parquet --add 8000 \\
+      --reuse-reserved --pad-to-multiple 64 -o out"""
 )
 @click.argument("base")
 @click.argument("inputs", nargs=-1)

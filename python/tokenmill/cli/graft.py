@@ -13,7 +13,8 @@ import click
 Examples:
   tokenmill tokenizer graft ./Qwen3-0.6B ./qwen-ko --output ./Qwen3-0.6B-ko
   tokenmill tokenizer graft ./model ./small/trim.json --output ./model-small
-  tokenmill tokenizer graft ./model ./qwen-ko --init weighted --embedding backbone.embed.weight -o out"""
+  tokenmill tokenizer graft ./model ./qwen-ko --init weighted \\
+      --embedding backbone.embed.weight -o out"""
 )
 @click.argument("model", type=click.Path(exists=True, file_okay=False))
 @click.argument("change", metavar="MAP", type=click.Path(exists=True))

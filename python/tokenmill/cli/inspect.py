@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.cli.datasets import is_dataset, show_datasets, show_document, show_parts
+from tokenmill.cli.say import say
 from tokenmill.cli.sizes import Size
 
 if TYPE_CHECKING:
@@ -97,27 +98,27 @@ def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> 
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     for source, facts in found.items():
-        click.echo(f"{source}: chat template {facts['template']}")
+        say(f"{source}: chat template {facts['template']}")
         if "problem" in facts:
-            click.echo(f"  {facts['problem']}")
+            say(f"  {facts['problem']}")
             continue
         how = "its generation blocks" if facts["marked"] else "what it writes for less of the conversation"
-        click.echo(f"  learned, in colour: by {how}; {facts['tokens']} tokens")
+        say(f"  learned, in colour: by {how}; {facts['tokens']} tokens")
         if not facts["closed"]:
-            click.echo("  it writes no special token after an answer: nothing tells a model to stop")
-        click.echo()
+            say("  it writes no special token after an answer: nothing tells a model to stop")
+        say()
         show_parts(facts["parts"])
 
 
 def _show(fact: Description) -> None:
-    click.echo(f"{fact.source}")
-    click.echo(f"  family          {fact.family}")
-    click.echo(f"  strategy        {fact.strategy} ({fact.reason})")
-    click.echo(f"  vocabulary      {fact.vocab_size:,} ids, {fact.added_tokens:,} added tokens")
+    say(f"{fact.source}")
+    say(f"  family          {fact.family}")
+    say(f"  strategy        {fact.strategy} ({fact.reason})")
+    say(f"  vocabulary      {fact.vocab_size:,} ids, {fact.added_tokens:,} added tokens")
     shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
     rest = len(fact.special_tokens) - len(shown)
-    click.echo(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
-    click.echo(f"  fingerprint     {fact.fingerprint}")
+    say(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
+    say(f"  fingerprint     {fact.fingerprint}")
 
 
 def _short(source: str) -> str:
@@ -168,7 +169,7 @@ def _tell_extrapolated(result: Measurement) -> None:
     from tokenmill.base.console import words
 
     far = result.extrapolated
-    click.echo(
+    say(
         f"{Path(result.tokenizer).name} on {words.size(far['bytes'])} like {Path(result.corpus).name}: "
         f"{far['tokens']:.3g} tokens, {words.duration(far['seconds'])}, "
         f"{words.size(far['disk_bytes'])} on disk"

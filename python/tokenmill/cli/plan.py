@@ -8,14 +8,17 @@ from typing import Any
 import click
 
 from tokenmill.cli.account import show_account
+from tokenmill.cli.say import say
 from tokenmill.cli.sizes import Size
 from tokenmill.settings.names import SETTINGS_FILES
 
 EXAMPLES = """\b
 Examples:
   tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer
-  tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8
-  tokenmill plan corpus --tokenizer my-tokenizer --model examples/gpt2-xl.json --budget-tokens 300e9
+  tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB \\
+      --machines 8
+  tokenmill plan corpus --tokenizer my-tokenizer \\
+      --model examples/gpt2-xl.json --budget-tokens 300e9
   tokenmill plan --model examples/gpt2-xl.json --context-length 16384
   tokenmill plan mixture.yaml
 """
@@ -83,16 +86,16 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(account, indent=2, ensure_ascii=False))
         return
-    click.echo(f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens")
+    say(f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens")
     for nth, stage in enumerate(account["stages"]):
         warm = f", weights change over {stage['warm_in']:,} steps" if stage["warm_in"] else ""
-        click.echo(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows{warm}")
+        say(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows{warm}")
         for each in account["sources"]:
             part = each["stages"][nth]
-            click.echo(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
-    click.echo("in all:")
+            say(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
+    say("in all:")
     for each in account["sources"]:
-        click.echo(f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times")
+        say(f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times")
 
 
 def render(result: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import click
 
 from tokenmill.cli.help import SettingsCommand
 from tokenmill.cli.options import given_settings, setting_options
+from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
     from tokenmill.jobs.prepare.run import Outcome, Run
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   tokenmill prepare corpus.jsonl --tokenizer gpt2 --output out
-  tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out --context-length 4096 --overlap 256
-  tokenmill prepare data --tokenizer ./tok --output out --format megatron --num-shards 8
-  tokenmill prepare data --tokenizer ./tok --output out --deduplicate --where "lang == 'ko'"
+  tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out \\
+      --context-length 4096 --overlap 256
+  tokenmill prepare data --tokenizer ./tok --output out --format megatron \\
+      --num-shards 8
+  tokenmill prepare data --tokenizer ./tok --output out --deduplicate \\
+      --where "lang == 'ko'"
   tokenmill prepare --config job.yaml --dry-run"""
 
 
@@ -92,11 +96,11 @@ def _show_choices(run: Run) -> None:
     size = words.size(sum(file.size for file in files))
     kinds = ", ".join(sorted({file.format for file in files}))
     field = f"text in {source.text_field!r}" if source.text_field else "text by the template"
-    click.echo(f"found   {len(files):,} file{'s' * (len(files) != 1)}, {kinds}, {size}; {field}", err=True)
+    say(f"found   {len(files):,} file{'s' * (len(files) != 1)}, {kinds}, {size}; {field}", err=True)
     rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
     ends = "no token" if packing.eos_id is None else f"token {packing.eos_id}"
     engine = job.encoder.strategy.name
-    click.echo(
+    say(
         f"using   {job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {engine} engine), "
         f"{packing.mode}{rows}, {ends} after each document, {job.config.output.format} files",
         err=True,
@@ -120,16 +124,14 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
     ]
     if as_json:
         inputs = [{"path": entry.path, "size": entry.size} for entry in plan.entries]
-        click.echo(
-            json.dumps({"inputs": inputs, "bytes": plan.bytes, "units": units}, indent=1, ensure_ascii=False)
-        )
+        say(json.dumps({"inputs": inputs, "bytes": plan.bytes, "units": units}, indent=1, ensure_ascii=False))
         return
     for unit in units:
         state = "done" if unit["done"] else "to do"
         first, *more = unit["parts"]
         rest = f" and {len(more)} more" if more else ""
-        click.echo(f"{unit['unit']}  {words.size(unit['bytes']):>9}  {state:<5}  {first}{rest}")
-    click.echo(
+        say(f"{unit['unit']}  {words.size(unit['bytes']):>9}  {state:<5}  {first}{rest}")
+    say(
         f"{len(plan.inputs)} inputs, {words.size(plan.bytes)}, {len(units)} units, {len(done)} done; "
         "nothing was written"
     )
@@ -144,12 +146,12 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
         state = {"done": outcome.done, "units": outcome.units, "complete": outcome.manifest is not None}
         click.echo(json.dumps(state, indent=1))
     elif outcome.manifest is None:
-        click.echo(
+        say(
             f"{root}: {outcome.done} of {outcome.units} units done; the other parts, or "
             f"`tokenmill dataset commit {root}`, publish the manifest"
         )
     else:
-        click.echo(f"{root}: all {outcome.units} units done, {outcome.manifest.tokens:,} tokens")
+        say(f"{root}: all {outcome.units} units done, {outcome.manifest.tokens:,} tokens")
 
 
 def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
@@ -158,17 +160,15 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
         click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
         return
     rows = f", {summary['rows']:,} rows" if summary["rows"] else ""
-    click.echo(
+    say(
         f"{summary['path']}: {summary['documents']:,} documents, {summary['tokens']:,} tokens{rows}, "
         f"{summary['shards']} shards"
     )
     for what, counts in _left_out(outcome).items():
         if counts:
-            click.echo(
-                f"{what}: {sum(counts.values()):,} ({', '.join(f'{k} {n:,}' for k, n in counts.items())})"
-            )
+            say(f"{what}: {sum(counts.values()):,} ({', '.join(f'{k} {n:,}' for k, n in counts.items())})")
     if outcome.worked:
-        click.echo(
+        say(
             f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, "
             f"{summary['examples_per_second']:,.0f} examples/s"
             + (f": {summary['rating']}" if summary["rating"] else "")

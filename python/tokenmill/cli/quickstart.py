@@ -12,6 +12,7 @@ import click
 
 from tokenmill.base.errors import MissingExtraError
 from tokenmill.base.platform import quote
+from tokenmill.cli.say import say
 
 EXAMPLES = """\b
 Examples:
@@ -27,17 +28,17 @@ def command(output: str, as_json: bool) -> None:
     """Train a small tokenizer on a bundled sample, prepare the sample, open it and write a report."""
     from tokenmill.jobs.quickstart import CONTEXT_LENGTH, quickstart
 
-    done = quickstart(output, lambda line: click.echo(line, err=as_json))
+    done = quickstart(output, lambda line: say(line, err=as_json))
     if as_json:
         click.echo(json.dumps(asdict(done), indent=1, ensure_ascii=False, default=str))
         return
     counts = f"{done.documents:,} documents, {done.tokens:,} tokens, {done.rows:,} rows of {CONTEXT_LENGTH}"
-    click.echo(f"\n{counts}.")
-    click.echo(f"The first document begins: {done.first_document[:60]!r}")
+    say(f"\n{counts}.")
+    say(f"The first document begins: {done.first_document[:60]!r}")
     report = _own_command("dataset", "report", str(done.dataset), "--open")
-    click.echo(f"\nThe report:      {report}     ({done.report})")
+    say(f"\nThe report:      {report}     ({done.report})")
     for name, line in zip(("The playground:", ""), _playground(output), strict=False):
-        click.echo(f"{name:<17}{line}")
+        say(f"{name:<17}{line}")
 
 
 def _playground(output: str) -> list[str]:

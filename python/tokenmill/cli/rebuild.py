@@ -11,7 +11,8 @@ import click
     epilog="""\b
 Examples:
   tokenmill dataset rebuild out/tokenmill.lock --output again
-  tokenmill dataset rebuild corpus.lock --output again --inputs /data/corpus --tokenizer ./tok"""
+  tokenmill dataset rebuild corpus.lock --output again \\
+      --inputs /data/corpus --tokenizer ./tok"""
 )
 @click.argument("lock", type=click.Path(exists=True, dir_okay=False))
 @click.option("--output", "-o", type=click.Path(file_okay=False), required=True, help="The new dataset.")

@@ -11,7 +11,8 @@ import click
     epilog="""\b
 Examples:
   tokenmill dataset remove out --documents takedown.txt --output out-2
-  tokenmill dataset remove out --documents leaked.jsonl --output clean --tokenizer ./tok --json"""
+  tokenmill dataset remove out --documents leaked.jsonl --output clean \\
+      --tokenizer ./tok --json"""
 )
 @click.argument("dataset", type=click.Path(exists=True, file_okay=False))
 @click.option(

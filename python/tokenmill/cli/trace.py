@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 @click.command(
     epilog="""\b
 Examples:
-  tokenmill dataset trace out --context-length 2048 --seed 1 --world-size 8 --batch-size 4 --step 1200
-  tokenmill dataset trace out --state checkpoint/data.json --world-size 8 --batch-size 4 --rank 3 --text
-  tokenmill dataset trace out --context-length 2048 --seed 1 -w 8 -b 4 --document corpus/a.jsonl:17
-  tokenmill dataset trace out --state a.json --state b.json -w 8 -w 4 -b 4 --contains "John Doe" --json
-  tokenmill dataset trace mixture.yaml --world-size 8 --batch-size 4 --id doc-42"""
+  tokenmill dataset trace out --context-length 2048 --seed 1 \\
+      --world-size 8 --batch-size 4 --step 1200
+  tokenmill dataset trace out --state checkpoint/data.json --world-size 8 \\
+      --batch-size 4 --rank 3 --text
+  tokenmill dataset trace out --context-length 2048 --seed 1 -w 8 -b 4 \\
+      --document corpus/a.jsonl:17
+  tokenmill dataset trace out --state a.json --state b.json -w 8 -w 4 -b 4 \\
+      --contains "John Doe" --json
+  tokenmill dataset trace mixture.yaml --world-size 8 --batch-size 4 \\
+      --id doc-42"""
 )
 @click.argument("source", metavar="DATASET|MIXTURE", type=click.Path())
 @click.option("--seed", type=int, help="The seed of the shuffle; left out: as the state says, or none.")

@@ -10,15 +10,19 @@ import click
 from tokenmill.base.errors import ConfigError
 from tokenmill.cli.help import SettingsCommand
 from tokenmill.cli.options import given_settings, setting_options
+from tokenmill.cli.say import say
 
 EXAMPLES = """\b
 Examples:
   tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer
   tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k -o out
-  tokenmill train chats.txt --special-token '<|im_start|>' --special-token '<|im_end|>' -o out-chat
-  tokenmill train data.parquet --vocab-size 64000 --save-counts counts.parquet -o out-64k
+  tokenmill train chats.txt --special-token '<|im_start|>' \\
+      --special-token '<|im_end|>' -o out-chat
+  tokenmill train data.parquet --vocab-size 64000 \\
+      --save-counts counts.parquet -o out-64k
   tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k
-  tokenmill train --counts ko.parquet:2.0 --counts en.parquet --vocab-size 64000 -o out-mixed
+  tokenmill train --counts ko.parquet:2.0 --counts en.parquet \\
+      --vocab-size 64000 -o out-mixed
   tokenmill train --config job.yaml"""
 
 
@@ -63,5 +67,5 @@ def command(
         click.echo(json.dumps(trained.summary, indent=2, ensure_ascii=False))
         return
     for line in lines(trained.summary):
-        click.echo(line)
-    click.echo(f"saved           {output}")
+        say(line)
+    say(f"saved           {output}")

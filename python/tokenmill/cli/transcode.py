@@ -10,8 +10,10 @@ import click
 @click.command(
     epilog="""\b
 Examples:
-  tokenmill dataset transcode ./data --tokenizer ./qwen-ko --output ./data-ko
-  tokenmill dataset transcode ./data --tokenizer ./new --old-tokenizer ./old -o ./data-new --json"""
+  tokenmill dataset transcode ./data --tokenizer ./qwen-ko \\
+      --output ./data-ko
+  tokenmill dataset transcode ./data --tokenizer ./new \\
+      --old-tokenizer ./old -o ./data-new --json"""
 )
 @click.argument("dataset", type=click.Path(exists=True, file_okay=False))
 @click.option("--tokenizer", "-t", required=True, help="The new tokenizer.")

@@ -13,8 +13,10 @@ from tokenmill.cli.sizes import Count
 @click.command(
     epilog="""\b
 Examples:
-  tokenmill tokenizer trim ./qwen --keep-on ko.jsonl.zst --keep-on en.jsonl.zst --size 64k -o ./qwen-64k
-  tokenmill tokenizer trim ./llama3 --keep-on corpus --min-count 10 -o ./small"""
+  tokenmill tokenizer trim ./qwen --keep-on ko.jsonl.zst \\
+      --keep-on en.jsonl.zst --size 64k -o ./qwen-64k
+  tokenmill tokenizer trim ./llama3 --keep-on corpus --min-count 10 \\
+      -o ./small"""
 )
 @click.argument("base")
 @click.option("--keep-on", multiple=True, required=True, help="Texts that decide which tokens are needed.")

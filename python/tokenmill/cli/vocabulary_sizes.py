@@ -14,7 +14,8 @@ from tokenmill.cli.sizes import Count
     epilog="""\b
 Examples:
   tokenmill tokenizer sizes en.parquet ko.parquet --sizes 16k,32k,64k,128k
-  tokenmill tokenizer sizes counts.parquet --sizes 32k,64k --model examples/gpt2-xl.json --page sizes.html"""
+  tokenmill tokenizer sizes counts.parquet --sizes 32k,64k \\
+      --model examples/gpt2-xl.json --page sizes.html"""
 )
 @click.argument("counts", nargs=-1, required=True)
 @click.option("--sizes", required=True, help="Vocabulary sizes, e.g. 16k,32k,64k,128k.")

@@ -62,7 +62,7 @@ def nearest(path: Path, most: int = 3) -> list[str]:
         beside = [each for each in path.parent.iterdir() if each.name[:1] != "."]
     except OSError:
         return []
-    found = get_close_matches(path.name, [each.name for each in beside], most, cutoff=0.9)
+    found = get_close_matches(path.name, [each.name for each in beside], most, cutoff=0.8)
     return [str(path.with_name(name)) for name in found if _holds_tokenizer(path.with_name(name))]
 
 

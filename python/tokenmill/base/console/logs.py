@@ -13,6 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+from tokenmill.base.console.folding import fold_for
 from tokenmill.base.hardware import world
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class PlainFormatter(logging.Formatter):
         """The line, with one label at most."""
         if not record.message.startswith("[Rank "):
             record.message = self.label + record.message
-        return super().formatMessage(record)
+        return fold_for(sys.stderr, super().formatMessage(record))
 
 
 class JsonFormatter(logging.Formatter):

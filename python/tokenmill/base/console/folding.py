@@ -1,0 +1,58 @@
+"""Lines no wider than the terminal: a terminal breaks them anywhere, also in the middle of a word."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+from unicodedata import combining, east_asian_width
+
+if TYPE_CHECKING:
+    from typing import IO
+
+# Colours, which take no room.
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+# A label and the spaces behind it: what follows stays in its column.
+_LABEL = re.compile(r"\s*\S+(?: \S+)?(?::| {2,}) *")
+# Where a line may end: at spaces, and between any two signs of Chinese and Japanese.
+_CUT = re.compile("( +)|(?<=[\u3001-\u30ff\u3400-\u9fff])(?=[\u3040-\u30ff\u3400-\u9fff])")
+# A label wider than this is a sentence, which goes on near the left edge.
+_WIDEST_LABEL = 24
+
+
+def fold_for(stream: IO[str], text: str) -> str:
+    """`text` as it is for a file or a pipe; for a terminal, folded at words to its width."""
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):  # no such descriptor, or closed
+        width = 0
+    return "\n".join(fold(line, width) for line in text.split("\n")) if width else text
+
+
+def fold(line: str, width: int) -> str:
+    """A line as lines of at most `width` columns, cut at spaces; a word that is wider stays whole."""
+    if cells(line) <= width:
+        return line
+    indent = " " * _column(line)
+    lines, now = [], ""
+    for part in filter(None, _CUT.split(line)):
+        if now.strip() and not part.isspace() and cells(now) + cells(part) > width:
+            lines.append(now.rstrip())
+            now = indent
+        now += part
+    return "\n".join([*lines, now.rstrip()])
+
+
+def cells(text: str) -> int:
+    """How many columns a terminal gives a text: Hangul and Han take two, colours and accents none."""
+    plain = _STYLE.sub("", text)
+    return sum(0 if combining(sign) else 1 + (east_asian_width(sign) in "WF") for sign in plain)
+
+
+def _column(line: str) -> int:
+    """Where what follows the label begins, or two columns behind the line's own indent."""
+    plain = _STYLE.sub("", line)
+    found = _LABEL.match(plain)
+    if found and plain[: found.end()].rstrip()[-1:] != ":" and cells(found[0]) <= _WIDEST_LABEL:
+        return cells(found[0])
+    return len(plain) - len(plain.lstrip()) + 2
