@@ -10,6 +10,7 @@ pub mod error;
 pub mod files;
 mod hash;
 pub mod jsonl;
+pub mod kept;
 pub mod memory;
 pub mod packing;
 mod pages;

@@ -1,12 +1,15 @@
 //! `_core.Codec`: a whole tokenizer, built from a recipe.
 
+use std::path::PathBuf;
+
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use tokenmill_core::bpe::Merges as CoreMerges;
 use tokenmill_core::codec::{Codec as CoreCodec, Document, Encoded, Ids, Options, Special};
+use tokenmill_core::kept::Folder;
 use tokenmill_core::memory::probe;
-use tokenmill_core::recipe::Recipe;
+use tokenmill_core::recipe;
 use tokenmill_core::{Error, Stop};
 
 use crate::decode;
@@ -53,12 +56,14 @@ pub(crate) fn special_from(name: &str) -> PyResult<Special> {
 #[pymethods]
 impl Codec {
     #[new]
+    #[pyo3(signature = (recipe, tokens, order, kept=None))]
     #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
     fn new(
         py: Python<'_>,
         recipe: &str,
         tokens: PyRef<'_, Tokens>,
         order: Option<Order<'_>>,
+        kept: Option<PathBuf>,
     ) -> PyResult<Self> {
         let order = order.map(|order| match order {
             Order::Merges(merges) => CoreMerges::List(merges.core().clone()),
@@ -66,9 +71,12 @@ impl Codec {
         });
         let tokens = tokens.core();
         brief(py, || {
-            let (spec, family) = Recipe::from_json(recipe)?.into_spec(tokens, order)?;
-            let inner = Box::new(CoreCodec::new(spec)?);
-            Ok(Self { inner, family })
+            let folder = kept.map(Folder::new);
+            let (inner, family) = recipe::build(recipe, tokens, order, folder.as_ref())?;
+            Ok(Self {
+                inner: Box::new(inner),
+                family,
+            })
         })
     }
 

@@ -1,12 +1,14 @@
 //! Vocabulary files, read by the core, as Python sees them: sequences that make an object only when asked for one.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PySlice, PyString, PyTuple, PyType};
 use tokenmill_core::bpe::{MergeList as CoreMerges, Tokens as CoreTokens};
+use tokenmill_core::kept::Folder;
 use tokenmill_core::{files, spelling, Error};
 
 use crate::error::{brief, to_py};
@@ -296,10 +298,19 @@ pub fn read_tiktoken(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Toke
 
 type HfFile<'py> = (Bound<'py, PyBytes>, Option<(Spellings, Merges)>);
 
-/// The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE.
+/// The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE. What takes long is kept in the
+/// folder `kept`.
 #[pyfunction]
-pub fn read_hf<'py>(py: Python<'py>, data: &[u8], source: &str) -> PyResult<HfFile<'py>> {
-    let file = brief(py, || files::read_hf(data, source))?;
+#[pyo3(signature = (data, source, kept=None))]
+#[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
+pub fn read_hf<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    source: &str,
+    kept: Option<PathBuf>,
+) -> PyResult<HfFile<'py>> {
+    let folder = kept.map(Folder::new);
+    let file = brief(py, || files::read_hf_kept(data, source, folder.as_ref()))?;
     let outline = PyBytes::new(py, &file.outline);
     let bpe = file
         .bpe

@@ -49,6 +49,7 @@ def test_a_good_set_up_has_no_problem(tmp_path):
         "locks",
         "leftovers",
         "environment",
+        "kept tables",
         "versions",
     }
     assert all(check.meaning and check.found for check in report.checks)
@@ -216,3 +217,15 @@ def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
     missing = examine(str(write_word_piece(tmp_path / "wp")), (), str(tmp_path), environ={}, machine=GOOD)
     assert by_name(missing)["extras"].fix == "pip install 'tokenmill[hf]'"
     assert missing.exit_code == 1
+
+
+def test_tables_that_cannot_be_kept_are_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
+    assert doctor_setup.kept_tables().found == f"0 files, 0 B in {tmp_path / 'cache' / 'tables'}"
+    (tmp_path / "cache").write_text("a file where the folder would be")
+    bad = doctor_setup.kept_tables()
+    assert (bad.status, bad.found) == ("warning", f"{tmp_path / 'cache' / 'tables'} cannot be written")
+    monkeypatch.setenv("TOKENMILL_CACHE_TABLES", "off")
+    assert doctor_setup.kept_tables().found == "not kept"
+    monkeypatch.setenv("TOKENMILL_CACHE_TABLES", "1")
+    assert doctor_setup.kept_tables().status == "problem"

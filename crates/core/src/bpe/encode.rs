@@ -5,11 +5,12 @@ use std::sync::OnceLock;
 use super::batch::Tiles;
 use super::cuts::Cuts;
 use super::decode::Slots;
-use super::keys::{Key, LONG};
+use super::keys::{Key as PieceKey, LONG};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
 use super::{EncodeState, Pieces, Unknown, VocabSpec, Vocabulary, Writer};
+use crate::kept::{Folder, Key};
 use crate::Result;
 
 /// Pieces up to this length are looked up as they are: short words repeat, and a cut costs a walk.
@@ -29,11 +30,25 @@ pub struct Bpe {
 impl Bpe {
     /// Checks a vocabulary and builds the tables.
     pub fn new(spec: &VocabSpec) -> Result<Self> {
-        Ok(Self {
-            tables: Tables::new(spec)?,
+        Ok(Self::of(Tables::new(spec)?))
+    }
+
+    /// The same with tables that are kept in a folder; `key` says all that decides `spec`.
+    pub fn kept(spec: &VocabSpec, folder: &Folder, key: &Key) -> Result<Self> {
+        if let Some(tables) = folder.get(key) {
+            return Ok(Self::of(tables));
+        }
+        let tables = Tables::new(spec)?;
+        folder.put(key, &tables);
+        Ok(Self::of(tables))
+    }
+
+    pub(super) fn of(tables: Tables) -> Self {
+        Self {
+            tables,
             cuts: OnceLock::new(),
             slots: OnceLock::new(),
-        })
+        }
     }
 
     /// All tokens.
@@ -209,7 +224,7 @@ impl Bpe {
             Some(id) if tag == 0 => out.push(*id),
             _ => {
                 if Pending::takes(len) {
-                    let key = Key::new(text, start, len, tag);
+                    let key = PieceKey::new(text, start, len, tag);
                     if state.pending.push(&self.tables, piece, key, first) {
                         self.finish(state, out);
                     }
@@ -219,7 +234,7 @@ impl Bpe {
             }
         }
         if len <= LONG {
-            let key = Key::new(text, start, len, tag);
+            let key = PieceKey::new(text, start, len, tag);
             state.cache.insert(key, &out[first..]);
         } else {
             state.cache.insert_longer(piece, tag, &out[first..]);

@@ -8,6 +8,7 @@
 
 use super::NONE;
 use crate::hash::{SALT, SPREAD};
+use crate::kept::{Kept, Reader, Writer};
 use crate::pages::{prefetch, Pages};
 
 const SYMBOL_BITS: u32 = 21;
@@ -161,6 +162,30 @@ impl PairTable {
                 entry = homeless;
             }
         }
+    }
+}
+
+impl Kept for PairTable {
+    fn write(&self, out: &mut Writer) {
+        let Self {
+            entries,
+            shift,
+            filter,
+            filter_shift,
+        } = self;
+        out.longs(entries);
+        out.number(u64::from(*shift));
+        out.longs(filter);
+        out.number(u64::from(*filter_shift));
+    }
+
+    fn read(from: &mut Reader) -> Option<Self> {
+        Some(Self {
+            entries: from.longs_into(Pages::zeroed)?,
+            shift: from.number()? as u32,
+            filter: from.longs()?,
+            filter_shift: from.number()? as u32,
+        })
     }
 }
 

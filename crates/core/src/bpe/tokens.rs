@@ -2,6 +2,7 @@
 //! each would cost more than everything else that loading does.
 
 use super::NONE;
+use crate::kept::{Kept, Reader, Writer};
 
 /// `(bytes, id)` pairs in the order in which they were put in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,6 +75,14 @@ impl Tokens {
         self.bytes.get(start..end).unwrap_or_default()
     }
 
+    /// The length of every token.
+    pub fn lengths(&self) -> impl Iterator<Item = u32> + '_ {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts
+            .zip(&self.ends)
+            .map(|(start, end)| (end - start) as u32)
+    }
+
     /// Every token with its id.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], u32)> + '_ {
         let mut start = 0;
@@ -95,6 +104,23 @@ impl Tokens {
             }
         }
         Ok(places)
+    }
+}
+
+impl Kept for Tokens {
+    fn write(&self, out: &mut Writer) {
+        let Self { bytes, ends, ids } = self;
+        out.bytes(bytes);
+        out.longs(&ends.iter().map(|end| *end as u64).collect::<Vec<_>>());
+        out.words(ids);
+    }
+
+    fn read(from: &mut Reader) -> Option<Self> {
+        Some(Self {
+            bytes: from.bytes()?,
+            ends: from.longs()?.into_iter().map(|end| end as usize).collect(),
+            ids: from.words()?,
+        })
     }
 }
 

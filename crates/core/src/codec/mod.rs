@@ -20,6 +20,7 @@ mod width;
 use std::borrow::Cow;
 
 use crate::bpe::{Bpe, VocabSpec, WordCut, Writer};
+use crate::kept::{Folder, Key};
 use crate::scan::{SafeCuts, Scanner};
 use crate::{Error, Result};
 
@@ -102,6 +103,17 @@ pub struct Codec {
 impl Codec {
     /// Builds the tables; fails where the specification contradicts itself.
     pub fn new(spec: CodecSpec) -> Result<Self> {
+        let bpe = Bpe::new(&spec.vocabulary)?;
+        Self::around(bpe, spec)
+    }
+
+    /// The same with tables that are kept in a folder; `key` says all that decides the vocabulary.
+    pub fn kept(spec: CodecSpec, folder: &Folder, key: &Key) -> Result<Self> {
+        let bpe = Bpe::kept(&spec.vocabulary, folder, key)?;
+        Self::around(bpe, spec)
+    }
+
+    fn around(bpe: Bpe, spec: CodecSpec) -> Result<Self> {
         let spaced = matches!(spec.splitter, Splitter::Whole | Splitter::Words);
         let cuts = proven_cuts(&spec);
         let (pieces, added): (Vec<_>, Vec<_>) =
@@ -124,7 +136,7 @@ impl Codec {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            bpe: Bpe::new(&spec.vocabulary)?,
+            bpe,
             splitter: spec.splitter,
             raw: Matcher::new(early.collect())?,
             normalized: Matcher::new(late)?,

@@ -11,6 +11,7 @@ use super::words::{refusal, shown, Bad};
 use super::Spellings;
 use crate::bpe::MergeList;
 use crate::jsonl::Parser;
+use crate::kept::{Folder, Kept, Key, Reader, Writer};
 use crate::Result;
 
 /// The vocabulary of a BPE and its merges in the order of their ranks.
@@ -22,6 +23,44 @@ pub struct HfFile {
     pub outline: Vec<u8>,
     /// The large parts, if the model is a BPE.
     pub bpe: Option<Parts>,
+}
+
+/// Files that are smaller are read in less time than a kept one is found.
+const LEAST_KEPT: usize = 1 << 20;
+
+/// The same as [`read`], of which the result is kept in a folder: the second time only the text is hashed.
+pub fn read_kept(text: &[u8], source: &str, folder: Option<&Folder>) -> Result<HfFile> {
+    let Some(folder) = folder.filter(|_| text.len() >= LEAST_KEPT) else {
+        return read(text, source);
+    };
+    let key = Key::new("tokenizer.json", [text]);
+    if let Some(file) = folder.get(&key) {
+        return Ok(file);
+    }
+    let file = read(text, source)?;
+    // The outline of any other model is the file itself.
+    if file.bpe.is_some() {
+        folder.put(&key, &file);
+    }
+    Ok(file)
+}
+
+impl Kept for HfFile {
+    fn write(&self, out: &mut Writer) {
+        let Self { outline, bpe } = self;
+        out.bytes(outline);
+        if let Some((spellings, merges)) = bpe {
+            spellings.write(out);
+            merges.write(out);
+        }
+    }
+
+    fn read(from: &mut Reader) -> Option<Self> {
+        Some(Self {
+            outline: from.bytes()?,
+            bpe: Some((Kept::read(from)?, Kept::read(from)?)),
+        })
+    }
 }
 
 /// Reads a file. `source` is named in errors.

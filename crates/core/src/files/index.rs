@@ -2,6 +2,7 @@
 
 use crate::bpe::Tokens;
 use crate::hash::hash_bytes;
+use crate::kept::{Kept, Reader, Writer};
 
 const EMPTY: u64 = u64::MAX;
 
@@ -45,5 +46,18 @@ impl Index {
             }
             slot = (slot + 1) & mask;
         }
+    }
+}
+
+impl Kept for Index {
+    fn write(&self, out: &mut Writer) {
+        let Self { slots } = self;
+        out.longs(slots);
+    }
+
+    fn read(from: &mut Reader) -> Option<Self> {
+        Some(Self {
+            slots: from.longs()?,
+        })
     }
 }

@@ -8,6 +8,7 @@ use super::json::{push_plain, read_object};
 use super::words::{bad_id, refusal, refuse_empty, refuse_twins, shown, Bad};
 use crate::bpe::Tokens;
 use crate::jsonl::Parser;
+use crate::kept::{Kept, Reader, Writer};
 use crate::{spelling, Result};
 
 /// Tokens as a file spells them, and the way from a spelling to its id.
@@ -60,6 +61,21 @@ impl Spellings {
             }
         }
         (tokens, outside)
+    }
+}
+
+impl Kept for Spellings {
+    fn write(&self, out: &mut Writer) {
+        let Self { tokens, index } = self;
+        tokens.write(out);
+        index.write(out);
+    }
+
+    fn read(from: &mut Reader) -> Option<Self> {
+        Some(Self {
+            tokens: Tokens::read(from)?,
+            index: Index::read(from)?,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing here approximates. A step that the codec does not do exactly as Hugging Face does is
 //! [`Error::Unsupported`] with the reason; a key or a value that is unknown is refused by name.
 
+mod build;
 mod dialect;
 mod leaves;
 mod marker;
@@ -18,6 +19,7 @@ use crate::bpe::{Merges, Tokens};
 use crate::codec::{Added, CodecSpec, Prefix, Splitter, Step};
 use crate::{Error, Result};
 
+pub use build::build;
 pub use pre_tokenizer::{plain_spec, pre_tokenizer_json, scan_spec};
 
 use model::{Kind, Model};

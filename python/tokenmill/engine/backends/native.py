@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Codec, encode_part, last_cut
 from tokenmill.base.errors import UnsupportedError
+from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine import arrow
 from tokenmill.engine.backends.decoding import decoder_of
 from tokenmill.engine.backends.text import check_text
@@ -183,4 +184,4 @@ def _codec(recipe: Recipe) -> Codec:
     }
     order = model.rank_order if model.merges is None else model.merges
     in_order = order == range(len(model.tokens))  # the core sees that for itself
-    return Codec(json.dumps(described), model.tokens, None if in_order else order)
+    return Codec(json.dumps(described), model.tokens, None if in_order else order, tables_folder())

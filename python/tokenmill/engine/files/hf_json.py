@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import read_hf
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
+from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine.files.growth import check_growth
 from tokenmill.engine.files.hf_text import HfText
 from tokenmill.engine.files.names import CONFIGS
@@ -47,7 +48,7 @@ def _parse(text: bytes, source: str) -> Json:
 
 def from_object(text: bytes, source: str, config: Json) -> Recipe:
     """The recipe of a tokenizer that Hugging Face's library has loaded already, in its own words."""
-    outline, bpe = read_hf(text, printable(source))
+    outline, bpe = read_hf(text, printable(source), tables_folder())
     recipe = from_outline(json.loads(outline), bpe, text, source, config)
     return replace(recipe, vouched=True)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tokenmill import _core
 from tokenmill.base.errors import TokenizerError
+from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine.files import (
     hf_json,
     minbpe,
@@ -49,7 +50,7 @@ def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     if vocab_merges.is_vocabulary(text):
         merges = vocab_merges.merges_beside(path)
         return vocab_merges.load_file(path, merges, pattern, special_tokens)
-    outline, bpe = _core.read_hf(text, printable(path))
+    outline, bpe = _core.read_hf(text, printable(path), tables_folder())
     data = json.loads(outline)
     if tekken.is_tekken(data):
         return tekken.from_json(data, str(path))
