@@ -109,3 +109,34 @@ fn every_scalar_value_between_letters() {
         compare(name, &plain, &fast, &text);
     }
 }
+
+/// The characters that are recognised from their bytes, and their neighbours that are not, at every place of a block.
+#[test]
+fn letters_known_by_their_bytes_at_every_shift() {
+    let ranges = [
+        '\u{A0}'..='\u{17F}',
+        '\u{3F0}'..='\u{48F}',
+        '\u{2FF0}'..='\u{3100}',
+        '\u{FF00}'..='\u{FF3F}',
+    ];
+    let characters: Vec<char> = ranges.into_iter().flatten().collect();
+    let mut random = Random(0x2545_F491_4F6C_DD1D);
+    for name in FAMILIES.iter().map(|family| family.name) {
+        let (plain, fast) = scanners(name);
+        let text: String = characters
+            .iter()
+            .flat_map(|&c| {
+                let other = characters[random.below(characters.len())];
+                [c, c, ' ', other, c, '7', c, other]
+            })
+            .collect();
+        for shift in 0..64 {
+            compare(
+                name,
+                &plain,
+                &fast,
+                &["5".repeat(shift).as_str(), &text].concat(),
+            );
+        }
+    }
+}
