@@ -35,3 +35,20 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     }
     mix(state, SPREAD)
 }
+
+/// [`hash_bytes`] for maps of byte strings: every piece that is not known asks one of them.
+#[derive(Default)]
+pub(crate) struct BytesHasher(u64);
+
+impl std::hash::Hasher for BytesHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = hash_bytes(bytes);
+    }
+
+    /// Lengths, which are in the hash of the bytes.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,5 +1,6 @@
 //! A whole encoder: pieces in, ids out.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::batch::Tiles;
@@ -122,8 +123,10 @@ impl Bpe {
         let end = ends[ends.len() - 1] as usize;
         if self.tables.cuts_ascii() || !is_ascii(&text[start..end]) {
             if let Some(cuts) = self.cuts(state) {
-                self.encode_cut(cuts, text, start, ends, state, out);
-                return end;
+                if are_cut(cuts, text, start, ends) {
+                    self.encode_cut(cuts, text, start, ends, state, out);
+                    return end;
+                }
             }
         }
         let tags = &[0; ROOM];
@@ -156,7 +159,7 @@ impl Bpe {
         let mut at = start;
         for end in ends {
             let end = *end as usize;
-            if end - at <= UNCUT || cuts.leaves_whole(&text[at..end]) {
+            if !is_cut(cuts, text, at..end) {
                 if segments.count == ROOM {
                     self.encode_segments(text, &mut segments, state, out);
                 }
@@ -248,6 +251,22 @@ impl Bpe {
             pending.flush(&self.tables, cache, out);
         }
     }
+}
+
+/// Whether any of these pieces may be cut.
+#[inline(always)]
+fn are_cut(cuts: &Cuts, text: &[u8], mut start: usize, ends: &[u32]) -> bool {
+    ends.iter().any(|end| {
+        let piece = start..*end as usize;
+        start = piece.end;
+        is_cut(cuts, text, piece)
+    })
+}
+
+/// Whether a piece may be cut.
+#[inline(always)]
+fn is_cut(cuts: &Cuts, text: &[u8], piece: Range<usize>) -> bool {
+    piece.len() > UNCUT && !cuts.leaves_whole(&text[piece])
 }
 
 /// As [`slice::is_ascii`], which looks at up to 31 bytes at the end one by one: 3 % of what a document of 100 bytes

@@ -1,6 +1,7 @@
 //! The tables of an encoder, and the exact ids of one piece from them.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use super::backtrack;
@@ -13,8 +14,12 @@ use super::symbols::Symbols;
 use super::trie::Trie;
 use super::windows;
 use super::{Merges, Tokens, Unknown, VocabSpec, Vocabulary, WordCut, NONE};
+use crate::hash::BytesHasher;
 use crate::kept::{Kept, Reader, Writer};
 use crate::{Error, Result};
+
+/// Tokens by their bytes.
+type Whole = HashMap<Vec<u8>, u32, BuildHasherDefault<BytesHasher>>;
 
 /// Everything that decides ids; immutable.
 pub(crate) struct Tables {
@@ -32,7 +37,7 @@ pub(crate) struct Tables {
     /// The canonical split of each symbol; the alphabet has none.
     pub(crate) splits: Vec<(u32, u32)>,
     /// Tokens that merges do not make, found only as whole pieces.
-    pub(crate) whole: HashMap<Vec<u8>, u32>,
+    pub(crate) whole: Whole,
     /// Where text without a pre-tokenizer may be cut into words.
     pub(crate) word_cut: WordCut,
     /// What long pieces need, built when the first one arrives.
@@ -71,7 +76,7 @@ impl Tables {
         for (product, (left, right)) in splits.iter().enumerate().skip(splits.len() - found.len()) {
             pairs.insert(*left, *right, product as u32);
         }
-        let mut whole = HashMap::new();
+        let mut whole = HashMap::default();
         if spec.ignore_merges {
             let unmade = |(token, id): &(&[u8], u32)| {
                 symbol_of[*id as usize] == NONE && vocabulary.id_of(token) == Some(*id)
@@ -282,7 +287,7 @@ impl Kept for Tables {
 }
 
 /// Not by [`Tokens::iter`], which trusts the ends: these may be damaged still.
-fn whole_of(tokens: &Tokens) -> HashMap<Vec<u8>, u32> {
+fn whole_of(tokens: &Tokens) -> Whole {
     let places = 0..tokens.len();
     let found = places.map(|place| (tokens.at(place).to_vec(), tokens.ids()[place]));
     found.collect()
