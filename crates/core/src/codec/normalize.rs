@@ -215,35 +215,59 @@ fn transform(text: &str, changed: impl Iterator<Item = (char, isize)>, sink: &mu
     }
 }
 
-/// One bit for each code point below 0x30000 that neither changes under NFC nor joins its neighbours.
-fn inert() -> &'static [u64] {
-    static TABLE: OnceLock<Vec<u64>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let mut bits = vec![0u64; 0x30000 / 64];
-        for code in 0..0x30000u32 {
-            let Some(c) = char::from_u32(code) else {
-                continue;
-            };
-            let alone = std::iter::once(c);
-            let quick = unicode_normalization_alignments::is_nfc_quick(alone);
-            if canonical_combining_class(c) == 0 && matches!(quick, IsNormalized::Yes) {
-                bits[code as usize / 64] |= 1 << (code % 64);
-            }
-        }
-        bits
-    })
+/// What neither changes under NFC nor joins its neighbours.
+struct Inert {
+    /// One bit for each code point below 0x30000.
+    codes: Vec<u64>,
+    /// Bytes that begin nothing else: ASCII, bytes inside a character, and the first bytes of whole blocks.
+    bytes: [bool; 256],
 }
 
-fn is_surely_nfc(text: &str) -> bool {
-    if text.is_ascii() {
-        return true;
+impl Inert {
+    fn get() -> &'static Self {
+        static TABLE: OnceLock<Inert> = OnceLock::new();
+        TABLE.get_or_init(|| {
+            let (mut codes, mut bytes) = (vec![0u64; 0x30000 / 64], [true; 256]);
+            // Planes that the bits do not reach.
+            bytes[0xF0..].fill(false);
+            for c in '\0'..'\u{30000}' {
+                let quick = unicode_normalization_alignments::is_nfc_quick(std::iter::once(c));
+                if canonical_combining_class(c) == 0 && matches!(quick, IsNormalized::Yes) {
+                    codes[c as usize / 64] |= 1 << (c as usize % 64);
+                } else {
+                    bytes[c.encode_utf8(&mut [0; 4]).as_bytes()[0] as usize] = false;
+                }
+            }
+            Inert { codes, bytes }
+        })
     }
-    let table = inert();
-    text.chars().all(|c| {
+
+    fn has(&self, c: char) -> bool {
         let code = c as usize;
         // Nothing above the third plane had a decomposition or a combining class in Unicode 9.0.
-        code >= 0x30000 || table[code / 64] >> (code % 64) & 1 == 1
-    })
+        code >= 0x30000 || self.codes[code / 64] >> (code % 64) & 1 == 1
+    }
+}
+
+/// A proof by bytes where they are enough: decoding every character took 23 % of French in Qwen 3.
+fn is_surely_nfc(text: &str) -> bool {
+    const STRETCH: usize = 64;
+    // The first byte of U+0300, the first character that joins another.
+    const JOINS: u8 = 0xCC;
+    let mut inert = None;
+    for (number, stretch) in text.as_bytes().chunks(STRETCH).enumerate() {
+        if stretch.iter().fold(0, |most, &byte| byte.max(most)) < JOINS {
+            continue;
+        }
+        let inert = *inert.get_or_insert_with(Inert::get);
+        for (at, &byte) in stretch.iter().enumerate() {
+            let place = number * STRETCH + at;
+            if !inert.bytes[byte as usize] && !text[place..].starts_with(|c| inert.has(c)) {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 #[cfg(test)]
