@@ -203,7 +203,7 @@ def test_litdata_layout(corpus, rows, tmp_path):
         ({"dtype": "uint16", "tokenizer": ByteTokenizer(wide=True)}, "65535"),
         ({"columns": ("labels",)}, "columns belong to rows"),
         ({"mode": "bestfit", "context_length": 8, "tail": "drop"}, "tail drop"),
-        ({"eos": "<nope>"}, "no special token"),
+        ({"eos": "<nope>"}, "not a special token"),
         ({"eos": 999}, "outside of the vocabulary"),
     ],
 )
