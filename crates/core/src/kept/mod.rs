@@ -60,3 +60,6 @@ impl Key {
         format!("{:032x}", u128::from_be_bytes(half))
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;
