@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, TypeAlias, final, overload
+from typing import TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ def fill_runs(
     step: int,
     to: NDArray[np.int64],
     length: NDArray[np.int64],
-    out: NDArray[Any],
+    out: NDArray[np.int8] | NDArray[np.int32] | NDArray[np.int64],
 ) -> None:
     """Writes `firsts, firsts + step, …` to `out[to:to + length]` (int8, int32 or int64) for every run."""
 

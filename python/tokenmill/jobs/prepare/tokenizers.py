@@ -7,24 +7,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.base.platform import map_memory
 from tokenmill.engine.loading import only_python
 from tokenmill.engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from tokenmill.settings.schema import JobConfig
 
+# What importing NumPy takes, and the heap of a thread beside it: NumPy's linear algebra, where it is refused
+# memory, asks again for ever.
+_BOTH_BYTES = 320 << 20
+
 
 def begin_loading(config: JobConfig) -> Future[Any] | None:
     """A tokenizer on its way: the core reads its files beside this thread, which has modules to import.
 
     None where more than files is to be asked, a hub or a Python class: that is done in its turn, for a thread
-    beside this one would import what this one does.
+    beside this one would import what this one does. None too where the system gives little memory.
     """
     settings = config.tokenizer
     path = Path(settings.tokenizer_name or "")
     if settings.tokenizer_name is None or settings.strategy not in {"auto", "native"} or not path.exists():
         return None
     if only_python(path):
+        return None
+    try:
+        map_memory(_BOTH_BYTES).close()
+    except OSError:
         return None
     pool = ThreadPoolExecutor(1, thread_name_prefix="tokenmill-load")
     try:
