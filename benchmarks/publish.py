@@ -3,7 +3,8 @@
 `python benchmarks/publish.py`
 
 Where a page says `<!-- figures: NAME -->`, everything up to the next `<!-- end of figures -->` is replaced by what NAME printed
-(`benchmarks/results/tables.md`), or, for `summary`, by the short table of unseen text. So no figure is copied by hand.
+(`benchmarks/results/tables.md`); for `summary` by the short table of unseen text, for `matrix` by every family and language against the
+best peer. So no figure is copied by hand.
 """
 
 import json
@@ -20,7 +21,9 @@ PEERS = ("gigatoken", "fastokens", "tiktoken", "tokenizers")
 
 def printed():
     """{script: what it printed} of the last run."""
-    parts = re.split(r"^## (\w+)\n", (RESULTS / "tables.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    path = RESULTS / "tables.md"
+    told = path.read_text(encoding="utf-8") if path.exists() else ""
+    parts = re.split(r"^## (\w+)\n", told, flags=re.MULTILINE)
     return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
 
 
@@ -43,17 +46,46 @@ def summary():
     return "\n".join(lines)
 
 
+def matrix():
+    """Every family and language: ours over the best peer's, unseen / seen; and over Hugging Face's 1.0."""
+    report = json.loads((RESULTS / "families.json").read_text())
+    names = dict.fromkeys(tuple(cell.split()[:2]) for cell in report["best"])
+    families, languages = (list(dict.fromkeys(part)) for part in zip(*names, strict=True))
+    lines = [f"{report['machine']}; " + ", ".join(f"{p} {v}" for p, v in report["versions"].items()) + ":\n"]
+    for title, only in (("x the best peer", None), ("x tokenizers 1.0", "tokenizers")):
+        lines += [f"| {title}, unseen / seen | " + " | ".join(languages) + " |"]
+        lines += ["|---" * (len(languages) + 1) + "|"]
+        for family in families:
+            row = [_times(report["best"], f"{family} {language}", only) for language in languages]
+            lines.append(f"| {family} | " + " | ".join(row) + " |")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _times(best, cell, only):
+    """`1.52 / 1.31`: one cell of the matrix."""
+    told = []
+    for phase in ("unseen", "seen"):
+        rows = best[f"{cell} {phase}"]
+        others = [r["cpu"] for p, r in rows.items() if p != "tokenmill" and r["same"] and only in (None, p)]
+        told.append(f"{rows['tokenmill']['cpu'] / max(others):.2f}" if others else "-")
+    return " / ".join(told)
+
+
 def main():
-    tables = printed() | {"summary": summary()}
+    printed_by, made = printed(), {"summary": summary, "matrix": matrix}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        missing = [name for _, name, _ in BLOCK.findall(text) if name not in tables]
+        names = {name for _, name, _ in BLOCK.findall(text)}
+        missing = sorted(names - made.keys() - printed_by.keys())
         if missing:
             sys.exit(f"{page.name} asks for {', '.join(missing)}, which the last run did not print")
+        tables = {name: made[name]() if name in made else printed_by[name] for name in names}
         page.write_text(
-            BLOCK.sub(lambda block: f"{block[1]}{tables[block[2]]}\n{block[3]}", text), encoding="utf-8"
+            BLOCK.sub(lambda block, tables=tables: f"{block[1]}{tables[block[2]]}\n{block[3]}", text),
+            encoding="utf-8",
         )
-        print(f"wrote {page.name}")
+        print(f"wrote {len(names)} tables to {page.name}")
 
 
 if __name__ == "__main__":
