@@ -9,6 +9,7 @@ import pytest
 
 import tokenmill
 from tokenmill import _core
+from tokenmill.cli import COMMANDS, FORMER
 from tokenmill.datasets.shards.format import format_names
 from tokenmill.engine.files import names
 from tokenmill.engine.files.kinds import KINDS, kind_of
@@ -16,6 +17,7 @@ from tokenmill.settings.fields import SaveFormat
 
 PACKAGE = Path(tokenmill.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
+CRATES = Path(__file__).parents[2] / "crates"
 
 # Files that users see in an output directory.
 FILES = (
@@ -34,11 +36,21 @@ FILES = (
 )
 # Also kinds of input, or words of their own.
 AMBIGUOUS = {"tokenmill", "arrow", "parquet"}
-# Folders whose modules are found by name.
-FOUND_BY_NAME = {Path("datasets/formats"), Path("datasets/columns"), Path("jobs/executors")}
+# Folders whose modules are found by name; those of `compat` by users.
+FOUND_BY_NAME = {Path("datasets/formats"), Path("datasets/columns"), Path("jobs/executors"), Path("compat")}
 
-# `python -m tokenmill.patch`
-RUN_BY_NAME = {Path("patch.py")}
+FAMILIES = {name for family in _core.families() for name in (family.name, *family.aliases)}
+# What a module means by such a name, where it is not the family's own home.
+FAMILIES_NAMED = {
+    "engine/files/encodings.py": FAMILIES,  # the family of each published encoding
+    "insight/account/model_shape.py": {"gpt2", "qwen2"},  # models
+    "engine/files/tekken.py": {"tekken"},  # a kind of file
+    "engine/files/kinds.py": {"tekken"},
+    "engine/files/copying.py": {"tekken"},
+    "settings/schema.py": {"gpt2"},  # a default
+    "engine/files/vocab_merges.py": {"gpt2"},
+    "compat/cs336.py": {"gpt2"},
+}
 
 
 @cache
@@ -77,43 +89,65 @@ def test_every_kind_of_tokenizer_file_has_a_name_and_a_reader():
         assert kind_of(Path(kind.file)) is not None
 
 
-def test_families_are_listed_in_the_core_alone():
-    """The published encodings say which family each has, and an account knows models of such names."""
-    names = {family.name for family in _core.families()}
+def test_families_are_named_in_the_core_alone():
     for path in MODULES:
         home = str(path.relative_to(PACKAGE))
-        if home not in {"engine/files/encodings.py", "insight/account/model_shape.py"}:
-            named = names & strings(path)
-            assert len(named) <= 1, f"{home} names the families {sorted(named)}; ask the core for them"
+        named = FAMILIES & strings(path)
+        assert named <= FAMILIES_NAMED.get(home, set()), (
+            f"{home} names {sorted(named)}; ask the core for them"
+        )
 
 
-def imported():
-    """Every module of ours that some other module imports, by a statement anywhere in it."""
-    found = set()
+def test_families_have_one_table_in_the_core():
+    """Only the table names them: the tests of a module stand after its code."""
+    for path in sorted((CRATES).rglob("src/**/*.rs")):
+        code = path.read_text(encoding="utf-8").partition("#[cfg(test)]")[0]
+        code = "\n".join(line.partition("//")[0] for line in code.splitlines())
+        named = {name for name in FAMILIES if f'"{name}"' in code}
+        if path.parts[-2:] != ("scan", "known.rs") and "tests" not in path.stem:
+            assert not named, f"{path} names the families {sorted(named)}"
+
+
+def imports(path):
+    """Every module of ours that a module imports, by a statement anywhere in it or by a table."""
+    home = ".".join(("tokenmill", *path.relative_to(PACKAGE).parent.parts))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ":" in node.value:
+            # A room may name a function of its modules, as in "columnar:parquet_blocks".
+            yield f"{home}.{node.value.partition(':')[0]}"
+
+
+def entrances():
+    """Modules that are found by name: commands, doors, the public face, what a folder is searched for."""
+    yield from ("tokenmill", "tokenmill.__main__", "tokenmill.patch", "tokenmill.cli")
+    tables = (*COMMANDS.values(), {name: (module,) for name, module in FORMER.items()})
+    yield from (f"tokenmill.cli.{row[0]}" for table in tables for row in table.values())
+    yield from (f"tokenmill.{home}" for home in tokenmill._HOMES)
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                # A table of a room may name its modules, as in "columnar:parquet_blocks".
-                home = ".".join(("tokenmill", *path.relative_to(PACKAGE).parent.parts))
-                found.add(f"{home}.{node.value.partition(':')[0]}")
-    return found
+        if path.parent.relative_to(PACKAGE) in FOUND_BY_NAME:
+            yield module_name(path)
+
+
+def module_name(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(("tokenmill", *(part for part in parts if part != "__init__")))
 
 
 def test_every_module_is_used_by_the_product():
-    """Doors (compat) and commands are found by name too; somebody imports all else."""
-    used = imported()
-    for path in MODULES:
-        relative = path.relative_to(PACKAGE)
-        if path.name in {"__init__.py", "__main__.py"} or relative.parts[0] in {"cli", "compat"}:
-            continue
-        if relative.parent in FOUND_BY_NAME or relative in RUN_BY_NAME:
-            continue
-        name = ".".join(("tokenmill", *relative.with_suffix("").parts))
-        assert name in used, f"{relative} is imported by nothing but tests; delete it"
+    """From the entrances on: modules that only import each other, or are named by chance, are not used."""
+    paths = {module_name(path): path for path in MODULES}
+    used, waiting = set(), [name for name in entrances() if name in paths]
+    while waiting:
+        name = waiting.pop()
+        if name not in used:
+            used.add(name)
+            waiting += {found for found in imports(paths[name]) if found in paths}
+    unused = {name for name in paths if name not in used and paths[name].name != "__init__.py"}
+    assert not unused, f"{sorted(unused)} are reached by nothing but tests; delete them"
 
 
 def test_every_save_format_has_one_writer():

@@ -1,6 +1,8 @@
 """The house: imports point down only, and heavy optional packages are imported where they are used."""
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,20 +22,22 @@ FLOORS = [
     {"base"},
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-HEAVY = {
-    "ray",
-    "transformers",
-    "datasets",
-    "torch",
-    "plotly",
-    "starlette",
-    "uvicorn",
+# Every package of an extra by the name it is imported by, and what is imported where somebody has it.
+EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+PACKAGES = {re.split(r"[>=\[]", each)[0].replace("-", "_") for extra in EXTRAS.values() for each in extra}
+HEAVY = PACKAGES - {"mosaicml_streaming"} | {
     "streaming",
-    "litdata",
-    "obstore",
-    "tokenizers",
-    "huggingface_hub",
+    "tiktoken",
+    "lightning",
+    "grain",
+    "pandas",
+    "polars",
+    "plotly",
 }
+# A module whose classes are made of such a package: it is itself imported where it is used.
+MADE_OF = {"tokenmill.engine.chat.environment": "jinja2"}
 CORE_USERS = {"base", "engine", "datasets", "sources"}
 
 
@@ -42,17 +46,9 @@ def modules():
 
 
 def imports(path, *, top_level_only=False):
+    """Every module that is imported, `tokenmill.X` for a name of the public face; or only by importing this one."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {
-        id(child)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for child in ast.walk(node)
-    }
-    nodes = tree.body if top_level_only else list(ast.walk(tree))
-    for node in nodes:
-        if id(node) in typing_only and top_level_only:
-            continue
+    for node in at_import(tree) if top_level_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -61,6 +57,22 @@ def imports(path, *, top_level_only=False):
                 yield from (f"tokenmill.{alias.name}" for alias in node.names)
             else:
                 yield node.module
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "tokenmill"
+        ):
+            yield f"tokenmill.{node.attr}"
+
+
+def at_import(node):
+    """All that runs when a module is imported: what stands under `if`, `try` and `class` too."""
+    for child in ast.iter_child_nodes(node):
+        functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+        is_typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
+        if not is_typing_only and not isinstance(child, functions):
+            yield child
+            yield from at_import(child)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -69,7 +81,7 @@ def test_imports_point_down(path):
     assert room in FLOOR, f"{room} is not in the house; add it to FLOORS and to ARCHITECTURE.md"
     for name in imports(path):
         parts = name.split(".")
-        if parts[0] != "tokenmill" or len(parts) < 2 or parts[1] == room:
+        if parts[0] != "tokenmill" or len(parts) < 2 or parts[1] in {room, "__version__"}:
             continue
         if parts[1] == "_core":
             assert room in CORE_USERS, f"{path}: only {sorted(CORE_USERS)} may call the core"
@@ -80,5 +92,7 @@ def test_imports_point_down(path):
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_heavy_packages_are_imported_where_used(path):
-    heavy = [name for name in imports(path, top_level_only=True) if name.split(".")[0] in HEAVY]
+    module = ".".join(("tokenmill", *path.relative_to(PACKAGE).with_suffix("").parts))
+    roots = {name: name.split(".")[0] for name in imports(path, top_level_only=True)}
+    heavy = [name for name, root in roots.items() if name in MADE_OF or root in HEAVY - {MADE_OF.get(module)}]
     assert not heavy, f"{path} imports {heavy} at its top: import it in the function that needs it"
