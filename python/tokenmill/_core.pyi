@@ -34,6 +34,7 @@ __all__ = [
     "encode_part",
     "families",
     "fill_runs",
+    "flatten_lists",
     "frame_documents",
     "has_blank",
     "hash_texts",
@@ -432,6 +433,9 @@ def encode_part(
     codec: Codec, data: _Bytes, special: str, continued: bool
 ) -> NDArray[np.uint16] | NDArray[np.uint32]:
     """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
+
+def flatten_lists(rows: list[list[int]]) -> tuple[memoryview, memoryview] | None:
+    """Rows of ints as one flat array and its offsets; None where a row is something else."""
 
 def ids_to_lists(ids: _Ids, offsets: NDArray[np.int64]) -> list[list[int]]:
     """One list of ints for each document of a flat array."""

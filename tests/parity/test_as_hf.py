@@ -2,17 +2,20 @@
 
 import copy
 import itertools
+import json
 import pickle
 import warnings
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from configurations import built
-from tokenizers import processors
+from tokenizers import decoders, processors
 
 from tokenmill import Tokenizer
 from tokenmill.engine.doors.hf_backend import CoreBackend
+from tokenmill.engine.doors.hf_rows import Rows
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 
@@ -296,3 +299,54 @@ def test_what_the_core_does_not_run_is_hugging_face_s(tmp_path):
 def test_lone_surrogates_fail_as_with_transformers():
     ours, theirs = both("gpt2")
     assert answer(ours, ("a\ud800",), {}) == answer(theirs, ("a\ud800",), {})
+
+
+def test_columns_are_lists_that_arrow_takes_at_once():
+    ours, _ = both("gpt2")
+    column = ours(TEXTS)["input_ids"]
+    assert isinstance(column, list)
+    assert type(pickle.loads(pickle.dumps(column))) is list
+    column[1].append(7)  # what callers do to their lists counts
+    column.append([1 << 40, -3])
+    assert pa.array(column).equals(pa.array(list(column)))
+
+
+@pytest.mark.parametrize(
+    "odd", [[True], [None], None, [1.5], [1 << 63], [[1]], (1, 2)], ids=lambda odd: repr(odd)[:20]
+)
+def test_columns_of_something_else_are_what_arrow_makes_of_lists(odd):
+    for rows in ([odd], [[1, 2], odd], [[], []], []):
+        answers = []
+        for kind in (Rows, list):
+            try:
+                answers.append(pa.array(kind(rows)))
+            except (pa.ArrowException, OverflowError) as error:
+                answers.append(type(error))
+        assert answers[0] == answers[1], rows
+    assert pa.array(Rows([[1, 2], []]), pa.list_(pa.int8())).type == pa.list_(pa.int8())
+
+
+def test_a_class_keeps_its_name_in_saved_files_and_pickles(tmp_path):
+    ours, theirs = both("gpt2")
+    assert (type(ours).__name__, type(ours).__module__) == (type(theirs).__name__, type(theirs).__module__)
+    for copied in (pickle.loads(pickle.dumps(ours)), copy.deepcopy(ours)):
+        assert type(copied) is type(ours)
+        assert copied(TEXTS)["input_ids"] == theirs(TEXTS)["input_ids"]
+    ours.save_pretrained(tmp_path / "ours")
+    theirs.save_pretrained(tmp_path / "theirs")
+    read = [
+        json.loads((tmp_path / name / "tokenizer_config.json").read_text()) for name in ("ours", "theirs")
+    ]
+    assert read[0]["tokenizer_class"] == read[1]["tokenizer_class"]
+
+
+def test_a_pickle_is_of_the_tokenizer_as_it_is_now():
+    ours = Tokenizer.load(built("gpt2")).as_hf(pad_token="<|pad|>")
+    pickle.dumps(ours)
+    ours.add_tokens(["sat on"])
+    ours(TEXTS, truncation=True, max_length=3, padding=True)
+    backend = ours._tokenizer
+    backend.decoder = decoders.Metaspace()
+    again = pickle.loads(pickle.dumps(ours))
+    assert again._tokenizer.to_str() == backend.to_str()
+    assert again(TEXTS)["input_ids"] == ours(TEXTS)["input_ids"]

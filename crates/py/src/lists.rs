@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use numpy::PyReadonlyArray1;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyTuple};
+use pyo3::types::{PyInt, PyList, PyMemoryView, PyTuple};
 
 use crate::error::to_py;
+use crate::flat::view;
 use tokenmill_core::memory::probe;
 use tokenmill_core::Error;
 
@@ -110,6 +111,39 @@ fn shared<'py, I: Copy + Into<u32>>(
     }
     // SAFETY: `PyList_New` gave a list.
     Ok(unsafe { list.cast_into_unchecked() })
+}
+
+/// Rows of ints as one flat array and the places between its rows; `None` where a row is no list of ints of 64 bits.
+type FlatRows<'py> = Option<(Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>)>;
+
+/// The opposite of `nested`, for lists that a caller may have changed since.
+#[pyfunction]
+pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResult<FlatRows<'py>> {
+    let mut offsets = vec![0_i64];
+    for row in rows {
+        let Ok(row) = row.cast_exact::<PyList>() else {
+            return Ok(None);
+        };
+        offsets.push(offsets[offsets.len() - 1] + row.len() as i64);
+    }
+    let count = offsets[offsets.len() - 1] as usize;
+    probe(count * size_of::<i64>()).map_err(|error| to_py(&error))?;
+    let mut values = Vec::with_capacity(count);
+    for row in rows {
+        // SAFETY: all rows were lists above, and no other Python code has run since.
+        let row = unsafe { row.cast_unchecked::<PyList>() };
+        for item in row {
+            // A bool is an int to Python, but not to Arrow.
+            if !item.is_exact_instance_of::<PyInt>() {
+                return Ok(None);
+            }
+            let Ok(value) = item.extract::<i64>() else {
+                return Ok(None);
+            };
+            values.push(value);
+        }
+    }
+    Ok(Some((view(py, values)?, view(py, offsets)?)))
 }
 
 /// Asks for an int's reference count ahead of its change.

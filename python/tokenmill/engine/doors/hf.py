@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import MissingExtraError, TokenizerError
 from tokenmill.engine.doors.hf_backend import CoreBackend
+from tokenmill.engine.doors.hf_rows import give_rows
 
 if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
@@ -45,4 +46,5 @@ def to_hf(tokenizer: Tokenizer, **options: Any) -> Any:
     loaded.init_kwargs["name_or_path"] = recipe.source
     if tokenizer.strategy.name == "native":
         loaded._tokenizer = CoreBackend(loaded._tokenizer)  # noqa: SLF001 - the one seam that it has
+        give_rows(loaded)
     return loaded

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # What changes which ids come out; whoever touches one of them may have changed it.
 _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "model")
 _CHANGES = frozenset({"add_tokens", "add_special_tokens", "train", "train_from_iterator", *_PARTS})
+# What changes the real one as it is pickled; settings of a call are looked at instead.
+_PICKLED = frozenset({"decoder", *_CHANGES})
 # So many bytes are compared with the real one where a caller asked for that.
 COMPARED = 1 << 18
 
@@ -42,22 +45,28 @@ class CoreBackend:
         self.__dict__.update(_real=real, _left=COMPARED if compare else 0, _compare=compare)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(CoreBackend, compare=self._compare), (self._real,)
+        """With the real one's state kept: `datasets` asks for it with every `map`, for its fingerprint."""
+        settings = _Settings.of(self._real)
+        kept = self.__dict__.get("_pickled")
+        if kept is None or kept[0] != settings:
+            kept = self.__dict__["_pickled"] = (settings, pickle.dumps(self._real))
+        return _unpickle, (kept[1], self._compare)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _CHANGES:
-            self._forget()
+        self._forget(name)
         return getattr(self.__dict__["_real"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _CHANGES:
-            self._forget()
+        self._forget(name)
         setattr(self._real, name, value)
 
-    def _forget(self) -> None:
-        """The real one may have changed: the core is made anew for the next text."""
-        for name in ("core", "_frame"):
-            self.__dict__.pop(name, None)
+    def _forget(self, touched: str) -> None:
+        """The real one may have changed: what was made of it is made anew when it is needed."""
+        if touched in _PICKLED:
+            self.__dict__.pop("_pickled", None)
+        if touched in _CHANGES:
+            self.__dict__.pop("core", None)
+            self.__dict__.pop("_frame", None)
 
     @cached_property
     def core(self) -> Tokenizer | None:
@@ -173,6 +182,10 @@ class CoreBackend:
         for encoding in encodings:
             for row in (encoding, *encoding.overflowing):
                 row.pad(length, padding)
+
+
+def _unpickle(real: bytes, compare: bool) -> CoreBackend:  # noqa: FBT001 - pickle gives it by place
+    return CoreBackend(pickle.loads(real), compare=compare)  # noqa: S301 - our own bytes, inside a pickle
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tokenmill.base.console import logs
 from tokenmill.engine.doors.hf import fast_class
 from tokenmill.engine.doors.hf_backend import CoreBackend
+from tokenmill.engine.doors.hf_rows import give_rows
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -58,6 +59,7 @@ class Patch:
             # The one seam that transformers has; whoever patched later may be undone later too.
             if self._in_force and not isinstance(tokenizer._tokenizer, CoreBackend):  # noqa: SLF001
                 tokenizer._tokenizer = CoreBackend(tokenizer._tokenizer, compare=compare)  # noqa: SLF001
+                give_rows(tokenizer)
 
         self._wrapped = patched.__init__ = __init__
 
