@@ -189,6 +189,9 @@ class JsonOutline:
     def finish(self) -> tuple[Records, list[bytes | tuple[int, int]] | None]:
         """The record without its text, and what the text is made of; None: read the whole line."""
 
+def json_members(head: bytes, /) -> tuple[list[tuple[str, str]], bool]:
+    """Names of the object at the start of `head`, with each value's first character; if it is whole."""
+
 def unescape_part(part: Buffer, /, *, replace: bool, last: bool) -> tuple[memoryview, int]:
     """Unescapes a part of the body of a good JSON string: the text, and how many bytes it took."""
 

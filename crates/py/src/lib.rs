@@ -3,7 +3,6 @@
 mod codec;
 mod decode;
 mod documents;
-#[allow(dead_code)]
 mod error;
 mod flat;
 mod lists;

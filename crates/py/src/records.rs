@@ -257,6 +257,19 @@ impl JsonOutline {
     }
 }
 
+/// The names of the object that `head` begins with, each with the first character of its value, and whether the
+/// object is whole.
+#[pyfunction]
+#[pyo3(signature = (head, /))]
+fn json_members(head: &[u8]) -> (Vec<(String, char)>, bool) {
+    let (found, whole) = jsonl::members(head);
+    let named = found.into_iter();
+    (
+        named.map(|(name, first)| (name, first.into())).collect(),
+        whole,
+    )
+}
+
 /// Unescapes a part of the body of a good JSON string: the text, and how many bytes it took.
 #[pyfunction]
 #[pyo3(signature = (part, /, *, replace, last))]
@@ -371,6 +384,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<JsonlReader>()?;
     module.add_class::<JsonOutline>()?;
     module.add_class::<CsvReader>()?;
+    module.add_function(wrap_pyfunction!(json_members, module)?)?;
     module.add_function(wrap_pyfunction!(unescape_part, module)?)?;
     module.add_function(wrap_pyfunction!(split_text, module)?)?;
     module.add_function(wrap_pyfunction!(invalid_rows, module)?)

@@ -101,13 +101,13 @@ def _raw_head(file: InputFile) -> bytes:
         return raw.read(RAW_HEAD_BYTES)
 
 
-def decoded_head(file: InputFile, max_expansion: int, size: int = HEAD_BYTES) -> bytes:
+def decoded_head(file: InputFile, max_expansion: int) -> bytes:
     """The first decoded bytes, fewer if the file is short or damaged (reading it will tell)."""
     stream = open_stream(file, 0, max_expansion)
-    buffer, fill = bytearray(size), 0
+    buffer, fill = bytearray(HEAD_BYTES), 0
     try:
         with memoryview(buffer) as view:
-            while fill < size and (count := stream.readinto(view[fill:])):
+            while fill < HEAD_BYTES and (count := stream.readinto(view[fill:])):
                 fill += count
     except FileFaultError:
         pass

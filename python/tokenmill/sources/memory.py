@@ -110,7 +110,12 @@ def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
 def item_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
     """The fields of the first records; a string is a record with a text."""
     found = _data(file).sample()
-    return names_of({"text": item} if isinstance(item, str) else item for item in found)
+    records = ({"text": item} if isinstance(item, str) else item for item in found)
+    return names_of(
+        {name: value is None or isinstance(value, str) for name, value in record.items()}
+        for record in records
+        if isinstance(record, dict)
+    )
 
 
 def memory_blocks(request: Request) -> Iterator[Block]:

@@ -8,7 +8,7 @@ use super::strings::{escape_at, find_special, spaces, unescape, Escape};
 use crate::records::{Kind, Policy, Reason};
 
 /// Deeper containers are refused; Python's own limit is its recursion limit, near this.
-const MAX_DEPTH: usize = 990;
+pub(super) const MAX_DEPTH: usize = 990;
 /// Python refuses to convert integers with more digits.
 const MAX_INTEGER_DIGITS: usize = 4300;
 
