@@ -33,3 +33,16 @@ def test_import_brings_next_to_nothing():
 def test_short_commands_import_nothing_heavy(arguments, allowed):
     loaded = modules_after(f"from tokenmill.cli import main\nmain({arguments!r})")
     assert not loaded & HEAVY - allowed
+
+
+def test_a_table_without_nulls_is_prepared_without_pandas(tmp_path):
+    pytest.importorskip("pandas")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq.write_table(pa.table({"text": ["low lower lowest"] * 9}), tmp_path / "a.parquet")
+    prepare = (
+        "import tokenmill\n"
+        "tokenizer = tokenmill.train(iter(['low lower lowest'] * 9), 260, progress=False)\n"
+        f"tokenmill.prepare({str(tmp_path)!r}, tokenizer, {str(tmp_path / 'out')!r}, verbose_level='ERROR')"
+    )
+    assert "pandas" not in modules_after(prepare)
