@@ -1,10 +1,14 @@
 """ARCHITECTURE.md says where things are: its walks name functions that exist, its table no more files than it promises."""
 
-import ast
 import re
+import sys
+import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from tokenmill.cli import cli
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "python" / "tokenmill"
@@ -25,33 +29,39 @@ MOST = {
 }
 
 
-def names(module):
-    """Functions and classes of a module, and the methods of its classes as `Class.method`."""
-    for node in ast.parse(module.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-            inner = node.body if isinstance(node, ast.ClassDef) else []
-            yield from (f"{node.name}.{each.name}" for each in inner if isinstance(each, ast.FunctionDef))
+@pytest.fixture(scope="module")
+def called(tmp_path_factory):
+    """Every function of the package, as `room/module.name`, that a small `train` and `prepare` call."""
+    root, found = tmp_path_factory.mktemp("walk"), set()
+
+    def note(frame, event, _):
+        home = Path(frame.f_code.co_filename)
+        if event == "call" and home.is_relative_to(PACKAGE):
+            found.add(f"{home.relative_to(PACKAGE).with_suffix('').as_posix()}.{frame.f_code.co_qualname}")
+
+    (root / "texts.jsonl").write_text('{"text": "low lower lowest"}\n' * 40, encoding="utf-8")
+    train = ["train", str(root / "texts.jsonl"), "--vocab-size", "270", "--output", str(root / "tok")]
+    rest = ["--tokenizer", str(root / "tok"), "--output", str(root / "out")]
+    for words in (train, ["prepare", str(root / "texts.jsonl"), *rest]):
+        before = sys.getprofile()
+        threading.setprofile(note)
+        sys.setprofile(note)
+        try:
+            cli.main(args=words, prog_name="tokenmill", standalone_mode=False)
+        finally:
+            sys.setprofile(before)
+            threading.setprofile(None)
+    return found
 
 
-def find(path):
-    """The module or package that a walk calls `jobs/train` or, where its room is clear, `units/encode`."""
-    for home in (PACKAGE, *(room for room in PACKAGE.iterdir() if room.is_dir())):
-        if (home / f"{path}.py").is_file():
-            return [home / f"{path}.py"]
-        if (home / path / "__init__.py").is_file():
-            return sorted((home / path).glob("*.py"))
-    return []
-
-
-@pytest.mark.parametrize("title", WALKS)
-def test_every_function_of_a_walk_is_there(title):
-    steps = STEP.findall(SECTIONS[title])
-    assert len(steps) >= 6
-    missing = [
-        f"{path}.{name}" for path, name in steps if name not in {n for m in find(path) for n in names(m)}
-    ]
-    assert not missing, f"ARCHITECTURE.md names {missing}, which are not there"
+def test_walks_are_walked_and_change_rooms_as_often_as_said(called):
+    said = re.search(r"changes rooms (\d+) times, the next (\d+) times", TEXT)
+    for title, changes in zip(WALKS, said.groups(), strict=True):
+        steps = STEP.findall(SECTIONS[title])
+        missing = [f"{path}.{name}" for path, name in steps if f"{path}.{name}" not in called]
+        assert not missing, f"nothing calls {missing}"
+        rooms = [path.split("/")[0] for path, _ in steps]
+        assert sum(here != there for here, there in pairwise(rooms)) == int(changes) <= 45 // 2
 
 
 @pytest.mark.parametrize(("change", "most"), MOST.items())
