@@ -1,13 +1,15 @@
 """Encoding speed of every family that people use, each encoder from the same `tokenizer.json`.
 
-`python benchmarks/all_families.py [--families llama3,qwen3] [--languages en,fr] [--megabytes 4] [--turns 2] [--cpu avx2]`
+`python benchmarks/all_families.py [--families llama3,qwen3] [--languages en,fr] [--megabytes 4] [--turns 2] [--cpu avx2] [--pages small]`
 
 As `encode.py`: a turn loads a new tokenizer, warms it on one half of the documents, and encodes the other half,
 *unseen* the first time, *seen* the second; strings to ids, one thread. Ids are compared first. It runs in an environment
 of its own (`make bench-families`), since Hugging Face's `tokenizers` 1.0 takes the place of 0.23 there. `--cpu` holds our core to
-other instructions than the machine's best. Writes `families.json`, or `families-CPU.json`. Peers that are far behind get one turn.
+other instructions than the machine's best; `--pages small` refuses huge pages to every encoder, as a busy machine does whose memory is
+in fragments. Writes `families.json`, `families-CPU.json` or `families-small-pages.json`. Peers that are far behind get one turn.
 """
 
+import ctypes
 import os
 from functools import partial
 from importlib.metadata import version
@@ -116,6 +118,8 @@ PEERS = {
     peer.package: peer for peer in (Tokenmill, Gigatoken, Fastokens, HuggingFace, Kitoken, Iree, BpeOpenai)
 }
 LANGUAGES = (*corpora.NAMES, *materials.PAGES)
+# PR_SET_THP_DISABLE of prctl(2), which forks inherit.
+NO_HUGE_PAGES = 41
 # Whose distance is so large that a second turn tells nothing more.
 SLOW = ("tokenizers", "kitoken", "iree-tokenizer", "bpe-openai")
 
@@ -139,7 +143,10 @@ def main():
         megabytes=4.0,
         turns=2,
         cpu="",
+        pages="",
     )
+    if options.pages == "small" and ctypes.CDLL(None).prctl(NO_HUGE_PAGES, 1, 0, 0, 0):
+        raise SystemExit("the kernel does not switch huge pages off for a process")
     if options.cpu:
         os.environ["TOKENMILL_CPU"] = options.cpu
     best = {}
@@ -154,7 +161,7 @@ def main():
             for cell, rows in slow.items():
                 found[cell] |= {peer: row for peer, row in rows.items() if peer != "tokenmill"}
             best |= found
-    name = f"families-{options.cpu}" if options.cpu else "families"
+    name = "-".join(["families", *filter(None, (options.cpu, options.pages and "small-pages"))])
     versions = {package: version(package) for package in PEERS if package != "tokenmill"}
     contest.publish(name, best, "cpu", options.scratch, versions)
 

@@ -3,6 +3,8 @@
 import gc
 import threading
 
+import pytest
+
 from tokenmill.jobs.executors.base import RunContext
 from tokenmill.jobs.executors.local import LocalExecutor
 
@@ -23,3 +25,15 @@ def test_a_unit_that_fails_after_its_reader_has_failed_prints_nothing(capsys):
     del results
     gc.collect()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("threads", "budget", "expected"),
+    [(1, 1 << 30, 1 << 20), (31, 8 << 30, 1 << 20), (64, 64 << 30, 4 << 20), (256, 1 << 40, 4 << 20), (64, 1 << 20, 64 << 10)],
+)  # fmt: skip
+def test_blocks_grow_with_the_threads_as_far_as_memory_goes(threads, budget, expected):
+    def work(_job, _task, control):
+        return control.block_bytes
+
+    results = LocalExecutor(threads, budget).run(work, None, iter(range(threads)), threads, RunContext())
+    assert {done.result for done in results} == {expected}

@@ -23,6 +23,9 @@ MIN_BLOCK_BYTES = 64 << 10
 # what a block's text weighs with its raw bytes and its ids.
 BLOCKS_IN_FLIGHT = 8
 BLOCKS_PER_THREAD = 4
+# A block needs Python's lock for up to 0.3 ms, so with blocks of 1 MiB some 30 threads would begin to wait
+# for it (benchmarks/many_cores.py): for every so many threads a block is one size larger, up to four.
+THREADS_PER_BLOCK_SIZE = 16
 _WAKE_SECONDS = 0.2
 
 
@@ -78,7 +81,7 @@ class LocalExecutor:
         share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
         return Control(
             threads=threads,
-            block_bytes=max(MIN_BLOCK_BYTES, min(DEFAULT_BLOCK_BYTES, share)),
+            block_bytes=max(MIN_BLOCK_BYTES, min(largest_block(self.threads), share)),
             batching=context.batching,
             stop=context.stop,
             report=context.report,
@@ -87,6 +90,11 @@ class LocalExecutor:
 
 
 EXECUTOR = LocalExecutor
+
+
+def largest_block(threads: int) -> int:
+    """The bytes of a block where memory is no matter."""
+    return DEFAULT_BLOCK_BYTES * min(4, max(1, threads // THREADS_PER_BLOCK_SIZE))
 
 
 def raise_first(running: dict[Future[Any], Task]) -> None:
