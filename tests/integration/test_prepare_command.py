@@ -306,3 +306,17 @@ def test_a_typo_names_the_nearest_tokenizers(tmp_path):
     assert done.returncode == 2
     assert "my-tokeniser: no such file or directory; did you mean my-tokenizer" in done.stderr
     assert "my-tokenizes" not in done.stderr
+    done = tokenmill_command(
+        "prepare", "a.jsnl", "--tokenizer", "my-tokenizer", "--output", "out", cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "INPUTS: source.inputs: 'a.jsnl': no such file or directory" in done.stderr
+    assert "did you mean a.jsonl?" in done.stderr
+
+
+def test_an_empty_input_is_said(tmp_path, tokenizer):
+    (tmp_path / "a.jsonl").touch()
+    done = tokenmill_command("prepare", tmp_path / "a.jsonl", "-t", tokenizer, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "WARNING: The inputs hold no document: the dataset is empty" in done.stderr
+    assert "0 documents, 0 tokens, 1 shard\n" in done.stdout

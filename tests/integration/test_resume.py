@@ -111,6 +111,48 @@ def test_changed_and_vanished_inputs_are_noticed(corpus, tmp_path):
         run(corpus, tmp_path / "out")
 
 
+def test_a_first_try_that_did_nothing_binds_nobody(corpus, tmp_path):
+    """What the error advises must work: leave the record out, or mend it, in the same output."""
+    (corpus / "b.jsonl").write_text('{"text": "low"}\n{broken\n')
+    output, good = tmp_path / "out", (corpus / "a.jsonl").read_bytes()
+    (corpus / "a.jsonl").unlink()
+    with pytest.raises(InputError, match="broken JSON"):
+        run(corpus, output)
+    assert (output / "plan.json").exists()
+    skipped = run(corpus, output, on_error="skip")
+    assert skipped.content_hash == run(corpus, tmp_path / "new", on_error="skip").content_hash
+    with pytest.raises(ResumeError, match=r"on_error \(was 'skip', now 'fail'\)"):
+        run(corpus, output)
+    with pytest.raises(InputError, match="broken JSON"):
+        run(corpus, tmp_path / "mended")
+    (corpus / "b.jsonl").write_bytes(good)
+    other = ByteTokenizer(salt="other")
+    run(corpus, tmp_path / "mended", tokenizer=other)
+    assert tree_hash(tmp_path / "mended") == tree_hash_of_fresh(corpus, tmp_path / "fresh", other)
+
+
+def tree_hash_of_fresh(corpus, output, tokenizer):
+    run(corpus, output, tokenizer=tokenizer)
+    return tree_hash(output)
+
+
+def test_a_plan_that_another_process_began_meanwhile_stands(corpus, tmp_path):
+    """Ours was made while nothing was done; before it is published, a unit of the other's plan has its receipt."""
+    output = tmp_path / "out"
+    run(corpus, output)
+    receipts = sorted((output / "receipts").iterdir())
+    kept = receipts[0].read_bytes()
+    for path in [output / "manifest.json", *receipts]:
+        path.unlink()
+    options = {"inputs": str(corpus), "tokenizer": ByteTokenizer(), "output": str(output), "min_chars": 3}
+    (late,) = set_up(from_options(None, job="prepare", verbose_level="ERROR", **options)).values()
+    late.plan()
+    receipts[0].write_bytes(kept)
+    with pytest.raises(ResumeError, match="min_chars"):
+        late.execute()
+    assert receipts[0].read_bytes() == kept
+
+
 def test_fresh_leaves_other_files_alone(corpus, tmp_path):
     output = tmp_path / "out"
     run(corpus, output)

@@ -95,6 +95,28 @@ def test_help_all_has_what_help_has_and_every_section(job, capsys):
             assert f"\n{name.capitalize()}:\n  {section.__doc__[:40]}" in full
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["prepar"], "prepare"), (["dataset", "reprt"], "report"), (["xyz"], None)]
+)
+def test_a_command_that_is_none_names_the_nearest(words, meant, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert f"No such command '{words[-1]}'." in said
+    assert ("Did you mean" in said) == (meant is not None)
+    assert meant is None or f"Did you mean '{meant}'?" in said
+
+
+@pytest.mark.parametrize("job", ESSENTIAL)
+def test_no_line_of_help_is_wider_than_a_terminal(job, capsys):
+    main([job, "--help-all"])
+    shown = capsys.readouterr().out
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    if job == "train":
+        assert "[default: <|endoftext|>]" in " ".join(shown.split())
+
+
 # In backticks or at the start of a line every word counts; in prose only what is a command.
 NAMES = "|".join(sorted({*COMMANDS[""], *FORMER}, key=len, reverse=True))
 CALL = re.compile(

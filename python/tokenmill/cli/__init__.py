@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
+from tokenmill.base.near import near_words
 from tokenmill.base.platform import answer_abort, is_refusal
 from tokenmill.cli.say import say
 
@@ -96,6 +97,17 @@ class LazyGroup(click.Group):
             return LazyGroup(module, help=self.table[cmd_name][1], no_args_is_help=True)
         command: click.Command = import_module(f"tokenmill.cli.{module}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that was typed; a name that is none is answered with the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if near := near_words(args[0], self.table, most=1, cutoff=0.6):
+                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table of commands, without importing any of them."""

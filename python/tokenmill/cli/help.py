@@ -44,7 +44,7 @@ class SettingsCommand(click.Command):
             elif in_full or use == "often":
                 sections.setdefault(section, []).append(row)
         with formatter.section("Options"):
-            formatter.write_dl([*first, *own])
+            formatter.write_dl(_narrow([*first, *own], formatter))
         for section, rows in sections.items():
             _write_section(formatter, section, rows, explain=in_full)
         if not in_full:
@@ -79,7 +79,16 @@ def _write_section(formatter: click.HelpFormatter, section: str, rows: list[Row]
         if explain:
             formatter.write_text((SECTIONS[section].__doc__ or "").partition("\n")[0])
             formatter.write_paragraph()
-        formatter.write_dl(rows)
+        formatter.write_dl(_narrow(rows, formatter))
+
+
+def _narrow(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
+    """An option whose values make its line too wide has them on the next: click would let them run over."""
+    room = formatter.width - formatter.current_indent
+    indent = " " * (formatter.current_indent + 4)
+    return [
+        (name.replace(" [", f"\n{indent}[", 1) if len(name) > room else name, text) for name, text in rows
+    ]
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.base.console import words
+from tokenmill.base.console.folding import cells, width_of
 from tokenmill.cli.datasets import is_dataset, show_datasets, show_document, show_parts
 from tokenmill.cli.say import say
 from tokenmill.cli.sizes import Size
@@ -114,7 +117,7 @@ def _show(fact: Description) -> None:
     say(f"{fact.source}")
     say(f"  family          {fact.family}")
     say(f"  strategy        {fact.strategy} ({fact.reason})")
-    say(f"  vocabulary      {fact.vocab_size:,} ids, {fact.added_tokens:,} added tokens")
+    say(f"  vocabulary      {fact.vocab_size:,} ids, {words.counted(fact.added_tokens, 'added token')}")
     shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
     rest = len(fact.special_tokens) - len(shown)
     say(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
@@ -127,47 +130,44 @@ def _short(source: str) -> str:
 
 
 def _table(results: list[Measurement]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    names = {result.tokenizer: _short(result.tokenizer) for result in results}
-    table = Table(box=None, pad_edge=False)
-    table.add_column("tokenizer", overflow="fold")
-    table.add_column("corpus", overflow="fold")
-    for heading in (
-        "documents",
-        "MB",
-        "tokens",
-        "bytes/token",
-        "tokens/word",
-        "tokens/char",
-        "unused",
-        "MB/s",
-    ):
-        table.add_column(heading, justify="right")
-    for result in results:
-        figures = result.figures()
-        table.add_row(
-            names[result.tokenizer],
-            Path(result.corpus).name or result.corpus,
-            f"{result.documents:,}",
-            f"{result.bytes / 1e6:,.1f}",
-            f"{result.tokens:,}",
-            f"{figures['bytes_per_token']:.3f}",
-            f"{figures['tokens_per_word']:.3f}",
-            f"{figures['tokens_per_character']:.3f}",
-            f"{figures['unused']:,} ({figures['unused_share']:.0%})",
-            f"{figures['megabytes_per_second']:,.0f}",
-        )
-    Console(width=max(120, Console().width)).print(table)
+    """One line for each; where the terminal is too narrow for it, a list for each."""
+    rows = [_figures(result) for result in results]
+    widths = [max(map(cells, [name, *(row[name] for row in rows)])) for name in rows[0]]
+    terminal = width_of(sys.stdout)
+    if terminal and sum(widths) + 2 * (len(widths) - 1) > terminal:
+        for row in rows:
+            say(f"{row.pop('tokenizer')} on {row.pop('corpus')}")
+            for name, value in row.items():
+                say(f"  {name:<15} {value}")
+    else:
+        for line in [list(rows[0]), *(list(row.values()) for row in rows)]:
+            spaces = [" " * (width - cells(cell)) for cell, width in zip(line, widths, strict=True)]
+            # Two names, then numbers: those end in one column.
+            pairs = enumerate(zip(line, spaces, strict=True))
+            click.echo("  ".join(cell + pad if nth < 2 else pad + cell for nth, (cell, pad) in pairs))
     for result in results:
         if result.extrapolated:
             _tell_extrapolated(result)
 
 
-def _tell_extrapolated(result: Measurement) -> None:
-    from tokenmill.base.console import words
+def _figures(result: Measurement) -> dict[str, str]:
+    """What one tokenizer did to one corpus, by heading."""
+    figures = result.figures()
+    return {
+        "tokenizer": _short(result.tokenizer),
+        "corpus": Path(result.corpus).name or result.corpus,
+        "documents": f"{result.documents:,}",
+        "MB": f"{result.bytes / 1e6:,.1f}",
+        "tokens": f"{result.tokens:,}",
+        "bytes/token": f"{figures['bytes_per_token']:.3f}",
+        "tokens/word": f"{figures['tokens_per_word']:.3f}",
+        "tokens/char": f"{figures['tokens_per_character']:.3f}",
+        "unused": f"{figures['unused']:,} ({figures['unused_share']:.0%})",
+        "MB/s": f"{figures['megabytes_per_second']:,.0f}",
+    }
 
+
+def _tell_extrapolated(result: Measurement) -> None:
     far = result.extrapolated
     say(
         f"{Path(result.tokenizer).name} on {words.size(far['bytes'])} like {Path(result.corpus).name}: "

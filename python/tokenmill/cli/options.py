@@ -58,7 +58,8 @@ def _option(full: str, job: Job) -> Callable[[Any], Any]:
     choice = click.Choice(words, case_sensitive=False) if words and str not in kinds else None
     metavar = None if choice else "TEXT" if str in kinds else "NUMBER"
     if setting.default not in {None, ()}:
-        help_ += f"  [default: {show_value(setting.default)}]"
+        shown = ", ".join(map(show_value, setting.default if many else [setting.default]))
+        help_ += f"  [default: {shown}]"
     return click.option(
         *names, full.replace(".", "__"), multiple=many, type=choice, metavar=metavar, help=help_
     )

@@ -15,6 +15,7 @@ from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
     from tokenmill.jobs.prepare.run import Outcome, Run
+    from tokenmill.settings.schema import SourceConfig
 
 EXAMPLES = """\b
 Examples:
@@ -95,8 +96,8 @@ def _show_choices(run: Run) -> None:
     packing, source = job.packing, job.config.source
     size = words.size(sum(file.size for file in files))
     kinds = ", ".join(sorted({file.format for file in files}))
-    field = f"text in {source.text_field!r}" if source.text_field else "text by the template"
-    say(f"found   {len(files):,} file{'s' * (len(files) != 1)}, {kinds}, {size}; {field}", err=True)
+    field = _where_text_is(source)
+    say(f"found   {words.counted(len(files), 'file')}, {kinds}, {size}{field and f'; {field}'}", err=True)
     rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
     ends = "no token" if packing.eos_id is None else f"token {packing.eos_id}"
     engine = job.encoder.strategy.name
@@ -105,6 +106,16 @@ def _show_choices(run: Run) -> None:
         f"{packing.mode}{rows}, {ends} after each document, {job.config.output.format} files",
         err=True,
     )
+
+
+def _where_text_is(source: SourceConfig) -> str:
+    """What of a record is the text; nothing for text files, which are text and nothing else."""
+    if source.text_field:
+        return f"text in {source.text_field!r}"
+    if source.template:
+        return "text by the template"
+    chat = source.messages_field or " and ".join([*source.prompt_field, source.completion_field or ""])
+    return f"conversations in {chat!r}" if chat else ""
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
@@ -155,14 +166,16 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
 
 
 def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    from tokenmill.base.console import words
+
     summary = outcome.summary()
     if as_json:
         click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
         return
     rows = f", {summary['rows']:,} rows" if summary["rows"] else ""
     say(
-        f"{summary['path']}: {summary['documents']:,} documents, {summary['tokens']:,} tokens{rows}, "
-        f"{summary['shards']} shards"
+        f"{summary['path']}: {words.counted(summary['documents'], 'document')}, "
+        f"{summary['tokens']:,} tokens{rows}, {words.counted(summary['shards'], 'shard')}"
     )
     for what, counts in _left_out(outcome).items():
         if counts:

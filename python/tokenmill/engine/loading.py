@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
+from tokenmill.base.near import near_paths
 from tokenmill.engine import hub, objects
 from tokenmill.engine.files import names, tiktoken
 from tokenmill.engine.files.encodings import ENCODINGS
@@ -56,14 +56,9 @@ def recipe_of(
     )
 
 
-def nearest(path: Path, most: int = 3) -> list[str]:
+def nearest(path: Path) -> list[str]:
     """Tokenizers here with nearly the name of `path`: a typo is said at once, without asking the hub."""
-    try:
-        beside = [each for each in path.parent.iterdir() if each.name[:1] != "."]
-    except OSError:
-        return []
-    found = get_close_matches(path.name, [each.name for each in beside], most, cutoff=0.8)
-    return [str(path.with_name(name)) for name in found if _holds_tokenizer(path.with_name(name))]
+    return [str(near) for near in near_paths(path) if _holds_tokenizer(near)]
 
 
 def _holds_tokenizer(path: Path) -> bool:

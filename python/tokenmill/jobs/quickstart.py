@@ -36,7 +36,7 @@ def quickstart(output: str | Path, say: Callable[[str], None] = print) -> Quicks
     root = Path(output)
     tokenizer_dir, dataset_dir = root / "tokenizer", root / "dataset"
     say(f"1/4  train a vocabulary of {VOCAB_SIZE:,} on {SAMPLE.name}")
-    tokenizer = train([str(SAMPLE)], VOCAB_SIZE, output=tokenizer_dir)
+    tokenizer = train([str(SAMPLE)], VOCAB_SIZE, output=tokenizer_dir, verbose_level="WARNING")
     say(f"2/4  prepare it into {dataset_dir}")
     dataset = prepare(
         inputs=[str(SAMPLE)],

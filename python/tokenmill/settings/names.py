@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import ConfigError
+from tokenmill.base.near import near_words
 from tokenmill.settings.schema import JobConfig
 from tokenmill.settings.section import settings_of
 
@@ -80,9 +81,7 @@ def full_name(name: str, job: Job | None = None) -> str | None:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`" Did you mean 'batch_size'?"`, or nothing when no known name is near."""
-    from difflib import get_close_matches
-
-    close = [repr(word) for word in get_close_matches(name, list(known), n=1, cutoff=0.6)]
+    close = [repr(word) for word in near_words(name, known, most=1, cutoff=0.6)]
     meant = MEANT.get(name) or "".join(close)
     return f" Did you mean {meant}?" if meant else ""
 

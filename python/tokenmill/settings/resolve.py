@@ -143,6 +143,8 @@ def _known(name: str, place: str, job: Job | None) -> str:
 
 def _spell(name: str, spelling: str) -> str:
     """How the user wrote it: `execution.num_proc` was `--num-proc`, `output.format` was `--format`."""
+    if name == "source.inputs" and spelling.startswith("--"):
+        return "INPUTS"  # arguments of a command, which have no flag
     if "." in name:
         name = (SETTINGS[name].spelled if name in SETTINGS else "") or name.partition(".")[2]
     return spelling.format(name.replace("_", "-") if spelling.startswith("--") else name)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError, InputNotFoundError
+from tokenmill.base.near import near_paths
 from tokenmill.sources import hf_directory, hub, small_files
 from tokenmill.sources.detect import by_name
 from tokenmill.sources.faults import FileFaultError
@@ -106,7 +107,9 @@ def _not_found(name: str, problem: str) -> InputNotFoundError:
     hint = (
         "; this looks like a text, not a path: pass texts as dataset=[...] to prepare, iter(texts) to train"
     )
-    return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else ''}")
+    near = [] if text or _MAGIC & set(name) else near_paths(Path(name))
+    meant = f"; did you mean {' or '.join(map(str, near))}?" if near else ""
+    return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else meant}")
 
 
 def _file(path: str, config: SourceConfig, *, split: str | None = None, saved: bool = False) -> InputFile:

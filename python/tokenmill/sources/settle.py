@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tokenmill.base.console import words
 from tokenmill.base.errors import ConfigError
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.fields import choose, choose_conversation
@@ -25,7 +26,7 @@ def settle(
 
     `prefers_chat` says whether a prompt and its completion are a conversation; without it no record is one.
     """
-    chosen = [f"Input: {len(files)} file(s), {_formats(files)}"]
+    chosen = [f"Input: {words.counted(len(files), 'file')}, {_formats(files)}"]
     chosen += [
         f"Text files: {line}" for line in sorted({_txt_words(file) for file in files if file.format == "txt"})
     ]

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextlib import suppress
 
 import pytest
 
@@ -65,6 +66,20 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
     assert "Tokenizing" in capsys.readouterr().err
 
 
+def test_what_has_ended_well_is_whole(monkeypatch, capsys):
+    """Text is less than the file that holds it: a bar that stands at 92 % looks like a job that was cut."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    clock = Clock()
+    with Progress("Counting", total=100, clock=clock, environ={}) as progress:
+        clock.now = 1
+        progress.advance(92)
+    last = capsys.readouterr().err.splitlines()[-2:]
+    assert "100 %" in "".join(last)
+    assert "00:00 left" in "".join(last)
+    assert progress.done == 92
+
+
 @pytest.mark.parametrize(
     ("columns", "said", "left_out"),
     [
@@ -78,9 +93,11 @@ def test_a_bar_and_the_time_left_at_every_width(columns, said, left_out, monkeyp
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))
     clock = Clock()
-    with Progress("Tokenizing", total=300_000_000, clock=clock, environ={}) as progress:
+    progress = Progress("Tokenizing", total=300_000_000, clock=clock, environ={})
+    with suppress(KeyboardInterrupt), progress:
         clock.now = 10
         progress.advance(120_000_000, documents=3_400, tokens=1_200_000)
+        raise KeyboardInterrupt
     frames = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err).replace("\r", "\n").split("\n")
     last = [frame for frame in frames if frame.strip()][-1]
     assert len(last.rstrip()) <= columns

@@ -22,11 +22,16 @@ _WIDEST_LABEL = 24
 
 def fold_for(stream: IO[str], text: str) -> str:
     """`text` as it is for a file or a pipe; for a terminal, folded at words to its width."""
-    try:
-        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
-    except (OSError, ValueError):  # no such descriptor, or closed
-        width = 0
+    width = width_of(stream)
     return "\n".join(fold(line, width) for line in text.split("\n")) if width else text
+
+
+def width_of(stream: IO[str]) -> int:
+    """The columns of the terminal that a stream goes to; 0 for a file or a pipe."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):  # no such descriptor, or closed
+        return 0
 
 
 def fold(line: str, width: int) -> str:

@@ -59,6 +59,7 @@ class Progress:
         self._started = self._told = clock()
         self._lock = threading.Lock()
         self._bar: Any = None
+        self._finished = False
 
     def __enter__(self) -> Self:
         if self._show and sys.stderr.isatty() and not _json_lines():
@@ -68,6 +69,8 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # What was counted may be less than what was foreseen: text without the quotes around it.
+        self._finished = kind is None
         self.close()
 
     def advance(self, amount: int = 0, **counts: int) -> None:
@@ -89,7 +92,10 @@ class Progress:
     def close(self) -> None:
         """Take the bar away; the end of a job has lines of its own."""
         if self._bar:
-            self._bar.stop(self.done, self.line(self._clock(), self._bar.room))
+            self._bar.stop(
+                self.total if self._finished and self.total else self.done,
+                self.line(self._clock(), self._bar.room),
+            )
             self._bar = None
 
     def figures(self, now: float | None = None) -> dict[str, float]:
@@ -101,9 +107,9 @@ class Progress:
         for name, count in self.counts.items():
             shown |= {name: count, f"{name}_per_second": count / elapsed}
         if self.total:
-            shown["fraction"] = min(1.0, self.done / self.total)
+            shown["fraction"] = 1.0 if self._finished else min(1.0, self.done / self.total)
             if rate > 0:
-                shown["seconds_left"] = max(0, self.total - self.done) / rate
+                shown["seconds_left"] = 0.0 if self._finished else max(0, self.total - self.done) / rate
         return shown
 
     def line(self, now: float | None = None, room: int | None = None) -> str:

@@ -8,6 +8,11 @@ def size(count: float) -> str:
     return _scaled(count, (" B", " kB", " MB", " GB", " TB"))
 
 
+def counted(count: int, noun: str) -> str:
+    """`counted(1, "shard")` -> `"1 shard"`; `counted(1234, "file")` -> `"1,234 files"`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def number(count: float) -> str:
     """`number(1_234_567)` -> `"1.2 M"`."""
     return _scaled(count, ("", " k", " M", " G", " T"))

@@ -63,22 +63,31 @@ class Run:
         self.seconds = 0.0
         self._plan: Plan | None = None
         self._planned_from: tuple[int, ...] | None = None
+        self._displaces = False  # the plan takes the place of one of which nothing was done
 
     def plan(self) -> Plan:
         """The plan of an earlier run with what is new; raises `ResumeError` if that run was another job.
 
-        It is made once, and again only if another process has published its own since.
+        It is made once, and again only if another process has published its own since, or has begun with
+        the plan that ours would displace.
         """
         published = version_of(self.job.root / PLAN)
-        if self._plan is None or published != self._planned_from:
+        stale = published != self._planned_from or (self._displaces and self._is_begun())
+        if self._plan is None or stale:
             self._plan, self._planned_from = self._make_plan(), published
         return self._plan
 
     def _make_plan(self) -> Plan:
         job, output = self.job, self.job.config.output
         previous = load_plan(job.root)
+        self._displaces = False
         if previous is not None:
-            check_resume(previous, job.values, self.inputs)
+            try:
+                check_resume(previous, job.values, self.inputs)
+            except ResumeError:
+                if self._is_begun():
+                    raise
+                previous, self._displaces = None, True
         elif (job.root / MANIFEST).exists():
             raise ResumeError(
                 f"{job.root} holds a dataset without a plan (converted, or copied in part), which cannot be "
@@ -94,11 +103,25 @@ class Run:
             previous=previous,
         )
 
+    def _is_begun(self) -> bool:
+        """Whether something of the published plan was done, or may be: other settings are then an error.
+
+        A first try that ended at a bad record has done nothing. Parts, and processes that share a store,
+        work on a plan without a sign of it, so theirs always stands.
+        """
+        root = self.job.root
+        if self.job.remote is not None or self.job.config.execution.unit_range is not None:
+            return True
+        return (root / MANIFEST).exists() or any((root / RECEIPTS).glob("*"))
+
     def publish_plan(self) -> Plan:
         """Every process of the job sees this plan before a unit of it is done."""
         root = self.job.root
         root.mkdir(parents=True, exist_ok=True)
         plan = self.plan()
+        if self._displaces:
+            self.clear()
+            self._displaces = False
         self._keep_tokenizer()
         save_plan(root, plan)
         self._planned_from = version_of(root / PLAN)
@@ -203,7 +226,9 @@ class Run:
 
 
 def _warn_if_empty(account: Account) -> None:
-    if account.documents_read and not account.documents_written:
+    if not account.documents_read:
+        logger.warning("The inputs hold no document: the dataset is empty")
+    elif not account.documents_written:
         reasons = ", ".join(
             f"{reason} {count:,}" for reason, count in account.documents_dropped.items() if count
         )
