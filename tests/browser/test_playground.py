@@ -86,6 +86,34 @@ def test_tabs_compare_scripts_and_lengths(page, server, folder):
     assert serious_faults(page) == []
 
 
+def test_a_typed_conversation_shows_what_is_learned(page, server, folder):
+    open_page(page, server, "large")
+    page.get_by_role("tab", name="Conversation").click()
+    page.wait_for_selector(".panel .learned")
+    assert "user: What does the mill do?" in page.input_value("#text")
+    type_text(page, "user: low\nassistant: lower\nuser: 방앗간\nassistant: 돈다\n둘째 줄")
+    page.wait_for_function("() => document.querySelector('.panel .learned')?.textContent.startsWith('lower')")
+    learned = page.locator(".panel .learned").all_inner_texts()
+    assert learned == ["lower<|endoftext|>", "돈다\n둘째 줄<|endoftext|>"]
+    tokenizer = tokenmill.Tokenizer.load(folder / "large")
+    counted = sum(len(tokenizer.encode(text, special="parse")) for text in learned)
+    assert f"learned {counted}" in page.locator(".panel .figures").inner_text()
+    assert serious_faults(page) == []
+    link = page.url
+    page.expected_errors = True  # the browser notes the refusal
+    type_text(page, "nobody speaks")
+    page.wait_for_function(
+        "() => document.getElementById('message').textContent.includes('begin each message')"
+    )
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector(".panel .learned")
+    assert page.locator(".panel .learned").all_inner_texts() == learned
+    page.get_by_role("tab", name="Side by side").click()
+    page.wait_for_function("() => !document.querySelector('.panel .learned')")
+    assert page.input_value("#text") == ""  # the text of the other tabs is its own
+
+
 def test_a_dropped_file_is_shown(page, server, tmp_path):
     open_page(page, server)
     page.evaluate(

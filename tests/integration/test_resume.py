@@ -144,8 +144,8 @@ def test_a_plan_that_another_process_began_meanwhile_stands(corpus, tmp_path):
     kept = receipts[0].read_bytes()
     for path in [output / "manifest.json", *receipts]:
         path.unlink()
-    options = {"inputs": str(corpus), "tokenizer": ByteTokenizer(), "output": str(output), "min_chars": 3}
-    (late,) = set_up(from_options(None, job="prepare", verbose_level="ERROR", **options)).values()
+    options = {"inputs": str(corpus), "output": str(output), "verbose_level": "ERROR"}
+    late = set_up(from_options(min_chars=3, **options), tokenizer=ByteTokenizer())[""]
     late.plan()
     receipts[0].write_bytes(kept)
     with pytest.raises(ResumeError, match="min_chars"):

@@ -72,6 +72,30 @@ def test_tokens_of_a_text(server, served):
     assert answer["piece_ends"][-1] == answer["ends"][-1]
 
 
+@pytest.mark.parametrize(
+    ("text", "status", "words"),
+    [
+        ("user: a\nassistant: b", 200, "plain"),
+        ('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', 200, "plain"),
+        ('{"messages": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}', 200, "plain"),
+        ("hello", 422, "begin each message with who speaks"),
+        ("", 422, "begin each message with who speaks"),
+        ("hello\nuser: a", 422, "begin each message with who speaks"),
+        ("[1, 2", 422, "not JSON"),
+        ('{"text": "a"}', 422, "no conversation: "),
+        ("[3]", 422, "no conversation: "),
+    ],
+)
+def test_a_conversation_as_it_is_typed(server, text, status, words):
+    asked = json.dumps({"tokenizer": "tok", "text": text})
+    found, _, data = request(server, "POST", "/api/chat", asked)
+    body = json.loads(data)
+    assert found == status, body
+    assert words in json.dumps(body), body
+    if status == 200:
+        assert [part["learned"] for part in body["parts"]] == [False, True]
+
+
 def test_merge_history_ends_with_the_token(server, served):
     tokenizer = tokenmill.Tokenizer.load(served / "tok")
     token = max(range(256, tokenizer.vocab_size), key=lambda i: len(tokenizer.token_bytes(i)))

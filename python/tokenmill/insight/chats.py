@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.errors import ConfigError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from tokenmill.engine.tokenizer import Tokenizer
 
+ROLES = ("system", "user", "assistant", "tool")
+_SPEAKER = re.compile(rf"\n({'|'.join(ROLES)}):")
 SAMPLE: list[dict[str, Any]] = [
     {"role": "user", "content": "What does the mill do?"},
     {"role": "assistant", "content": "It turns."},
@@ -31,8 +39,49 @@ def split_learned(tokenizer: Any, ids: NDArray[Any], learned: NDArray[np.bool_])
     ]
 
 
-def show_template(tokenizer: Tokenizer, asked: str | None = None) -> dict[str, Any]:
-    """A tokenizer's chat template on a small conversation: its name, the text and what of it is learned."""
+def read_typed(text: str) -> list[dict[str, Any]]:
+    r"""Messages as a person types them: lines that begin with who speaks, or the JSON of a record.
+
+    >>> read_typed("user: What does it do?\nassistant: It turns.")[1]
+    {'role': 'assistant', 'content': 'It turns.'}
+    """
+    if text.lstrip()[:1] in {"[", "{"}:
+        return _read_json(text)
+    _, *rest = _SPEAKER.split(f"\n{text}")
+    roles, contents = rest[::2], rest[1::2]
+    if not roles or not text.lstrip().startswith(f"{roles[0]}:"):
+        raise ConfigError(
+            "no conversation: begin each message with who speaks on a line of its own, as in `user: Hello`, "
+            f"with {', '.join(ROLES)}; or paste the JSON of a record"
+        )
+    return [{"role": role, "content": content.strip()} for role, content in zip(roles, contents, strict=True)]
+
+
+def _read_json(text: str) -> list[dict[str, Any]]:
+    from tokenmill.engine.chat.conversation import RecordError, RecordShape, read_conversation
+
+    try:
+        found = json.loads(text)
+        record = {"messages": found} if isinstance(found, list) else found
+        return read_conversation(json.dumps(record), RecordShape("messages")).messages
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"no conversation: this is not JSON ({error})") from None
+    except RecordError as error:
+        raise ConfigError(f"no conversation: {error.detail}") from None
+
+
+def show_typed(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+    """A typed conversation by the tokenizer's own template, or by `plain` where it has none."""
+    from tokenmill.engine.chat.template import DEFAULT, own_templates
+
+    asked = None if DEFAULT in own_templates(tokenizer.recipe) else "plain"
+    return show_template(tokenizer, asked, read_typed(text))
+
+
+def show_template(
+    tokenizer: Tokenizer, asked: str | None = None, messages: Sequence[dict[str, Any]] = SAMPLE
+) -> dict[str, Any]:
+    """A tokenizer's chat template on a conversation: its name, the text and what of it is learned."""
     from tokenmill.base.learned import is_learned, without_marks
     from tokenmill.engine.chat.chat import Chat
     from tokenmill.engine.chat.conversation import Conversation, RecordError, RecordShape
@@ -46,7 +95,7 @@ def show_template(tokenizer: Tokenizer, asked: str | None = None) -> dict[str, A
     template.check()
     chat = Chat(RecordShape("messages"), template, "assistant", encoder.strings)
     try:
-        rendered = chat.render_conversation(Conversation([dict(message) for message in SAMPLE]))
+        rendered = chat.render_conversation(Conversation([dict(message) for message in messages]))
         made = encoder.encode([rendered], "text", 1)
         if made.faults:
             raise made.faults[0]

@@ -42,7 +42,8 @@ def quickstart(output: str | Path, say: Callable[[str], None] = print) -> Quicks
         inputs=[str(SAMPLE)],
         tokenizer=str(tokenizer_dir),
         output=str(dataset_dir),
-        verbose_level="WARNING",
+        # A plain install would begin with a warning: that Hugging Face is not here to compare with.
+        verbose_level="ERROR",
         show_progress=False,
         provenance=True,
         id_field="id",

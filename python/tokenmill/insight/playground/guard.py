@@ -47,13 +47,18 @@ class RequestError(TokenmillError):
 
 async def body_of(request: Request) -> dict[str, Any]:
     """The JSON object that a request carries, read no further than the largest size allowed."""
+    from starlette.requests import ClientDisconnect
+
     content = bytearray()
-    async for part in request.stream():
-        content += part
-        if len(content) > LARGEST_BODY:
-            raise RequestError(
-                413, f"the request is larger than {LARGEST_BODY >> 20} MiB; send a shorter text"
-            )
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > LARGEST_BODY:
+                raise RequestError(
+                    413, f"the request is larger than {LARGEST_BODY >> 20} MiB; send a shorter text"
+                )
+    except ClientDisconnect:
+        raise RequestError(400, "the request ended before its body") from None
     try:
         body = json.loads(content)
     except (ValueError, RecursionError) as error:

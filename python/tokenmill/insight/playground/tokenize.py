@@ -1,9 +1,10 @@
-"""The playground's answers: tokens of a text, and how one token is merged."""
+"""The playground's answers: tokens of a text, the merges of one token, what of a conversation is learned."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.insight.chats import show_typed
 from tokenmill.insight.explain import explain, merge_history
 from tokenmill.insight.playground.guard import RequestError, body_of
 
@@ -28,6 +29,10 @@ def routes(served: Served) -> list[Any]:
         body = await body_of(request)
         return JSONResponse(await run_in_threadpool(_tokenize, served, body))
 
+    async def chat(request: Request) -> Response:
+        body = await body_of(request)
+        return JSONResponse(await run_in_threadpool(_chat, served, body))
+
     async def merges(request: Request) -> Response:
         body = await body_of(request)
         return JSONResponse(await run_in_threadpool(_merges, served, body))
@@ -35,6 +40,7 @@ def routes(served: Served) -> list[Any]:
     return [
         Route("/api/tokenizers", list_tokenizers),
         Route("/api/tokenize", tokenize, methods=["POST"]),
+        Route("/api/chat", chat, methods=["POST"]),
         Route("/api/merges", merges, methods=["POST"]),
     ]
 
@@ -50,6 +56,11 @@ def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
         "source": str(served.resolve(name)),
         **explain(tokenizer, text, special=special),
     }
+
+
+def _chat(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    name = _string(body, "tokenizer")
+    return {"tokenizer": name, **show_typed(served.tokenizer(name), _string(body, "text"))}
 
 
 def _merges(served: Served, body: dict[str, Any]) -> dict[str, Any]:

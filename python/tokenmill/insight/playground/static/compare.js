@@ -32,6 +32,7 @@ function perToken({ bytes, tokens }) {
 // One row per tokenizer; the best of a column is marked.
 export function compareTable(results) {
   const scripts = [...new Set(results.flatMap((result) => result.scripts.map((row) => row.script)))];
+  scripts.sort((a, b) => /^[a-z]/.test(a) - /^[a-z]/.test(b)); // scripts have a capital; punctuation, digits and the like come last
   const of = (result, script) => result.scripts.find((row) => row.script === script) ?? { bytes: 0, tokens: 0 };
   const values = results.map((result) => [perToken(result), ...scripts.map((script) => perToken(of(result, script)))]);
   const best = values[0].map((_, column) => Math.max(...values.map((row) => Number(row[column]) || 0)));

@@ -3,7 +3,8 @@
 import { element, get, post } from "/static/api.js";
 import { compareTable, lengthLegend, lengthTable } from "/static/compare.js";
 import { acceptFiles } from "/static/files.js";
-import { SAMPLE } from "/static/sample.js";
+import { drawParts } from "/static/parts.js";
+import { CONVERSATION, SAMPLE } from "/static/sample.js";
 import { state, VIEWS } from "/static/state.js";
 import { TokenView, commonStretches, tokenText, visible } from "/static/tokens.js";
 
@@ -24,12 +25,13 @@ export async function start(changed) {
   known = tokenizers;
   if (!state.tokenizers.length) state.tokenizers = tokenizers.slice(0, FIRST_SHOWN).map(({ name }) => name);
   state.text ??= SAMPLE;
-  $("text").addEventListener("input", () => { state.text = $("text").value; later(); });
+  state.chat ??= CONVERSATION;
+  $("text").addEventListener("input", () => { state[box()] = $("text").value; later(); });
   for (const [id, flag] of [["whitespace", "whitespace"], ["layer-pieces", "pieces"], ["layer-normalized", "normalized"], ["parse-special", "special"]]) {
     $(id).addEventListener("change", () => { state[flag] = $(id).checked; refresh(); });
   }
   $("add").addEventListener("click", () => { state.tokenizers.push(""); drawPickers(); $("pickers").lastElementChild.querySelector("select").focus(); });
-  $("sample").addEventListener("click", () => showText(SAMPLE, ""));
+  $("sample").addEventListener("click", () => showText(box() === "chat" ? CONVERSATION : SAMPLE, ""));
   acceptFiles($("playground"), $("open-file"), $("file"), showText);
   for (const tab of $("views").children) tab.addEventListener("click", () => { state.view = tab.dataset.view; restore(); });
   $("views").addEventListener("keydown", moveTab);
@@ -45,8 +47,13 @@ function moveTab(event) {
   $(`tab-${state.view}`).focus();
 }
 
+// Which text is in the box: conversations have one of their own.
+function box() {
+  return state.view === "chat" ? "chat" : "text";
+}
+
 async function showText(text, from) {
-  state.text = text;
+  state[box()] = text;
   $("text").value = text;
   await refresh();
   if (from) say(`Shown: ${from}`);
@@ -58,7 +65,7 @@ export function restore() {
     tab.setAttribute("aria-selected", String(chosen));
     tab.tabIndex = chosen ? 0 : -1;
   }
-  $("text").value = state.text;
+  $("text").value = state[box()];
   $("whitespace").checked = state.whitespace;
   $("layer-pieces").checked = state.pieces;
   $("layer-normalized").checked = state.normalized;
@@ -97,16 +104,19 @@ async function refresh() {
   inFlight?.abort();
   inFlight = new AbortController();
   const names = state.tokenizers.filter(Boolean);
-  const text = state.text;
+  const text = state[box()];
   if (text.length > LARGEST_TEXT) return say(`The text has ${text.length.toLocaleString()} characters; the playground takes up to ${LARGEST_TEXT.toLocaleString()}.`);
   try {
     const special = state.special ? "parse" : "text";
-    const asked = names.map((tokenizer) => post("/api/tokenize", { tokenizer, text, special }, inFlight.signal));
+    const chat = box() === "chat";
+    const asked = names.map((tokenizer) => post(chat ? "/api/chat" : "/api/tokenize", { tokenizer, text, special }, inFlight.signal));
     const answers = await Promise.allSettled(asked);
     const failed = answers.find((answer) => answer.status === "rejected");
     if (failed?.reason.name === "AbortError") return;
     say(failed?.reason.message ?? (names.length ? "" : "No tokenizer is chosen. Start the server with directories that hold some: tokenmill serve DIR"));
-    draw(answers.filter((answer) => answer.status === "fulfilled").map((answer) => answer.value), text); // one that fails hides no other
+    const results = answers.filter((answer) => answer.status === "fulfilled").map((answer) => answer.value); // one that fails hides no other
+    if (chat) drawChats(results);
+    else draw(results, text);
   } catch (error) {
     say(error.message);
   }
@@ -128,6 +138,21 @@ function draw(results, text) {
   $("view").setAttribute("aria-labelledby", `tab-${state.view}`);
   $("figures").replaceChildren(...(results.length && figure ? figure() : []));
   $("panels").replaceChildren(...views.map(panel));
+}
+
+// A conversation by each tokenizer's chat template, with what of it is learned.
+function drawChats(results) {
+  $("detail").hidden = true;
+  $("view").setAttribute("aria-labelledby", "tab-chat");
+  $("figures").replaceChildren(element("p", { className: "soft", textContent: "What a model learns of it is underlined; the rest is only read. The template is the tokenizer's own, or “plain” where it has none." }));
+  $("panels").replaceChildren(...results.map((result) => {
+    const learned = result.parts.reduce((sum, part) => sum + (part.learned ? part.tokens : 0), 0);
+    const facts = [["template", result.template], ["tokens", result.tokens ?? 0], ["learned", learned]];
+    const line = element("p", { className: "figures" }, ...facts.map(([name, value]) => element("span", {}, `${name} `, element("b", { textContent: value.toLocaleString() }))));
+    if (result.problem) line.append(element("span", { className: "bad", textContent: result.problem }));
+    else if (!result.closed) line.append(element("span", { className: "bad", textContent: "no special token ends an answer: nothing tells a model to stop" }));
+    return element("article", { className: "panel" }, element("h3", { textContent: result.tokenizer }), line, drawParts(result.parts));
+  }));
 }
 
 function panel(view) {

@@ -2,9 +2,11 @@
 
 import { element, get } from "/static/api.js";
 import { bytes, lineChart } from "/static/charts.js";
+import { drawParts } from "/static/parts.js";
 import { traceForm } from "/static/trace.js";
 
 const $ = (id) => document.getElementById(id);
+const NUMBERS = new Set(["documents", "tokens"]);
 let source = null;
 
 export async function start() {
@@ -16,7 +18,7 @@ export async function start() {
     return;
   }
   const head = element("tr");
-  for (const name of ["run", "state", "documents", "tokens", "format"]) head.append(element("th", { textContent: name, scope: "col" }));
+  for (const name of ["run", "state", "documents", "tokens", "format"]) head.append(element("th", { textContent: name, scope: "col", className: NUMBERS.has(name) ? "number" : "" }));
   const body = element("tbody", {}, ...runs.map(runRow));
   $("run-list").replaceChildren(element("div", { className: "wide", tabIndex: 0 }, element("table", {}, element("thead", {}, head), body)));
 }
@@ -24,8 +26,8 @@ export async function start() {
 function runRow(run) {
   const open = element("button", { type: "button", textContent: run.name });
   open.addEventListener("click", () => show(run));
-  const cell = (value) => element("td", { className: typeof value === "number" ? "number" : "", textContent: value?.toLocaleString() ?? "–" });
-  return element("tr", {}, element("td", {}, open), cell(run.state), cell(run.documents), cell(run.tokens), cell(run.format));
+  const cell = (name) => element("td", { className: NUMBERS.has(name) ? "number" : "", textContent: run[name]?.toLocaleString() ?? "–" });
+  return element("tr", {}, element("td", {}, open), ...["state", "documents", "tokens", "format"].map(cell));
 }
 
 function show(run) {
@@ -82,7 +84,7 @@ function accountTable({ documents, tokens, rejected }) {
   const reasons = new Set([...Object.keys(documents.dropped), ...Object.keys(tokens.dropped)]);
   for (const reason of reasons) rows.push([`dropped: ${reason}`, documents.dropped[reason] ?? 0, tokens.dropped[reason] ?? 0]);
   for (const [reason, count] of Object.entries(rejected)) rows.push([`rejected: ${reason}`, count, null]);
-  const head = element("tr", {}, ...["account", "documents", "tokens"].map((name) => element("th", { textContent: name, scope: "col" })));
+  const head = element("tr", {}, ...["account", "documents", "tokens"].map((name) => element("th", { textContent: name, scope: "col", className: NUMBERS.has(name) ? "number" : "" })));
   const cell = (value) => element("td", { className: "number", textContent: value?.toLocaleString() ?? "–" });
   const body = rows.map(([name, ...values]) => element("tr", {}, element("th", { textContent: name, scope: "row" }), ...values.map(cell)));
   return element("table", { className: "chart account" }, element("thead", {}, head), element("tbody", {}, ...body));
@@ -115,9 +117,8 @@ function showData(run) {
 }
 
 function drawItem(out, item) {
-  const text = element("div", { className: "document", tabIndex: 0 });
-  const style = (index) => (item.learned ? (item.learned[index] ? "learned" : "") : index ? "boundary" : "");
-  item.parts.forEach((part, index) => text.append(element("span", { className: style(index), textContent: part })));
+  const parts = item.parts.map((part, index) => ({ text: part, learned: item.learned?.[index] }));
+  const text = drawParts(parts, item.learned ? undefined : (_, index) => (index ? "boundary" : ""));
   const facts = `${item.tokens.toLocaleString()} tokens${item.source ? `, from ${item.source}` : ""}${item.learned ? "; what is learned is underlined" : ""}`;
   out.replaceChildren(element("p", { textContent: facts }), text);
 }

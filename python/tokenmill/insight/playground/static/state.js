@@ -2,9 +2,9 @@
 
 const LONGEST_LINK = 20000; // browsers and chat programs cut longer links
 
-// A text of null was never chosen: the page then opens with its sample.
-export const state = { page: "playground", tokenizers: [], text: null, whitespace: true, pieces: false, normalized: false, special: false, view: "tokens" };
-export const VIEWS = ["tokens", "compare", "lengths"];
+// A text of null was never chosen: the page then opens with its sample. `chat` is what the tab of conversations has.
+export const state = { page: "playground", tokenizers: [], text: null, chat: null, whitespace: true, pieces: false, normalized: false, special: false, view: "tokens" };
+export const VIEWS = ["tokens", "compare", "lengths", "chat"];
 
 const FLAGS = { whitespace: "w", pieces: "p", normalized: "n", special: "s" };
 
@@ -28,6 +28,8 @@ export function toFragment() {
   if (state.view !== "tokens") parts.set("v", state.view);
   const text = toBase64Url(state.text ?? "");
   if (text.length <= LONGEST_LINK) parts.set("t", text);
+  const chat = toBase64Url(state.view === "chat" ? state.chat ?? "" : "");
+  if (chat && chat.length <= LONGEST_LINK) parts.set("c", chat);
   return `playground?${parts}`;
 }
 
@@ -43,6 +45,7 @@ export function fromFragment(fragment) {
   state.view = VIEWS.includes(parts.get("v")) ? parts.get("v") : "tokens";
   try {
     if (parts.has("t")) state.text = fromBase64Url(parts.get("t"));
+    if (parts.has("c")) state.chat = fromBase64Url(parts.get("c"));
   } catch {
     return false;
   }
