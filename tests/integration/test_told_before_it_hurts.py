@@ -63,7 +63,7 @@ def finds_nothing(directory):
 
 def test_documents_without_a_token_are_an_error(prepare, tmp_path):
     tokenizer = finds_nothing(tmp_path / "tokenizer")
-    with pytest.raises(DatasetError, match="120 documents gave not one token"):
+    with pytest.raises(DatasetError, match="120 documents produced no tokens"):
         prepare(tokenizer)
     assert not list(tmp_path.glob("out-*/manifest.json"))
 

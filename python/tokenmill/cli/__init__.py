@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
 def _run(argv: Sequence[str] | None) -> int:
     interrupt = _Interrupt()
     try:
-        with interrupt.answered():
+        with interrupt.answer():
             words = list(argv) if argv is not None else None
             color = False if os.environ.get("NO_COLOR") else None
             cli.main(args=words, prog_name="tokenmill", standalone_mode=False, color=color)
@@ -184,7 +184,7 @@ class _Interrupt:
         signal.default_int_handler(number, frame)
 
     @contextmanager
-    def answered(self) -> Iterator[None]:
+    def answer(self) -> Iterator[None]:
         """Hear it while a command runs, if this process is the command; what follows is only to leave."""
         mine = signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # as `tokenmill/__init__.py` left it
         show = sys.excepthook

@@ -71,8 +71,8 @@ def command(
     body = json.loads((Path(output) / EXTENSION).read_text(encoding="utf-8"))
     proof = body["certificate"]
     if as_json:
-        told = {"output": output, "vocab_size": tokenizer.vocab_size, "added": len(body["tokens"])}
-        click.echo(json.dumps(told | {"certificate": proof}, ensure_ascii=False))
+        summary = {"output": output, "vocab_size": tokenizer.vocab_size, "added": len(body["tokens"])}
+        click.echo(json.dumps(summary | {"certificate": proof}, ensure_ascii=False))
         return
     click.echo(f"{output}: {len(body['tokens']):,} new tokens, {tokenizer.vocab_size:,} ids")
     if proof is not None:

@@ -177,7 +177,7 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
         f"{summary['path']}: {words.counted(summary['documents'], 'document')}, "
         f"{summary['tokens']:,} tokens{rows}, {words.counted(summary['shards'], 'shard')}"
     )
-    for what, counts in _left_out(outcome).items():
+    for what, counts in _list_left_out(outcome).items():
         if counts:
             say(f"{what}: {sum(counts.values()):,} ({', '.join(f'{k} {n:,}' for k, n in counts.items())})")
     if outcome.worked:
@@ -188,7 +188,7 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
         )
 
 
-def _left_out(outcome: Outcome) -> dict[str, dict[str, int]]:
+def _list_left_out(outcome: Outcome) -> dict[str, dict[str, int]]:
     """Everything of the input that is not in the dataset, by reason."""
     account = outcome.dataset.manifest.account
     return {

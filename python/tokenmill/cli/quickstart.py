@@ -49,7 +49,7 @@ def _playground(output: str) -> list[str]:
     if all(find_spec(package) for package in ("starlette", "uvicorn")):
         return [serve]
     remedy = MissingExtraError.of("starlette", "web", "tokenmill serve").remedy
-    return [remedy if _is_on_path() else f"{quote(_near(sys.executable))} -m {remedy}", serve]
+    return [remedy if _is_on_path() else f"{quote(_shorten_path(sys.executable))} -m {remedy}", serve]
 
 
 def _own_command(*words: str) -> str:
@@ -57,9 +57,9 @@ def _own_command(*words: str) -> str:
     if _is_on_path():
         own = "tokenmill"
     elif _is_script():
-        own = quote(_near(sys.argv[0]))
+        own = quote(_shorten_path(sys.argv[0]))
     else:
-        own = f"{quote(_near(sys.executable))} -m tokenmill"
+        own = f"{quote(_shorten_path(sys.executable))} -m tokenmill"
     return " ".join([own, *map(quote, words)])
 
 
@@ -78,7 +78,7 @@ def _is_on_path() -> bool:
     return script == mine or script.parent == Path(sys.executable).parent.resolve()
 
 
-def _near(program: str) -> str:
+def _shorten_path(program: str) -> str:
     """A program below the working directory as a path from there, which is shorter."""
     here = Path.cwd()
     path = Path(program).absolute()

@@ -72,8 +72,8 @@ class RegexTokenizer:
             # Printed as minbpe does, whether or not anybody has set up logging.
             for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):
                 new = self.merges[pair]
-                told = f"{pair} -> {new} ({self.vocab[new]!r}) had {count} occurrences"
-                print(f"merge {rank + 1}/{vocab_size - 256}: {told}")
+                shown = f"{pair} -> {new} ({self.vocab[new]!r}) had {count} occurrences"
+                print(f"merge {rank + 1}/{vocab_size - 256}: {shown}")
 
     def register_special_tokens(self, special_tokens: dict[str, int]) -> None:
         """`{"<|endoftext|>": 100257}`: strings that become one id."""
@@ -88,16 +88,16 @@ class RegexTokenizer:
 
     def encode_ordinary(self, text: str) -> list[int]:
         """Ids of a text in which special tokens mean nothing."""
-        return self._built().encode(text, special="text")
+        return self._build().encode(text, special="text")
 
     def encode(self, text: str, allowed_special: AllowedSpecial = "none_raise") -> list[int]:
         """Ids of a text; `allowed_special` says which special tokens it may hold."""
         if allowed_special == "none":
             return self.encode_ordinary(text)
         if allowed_special == "none_raise":
-            return self._built().encode(text, special="forbid")
+            return self._build().encode(text, special="forbid")
         if allowed_special == "all":
-            return self._built().encode(text, special="parse")
+            return self._build().encode(text, special="parse")
         if isinstance(allowed_special, set):
             some = {token: i for token, i in self.special_tokens.items() if token in allowed_special}
             return Engine(self._recipe(some)).encode(text, special="parse")
@@ -107,7 +107,7 @@ class RegexTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids to text."""
-        return self._built().decode(ids)
+        return self._build().decode(ids)
 
     def save(self, file_prefix: str) -> None:
         """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to look at."""
@@ -151,7 +151,7 @@ class RegexTokenizer:
         self.vocab = {i: bytes([i]) for i in range(256)} | dict(enumerate(merged.tokens[256:], start=256))
         self._engine = None
 
-    def _built(self) -> Engine:
+    def _build(self) -> Engine:
         if self._engine is None:
             self._engine = Engine(self._recipe(self.special_tokens))
         return self._engine

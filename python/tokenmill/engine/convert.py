@@ -35,7 +35,7 @@ def convert(
     return tokenizer
 
 
-def checked(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
+def convert_checked(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
     """Loads what was saved and compares ids on a few texts; the number compared."""
     pattern = None if KINDS[format].has_pattern else pattern_of(tokenizer.recipe.pre_tokenizer)
     again = Tokenizer.load(target, pattern=pattern)

@@ -33,7 +33,7 @@ class Speed:
     wall: float
 
 
-def timed(action: Callable[[list[str]], Any], texts: list[str], size: int) -> tuple[Any, Speed]:
+def time_encoding(action: Callable[[list[str]], Any], texts: list[str], size: int) -> tuple[Any, Speed]:
     """Call once and take both clocks."""
     cpu, wall = time.process_time(), time.perf_counter()
     result = action(texts)
@@ -67,7 +67,7 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
         for _ in range(turns):
             for row in rows:
                 if row["same_ids"] is True:
-                    row["turns"].append(timed(encoders[row["name"]], texts, size)[1])
+                    row["turns"].append(time_encoding(encoders[row["name"]], texts, size)[1])
     for row in rows:
         done: list[Speed] = row.pop("turns")
         row["cpu"] = max((speed.cpu for speed in done), default=0.0)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def load_dataset_tokenizer(address: str | Path, manifest: Manifest, given: Any = None) -> Any:
     """`given`, or that of the dataset at `address`; raises an error of ours if it cannot be had.
 
-    `DatasetError` if it gives other ids than the one that the dataset was made with.
+    `DatasetError` if it gives different ids from the one the dataset was made with.
     """
     if given is None:
         return load_identified(address, manifest.tokenizer, manifest.config.get("tokenizer.pattern"))

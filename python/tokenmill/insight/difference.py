@@ -78,15 +78,15 @@ def find_differences(before: str, after: str) -> dict[str, Any]:
         "tokenizer": None
         if a.tokenizer.fingerprint == b.tokenizer.fingerprint
         else [a.tokenizer.to_json(), b.tokenizer.to_json()],
-        "settings": _differing(a.settings, b.settings),
-        "versions": _differing(a.versions, b.versions) if a.versions and b.versions else {},
+        "settings": _find_differing(a.settings, b.settings),
+        "versions": _find_differing(a.versions, b.versions) if a.versions and b.versions else {},
         "inputs": _compare_inputs(a, b),
-        "sources": _differing(a.sources, b.sources),
+        "sources": _find_differing(a.sources, b.sources),
         "changes": _compare_documents(a, b),
     }
 
 
-def _differing(a: dict[str, Any], b: dict[str, Any]) -> dict[str, list[Any]]:
+def _find_differing(a: dict[str, Any], b: dict[str, Any]) -> dict[str, list[Any]]:
     return {key: [a.get(key), b.get(key)] for key in sorted({*a, *b}) if a.get(key) != b.get(key)}
 
 

@@ -89,7 +89,7 @@ def measure_sizes(
     left = start - np.cumsum(steps)
     return {
         "sizes": rows,
-        "enough": _enough(start, steps, first),
+        "enough": _find_enough(start, steps, first),
         "curve": [(first + STEP * (place + 1), text / tokens) for place, tokens in enumerate(left.tolist())],
         "pattern": about["pattern"],
     }
@@ -232,7 +232,7 @@ def _cost(shape: ModelShape, size: int, bytes_per_token: float) -> dict[str, Any
     return {"embedding_parameters": embedding, "flops_per_byte": per_token / bytes_per_token}
 
 
-def _enough(start: float, steps: NDArray[np.float64], first: int) -> int | None:
+def _find_enough(start: float, steps: NDArray[np.float64], first: int) -> int | None:
     """The first size after which a thousand more tokens saves less than a thousandth; None if all pay."""
     left = start - np.concatenate([[0.0], np.cumsum(steps)[:-1]])
     poor = np.flatnonzero(steps / left < LEAST_GAIN)

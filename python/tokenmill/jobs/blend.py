@@ -50,5 +50,5 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
             sequences[prefix] = (count, count)
     total = sum(weights.values())
     if not total:
-        raise DatasetError("there is no token in these datasets")
+        raise DatasetError("these datasets hold no tokens")
     return Blend({prefix: weight / total for prefix, weight in weights.items()}, sequences)

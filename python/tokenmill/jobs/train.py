@@ -133,7 +133,7 @@ class _Training:
             "inputs": corpus.identity(),
             "counts": list(config.source.counts),
         }
-        self._ladder()  # what cannot be is said before anything is read
+        self._list_sizes()  # what cannot be is said before anything is read
         self.checkpoint = Checkpoint(self.output, self.job)
         self.recorder = Recorder(
             self.output, bytes_total=corpus.total_bytes, units_total=self.options.model_tokens - 256
@@ -221,7 +221,7 @@ class _Training:
         formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
         minbpe = partial(minbpe_recipe_of, merged, self.options, str(self.output))
         save_all(tokenizer, self.output, formats, {**summary, "job": self.job}, minbpe)
-        for size in self._ladder():
+        for size in self._list_sizes():
             smaller = Tokenizer(first_tokens(tokenizer.recipe, size))
             smaller.save(self.output / str(size))
         self.checkpoint.remove()
@@ -230,7 +230,7 @@ class _Training:
 
             report_if_possible(self.output)
 
-    def _ladder(self) -> list[int]:
+    def _list_sizes(self) -> list[int]:
         """The smaller sizes that were asked for; raises `ConfigError` where one cannot be."""
         try:
             sizes = [bytes_of(size) for size in (self.config.output.ladder or "").split(",") if size]

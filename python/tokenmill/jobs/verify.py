@@ -42,7 +42,7 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
     yield from _check_copy(root, manifest)
     yield _check_tokenizer(root, manifest, tokenizer)
     if sample:
-        yield from _remade(root, manifest, sample, tokenizer)
+        yield from _check_remade(root, manifest, sample, tokenizer)
 
 
 def _check_copy(root: Path, manifest: Manifest) -> Iterator[Check]:
@@ -66,7 +66,7 @@ def _check_tokenizer(root: Path, manifest: Manifest, given: Any) -> Check:
     return Check("tokenizer", "ok", f"{found.vocab_size:,} ids, the fingerprint agrees")
 
 
-def _remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:
+def _check_remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:
     plan = load_plan(root)
     if plan is None:
         yield Check("sources", "skipped", f"there is no {PLAN}, so the sources are not known")
@@ -92,7 +92,7 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
     name = f"sources of {shard.name}"
     try:
         with tempfile.TemporaryDirectory(prefix="tokenmill-verify-") as place:
-            made = _made_again(root, plan, index, tokenizer, Path(place))
+            made = _make_again(root, plan, index, tokenizer, Path(place))
     except (TokenmillError, OSError) as error:
         if isinstance(error, DatasetError):
             return Check(name, "problem", str(error))
@@ -107,7 +107,7 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
     return Check(name, "ok", f"{made.documents:,} documents encoded again from the sources, all files equal")
 
 
-def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
+def _make_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
     from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 
     config, identity = config_of(plan), plan.target.tokenizer
@@ -116,7 +116,7 @@ def _made_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path)
     else:
         encoder = load_tokenizer(config, tokenizer)
     if encoder.fingerprint != identity.fingerprint:
-        raise DatasetError("the tokenizer gives other ids today than the one this dataset was made with")
+        raise DatasetError("the tokenizer gives different ids from the one this dataset was made with")
     unit = plan.units[index]
     again = None
     if config.filter.deduplicate:

@@ -63,10 +63,10 @@ def cut_groups(file: InputFile, unit_bytes: int) -> list[Range]:
     with _reading(file) as source:
         metadata = _parquet(source).metadata
         sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
-    return _grouped("groups", sizes, unit_bytes)
+    return _cut_by_size("groups", sizes, unit_bytes)
 
 
-def _grouped(kind: Literal["groups", "batches"], sizes: list[int], unit_bytes: int) -> list[Range]:
+def _cut_by_size(kind: Literal["groups", "batches"], sizes: list[int], unit_bytes: int) -> list[Range]:
     """Neighbours together until they reach `unit_bytes`: sizes 6, 6, 6 in units of 10 -> [0, 2), [2, 3)."""
     found: list[Range] = []
     start = total = 0
@@ -147,7 +147,7 @@ def cut_batches(file: InputFile, unit_bytes: int) -> list[Range] | None:
     with _reading(file) as source:
         reader, seekable = _open_arrow(source)
         count = int(reader.num_record_batches) if seekable else 0
-    return _grouped("batches", [file.size // max(count, 1)] * count, unit_bytes) if seekable else None
+    return _cut_by_size("batches", [file.size // max(count, 1)] * count, unit_bytes) if seekable else None
 
 
 def arrow_blocks(request: Request) -> Iterator[Block]:

@@ -54,7 +54,7 @@ class ChangedInputError(InputError):
     """An input is not the file that was planned; no policy can make its units right."""
 
 
-def refused(reject: Reject) -> InputError:
+def explain_refusal(reject: Reject) -> InputError:
     """The error for a bad record when the policy is `fail`."""
     words = WORDS.get(reject.reason, reject.reason)
     if reject.reason in CHAT_REASONS:

@@ -51,7 +51,7 @@ def locate(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
         if not any(path.endswith(".parquet") for path in files):
             files, info, converted = _find_converted(repo, files, info)
     except Exception as error:  # noqa: BLE001 - the client's own classes, told apart by their names
-        return _otherwise(repo, revision, config, error)
+        return _read_otherwise(repo, revision, config, error)
     configs = _configs(info, converted=converted)
     picked = pick(repo, files, configs, config)
     return [(f"hf://datasets/{repo}@{info.sha}/{path}", split) for path, split in picked]
@@ -168,7 +168,7 @@ def _from_cache(
     return [(str(folder / path), split) for path, split in pick(repo, files, [], config)]
 
 
-def _otherwise(
+def _read_otherwise(
     repo: str, revision: str | None, config: SourceConfig, error: Exception
 ) -> list[tuple[str, str | None]]:
     """What is left when the hub refuses: the cache if it did not answer, else an error with the remedy."""

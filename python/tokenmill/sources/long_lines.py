@@ -96,10 +96,10 @@ def _texts(request: Request, line: LongLine) -> Iterator[bytes | memoryview]:
             continue
         start, end = part
         with closing(read_again(request, line.offset + start)) as buffer:
-            yield from _unescaped(buffer, end - start, request)
+            yield from _unescape(buffer, end - start, request)
 
 
-def _unescaped(buffer: Buffer, left: int, request: Request) -> Iterator[memoryview]:
+def _unescape(buffer: Buffer, left: int, request: Request) -> Iterator[memoryview]:
     repair = request.config.on_error == "replace"
     while left:
         buffer.read(min(left, request.block_bytes))

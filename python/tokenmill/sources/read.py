@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenmill.sources.faults import FileFaultError, refused
+from tokenmill.sources.faults import FileFaultError, explain_refusal
 from tokenmill.sources.fields import Request, make_fields
 from tokenmill.sources.formats import format_of
 from tokenmill.sources.model import Block
@@ -45,7 +45,7 @@ def read_blocks(
         with unchanged(file):
             for block in blocks:
                 if block.rejects and config.on_error == "fail":
-                    raise refused(block.rejects[0])
+                    raise explain_refusal(block.rejects[0])
                 yield block
                 del block
     except FileFaultError as fault:

@@ -47,7 +47,7 @@ def settle(
                 found := _conversation(config, strings, everything, first.url, prefers_chat)
             ):
                 return found, [*chosen, f"{_conversation_words(found)} (found in {first.url})"]
-            return _chosen(config, chosen, choose(strings, everything, first.url), first.url)
+            return _apply_choice(config, chosen, choose(strings, everything, first.url), first.url)
     return config, chosen
 
 
@@ -84,7 +84,7 @@ def _conversation_words(config: SourceConfig) -> str:
     return f"Conversations: {asked} answered by {config.completion_field!r}"
 
 
-def _chosen(
+def _apply_choice(
     config: SourceConfig, lines: list[str], choice: tuple[str | None, str | None], url: str
 ) -> tuple[SourceConfig, list[str]]:
     field, template = choice

@@ -75,7 +75,7 @@ def read_together(files: Sequence[InputFile]) -> Together:
         ]
     )
     starts = np.asarray(offsets)
-    good &= ~_marked(data, starts)
+    good &= ~_find_marked(data, starts)
     for place, _ in _core.invalid_rows(data, starts):
         good[place] = False
     texts = Texts(data, offsets).filter(good)
@@ -84,7 +84,7 @@ def read_together(files: Sequence[InputFile]) -> Together:
     return Together(block, np.flatnonzero(good).astype(np.int32))
 
 
-def _marked(data: memoryview, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _find_marked(data: memoryview, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which files begin with a byte order mark, which is no text."""
     raw, long = np.asarray(data), np.diff(starts) >= len(BOM)
     marked = np.zeros(len(long), dtype=bool)

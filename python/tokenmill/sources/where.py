@@ -118,14 +118,14 @@ class _Parser:
     def _test(self, node: ast.expr) -> Test:
         if isinstance(node, ast.BoolOp):
             join = pc.and_kleene if isinstance(node.op, ast.And) else pc.or_kleene
-            return _joined(join, [self._test(value) for value in node.values])
+            return _join_tests(join, [self._test(value) for value in node.values])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return _inverted(self._test(node.operand))
+            return _invert(self._test(node.operand))
         if isinstance(node, ast.Compare):
             # `0 < score <= 1` is two comparisons.
             sides = [node.left, *node.comparators]
             tests = [self._compare(sides[at], op, sides[at + 1]) for at, op in enumerate(node.ops)]
-            return _joined(pc.and_kleene, tests)
+            return _join_tests(pc.and_kleene, tests)
         name = self._name(node)
         if name is None:
             raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
@@ -134,7 +134,7 @@ class _Parser:
     def _compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:
         if isinstance(op, ast.In | ast.NotIn):
             test = self._member(left, right)
-            return _inverted(test) if isinstance(op, ast.NotIn) else test
+            return _invert(test) if isinstance(op, ast.NotIn) else test
         found = self._field(left)
         if found is None:
             self._literal(left)
@@ -152,7 +152,7 @@ class _Parser:
         if found.measured:
             raise self._refuse(node, "the name of a field before a test for None")
         test: Test = lambda columns: columns[found.name].is_null()  # noqa: E731
-        return _inverted(test) if negate else test
+        return _invert(test) if negate else test
 
     def _member(self, left: ast.expr, right: ast.expr) -> Test:
         """`lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
@@ -160,7 +160,9 @@ class _Parser:
             found = self._field(left)
             if found is None:
                 raise self._refuse(left, "the name of a field before 'in'")
-            return _joined(pc.or_kleene, [self._with_literal(pc.equal, found, item) for item in right.elts])
+            return _join_tests(
+                pc.or_kleene, [self._with_literal(pc.equal, found, item) for item in right.elts]
+            )
         part, name = self._literal(left), self._name(right)
         if name is None or not isinstance(part, str):
             raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
@@ -226,11 +228,11 @@ class _Parser:
         raise self._refuse(node, "a string, a number, True, False or None")
 
 
-def _inverted(test: Test) -> Test:
+def _invert(test: Test) -> Test:
     return lambda columns: pc.invert(test(columns))
 
 
-def _joined(join: Callable[[Any, Any], Any], tests: list[Test]) -> Test:
+def _join_tests(join: Callable[[Any, Any], Any], tests: list[Test]) -> Test:
     if not tests:
         return lambda _columns: pa.scalar(False)  # noqa: FBT003
 

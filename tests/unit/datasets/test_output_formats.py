@@ -1,6 +1,5 @@
 """Each output format is one object in one file: what it says of itself holds, and so do the remedies."""
 
-import ast
 import re
 import shlex
 from pathlib import Path
@@ -13,7 +12,6 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import cli
-from tokenmill.datasets.packing.column import column_names
 from tokenmill.datasets.shards.format import every_format, find_format, format_names
 from tokenmill.datasets.shards.items import Items, ShardShape
 from tokenmill.jobs.convert import convert_dataset
@@ -50,28 +48,6 @@ def test_a_format_is_found_by_the_name_of_its_file(name):
 def test_an_unknown_format_is_an_error_that_lists_the_known():
     with pytest.raises(DatasetError, match=r"'jpeg' is not an output format; known are arrow, .*tokenmill"):
         find_format("jpeg")
-
-
-def spelled(name):
-    """The modules with a string that is `name`, docstrings aside."""
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == name)
-        found |= {path.relative_to(PACKAGE).as_posix() for _ in strings}
-    return found
-
-
-# The other names are kinds of input as well, or the package's own.
-@pytest.mark.parametrize("name", sorted({*format_names()} - {"arrow", "parquet", "tokenmill"}))
-def test_no_other_module_spells_a_formats_name(name):
-    assert spelled(name) == {f"datasets/formats/{name}.py"}
-
-
-# The documents of rows are looked at by those who show rows, and by convert, which must not lose them.
-@pytest.mark.parametrize("name", sorted({*column_names()} - {"document_ids"}))
-def test_no_other_module_spells_a_columns_name(name):
-    assert spelled(name) == {f"datasets/columns/{name}.py"}
 
 
 def test_one_format_is_mapped():

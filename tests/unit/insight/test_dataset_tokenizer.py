@@ -41,7 +41,7 @@ def test_the_tokenizer_that_the_manifest_names(made):
 def test_another_tokenizer_in_its_place_is_never_used(made):
     train(made / "tok", ["nothing in common 12345"])
     manifest = load_manifest(made / "out")
-    with pytest.raises(DatasetError, match="gives other ids than the one that the dataset was made with"):
+    with pytest.raises(DatasetError, match="gives different ids from the one the dataset was made with"):
         load_dataset_tokenizer(made / "out", manifest)
     assert find_dataset_tokenizer(made / "out", manifest) is None
     found = describe_document(made / "out", 1)

@@ -102,22 +102,22 @@ def test_a_difference_is_not_remembered(corpus, bpe, tmp_path, monkeypatch):
 
 def test_memory_is_of_one_build_one_version_and_one_reading(bpe, monkeypatch):
     ParityMemory(bpe, TEXTS, "text").remember()
-    assert ParityMemory(bpe, TEXTS, "text").agreed()
-    assert not ParityMemory(bpe, TEXTS, "parse").agreed()
-    assert not ParityMemory(bpe, TEXTS[:2], "text").agreed()
-    assert not ParityMemory(bpe, ["".join(TEXTS)], "text").agreed()
+    assert ParityMemory(bpe, TEXTS, "text").has_agreed()
+    assert not ParityMemory(bpe, TEXTS, "parse").has_agreed()
+    assert not ParityMemory(bpe, TEXTS[:2], "text").has_agreed()
+    assert not ParityMemory(bpe, ["".join(TEXTS)], "text").has_agreed()
     for part in ("_build", "_version_of_hf"):
         with monkeypatch.context() as changed:
             changed.setattr(f"tokenmill.engine.parity.memory.{part}", lambda: "another")
-            assert not ParityMemory(bpe, TEXTS, "text").agreed()
+            assert not ParityMemory(bpe, TEXTS, "text").has_agreed()
 
 
 def test_memory_is_bounded_and_may_be_missing(bpe, tmp_path, monkeypatch):
     for at in range(KEPT + 3):
         ParityMemory(bpe, [str(at)], "text").remember()
-    assert not ParityMemory(bpe, ["0"], "text").agreed()
-    assert ParityMemory(bpe, [str(KEPT + 2)], "text").agreed()
+    assert not ParityMemory(bpe, ["0"], "text").has_agreed()
+    assert ParityMemory(bpe, [str(KEPT + 2)], "text").has_agreed()
     (tmp_path / "a file").write_text("")
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "a file"))
     ParityMemory(bpe, TEXTS, "text").remember()
-    assert not ParityMemory(bpe, TEXTS, "text").agreed()
+    assert not ParityMemory(bpe, TEXTS, "text").has_agreed()

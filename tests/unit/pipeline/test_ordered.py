@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tokenmill.jobs.units.ordered import ordered
+from tokenmill.jobs.units.ordered import map_in_order
 
 
 def test_results_come_in_the_order_of_the_items():
@@ -13,7 +13,7 @@ def test_results_come_in_the_order_of_the_items():
         time.sleep(0.02 if item % 3 == 0 else 0)
         return item * item
 
-    assert list(ordered(slow_first, iter(range(30)), 3)) == [item * item for item in range(30)]
+    assert list(map_in_order(slow_first, iter(range(30)), 3)) == [item * item for item in range(30)]
 
 
 def test_no_more_than_the_workers_and_one_are_taken():
@@ -28,7 +28,7 @@ def test_no_more_than_the_workers_and_one_are_taken():
         gate.wait(5)
         return item
 
-    results = ordered(wait, items(), 2)
+    results = map_in_order(wait, items(), 2)
     threading.Timer(0.05, gate.set).start()
     assert next(results) == 0
     assert len(taken) == 3
@@ -50,7 +50,7 @@ def test_an_error_comes_where_its_result_would_have():
         return item
 
     seen = []
-    results = ordered(work, items(), 2)
+    results = map_in_order(work, items(), 2)
     seen.extend(next(results) for _ in range(4))
     with pytest.raises(ValueError, match="four"):
         next(results)
@@ -58,5 +58,5 @@ def test_an_error_comes_where_its_result_would_have():
 
 
 def test_one_worker_is_enough():
-    assert list(ordered(str, iter(range(3)), 1)) == ["0", "1", "2"]
-    assert list(ordered(str, iter(()), 4)) == []
+    assert list(map_in_order(str, iter(range(3)), 1)) == ["0", "1", "2"]
+    assert list(map_in_order(str, iter(()), 4)) == []

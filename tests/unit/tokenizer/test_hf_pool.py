@@ -16,7 +16,7 @@ from tokenmill.engine.backends import hf_pool
 from tokenmill.engine.tokenizer import Tokenizer
 tokenizer = Tokenizer.load(sys.argv[1])
 before = len(os.listdir("/proc/self/task"))
-with hf_pool.sized(3):
+with hf_pool.resize(3):
     tokenizer.encode_batch(["the document" * 100] * 100, special="text")
 print(len(os.listdir("/proc/self/task")) - before, os.environ.get("RAYON_NUM_THREADS"))
 """
@@ -26,11 +26,11 @@ OWN = 3 if int(tokenizers.__version__.partition(".")[0]) < 1 else 2
 
 def test_the_environment_is_left_as_it_was(monkeypatch):
     monkeypatch.setenv(hf_pool.VARIABLE, "7")
-    with hf_pool.sized(2):
+    with hf_pool.resize(2):
         assert os.environ[hf_pool.VARIABLE] == "2"
     assert os.environ[hf_pool.VARIABLE] == "7"
     monkeypatch.delenv(hf_pool.VARIABLE)
-    with hf_pool.sized(2):
+    with hf_pool.resize(2):
         pass
     assert hf_pool.VARIABLE not in os.environ
 

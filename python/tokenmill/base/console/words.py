@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def size(count: float) -> str:
     """`size(1_234_567)` -> `"1.2 MB"`."""
-    return _scaled(count, (" B", " kB", " MB", " GB", " TB"))
+    return _scale(count, (" B", " kB", " MB", " GB", " TB"))
 
 
 def counted(count: int, noun: str) -> str:
@@ -15,10 +15,10 @@ def counted(count: int, noun: str) -> str:
 
 def number(count: float) -> str:
     """`number(1_234_567)` -> `"1.2 M"`."""
-    return _scaled(count, ("", " k", " M", " G", " T"))
+    return _scale(count, ("", " k", " M", " G", " T"))
 
 
-def _scaled(count: float, units: tuple[str, ...]) -> str:
+def _scale(count: float, units: tuple[str, ...]) -> str:
     """The first unit that leaves fewer than a thousand, or the last; the smallest has no decimals."""
     power = 0
     while abs(count) >= 1000 and power < len(units) - 1:

@@ -44,7 +44,7 @@ def in_batches(
             if size <= 1:
                 raise
             size = max(1, min(size, len(documents) - start) // 2)
-            logger.warning("Memory is short: batch size halved to %d", size)
+            logger.warning("Memory is running low: batch size halved to %d", size)
             continue
         yield start, result
         start += size

@@ -92,15 +92,15 @@ def _ratio(quota: str, period: str) -> float | None:
 
 def _memory_v2(directory: Path) -> tuple[int, int] | None:
     used = _number(directory / "memory.current") - _stat(directory, "inactive_file")
-    return _limited(_read(directory / "memory.max"), used)
+    return _parse_limit(_read(directory / "memory.max"), used)
 
 
 def _memory_v1(directory: Path) -> tuple[int, int] | None:
     used = _number(directory / "memory.usage_in_bytes") - _stat(directory, "total_inactive_file")
-    return _limited(_read(directory / "memory.limit_in_bytes"), used)
+    return _parse_limit(_read(directory / "memory.limit_in_bytes"), used)
 
 
-def _limited(limit: str, used: int) -> tuple[int, int] | None:
+def _parse_limit(limit: str, used: int) -> tuple[int, int] | None:
     if not limit.isdigit() or int(limit) >= NO_LIMIT:
         return None
     return int(limit), max(0, used)

@@ -124,7 +124,7 @@ def check_seal(value: dict[str, Any], data: bytes, where: str, keys: Collection[
         if strange:
             raise DatasetError(f"{where} is damaged: it has no checksum and the unknown key {strange[0]!r}")
     elif data != _seal(data) and not _fits_respelled(value):
-        raise DatasetError(f"{where} is damaged: its content does not fit its checksum")
+        raise DatasetError(f"{where} is damaged: its content does not match its checksum")
 
 
 def _fits_respelled(value: dict[str, Any]) -> bool:

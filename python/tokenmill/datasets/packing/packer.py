@@ -102,7 +102,7 @@ def make_packer(mode: str, shape: RowShape) -> Packer:
 def _pack(ids: Ids, offsets: Int64s, placement: Placement, shape: RowShape, first_document: int) -> Packed:
     size = placement.rows * shape.context_length
     rows = fill_rows(ids, offsets, placement.segments, size, shape.pad_id)
-    packed = _finish(rows, placement, shape, placement.segments.shifted(documents=first_document))
+    packed = _finish(rows, placement, shape, placement.segments.shift(documents=first_document))
     if not shape.marked:
         return packed
     # All of these documents are in these rows or nowhere.
@@ -177,14 +177,14 @@ class ConcatPacker:
         """All rows that are full now."""
         carried = ids[:0] if self._carried is None else self._carried
         placement = lay_concat(np.diff(offsets), self.shape.context_length, lead=len(carried))
-        new = placement.segments.shifted(documents=self._documents)
+        new = placement.segments.shift(documents=self._documents)
         segments = Segments.join([self._carried_segments, new])
         flat = np.concatenate([carried, ids[offsets[0] : offsets[-1]]])
         self._documents += len(offsets) - 1
         size = len(flat) // self.shape.context_length * self.shape.context_length
         done = segments.position < size
         self._carried = flat[size:].copy()
-        self._carried_segments = segments.take(~done).shifted(positions=-size)
+        self._carried_segments = segments.take(~done).shift(positions=-size)
         if size:
             yield self._finish(flat[:size], segments.take(done))
 

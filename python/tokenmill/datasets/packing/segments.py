@@ -33,7 +33,7 @@ class Segments:
         """The segments that a mask or an index array selects."""
         return Segments(self.document[which], self.start[which], self.position[which], self.length[which])
 
-    def shifted(self, *, documents: int = 0, positions: int = 0) -> Segments:
+    def shift(self, *, documents: int = 0, positions: int = 0) -> Segments:
         """The same segments with other origins."""
         return Segments(self.document + documents, self.start, self.position + positions, self.length)
 

@@ -287,7 +287,7 @@ def _number(sources: Sequence[Rows]) -> dict[str, Rows]:
 
 def _check(sources: Mapping[str, Rows], stop: str, rows_per_step: int, steps: int | None) -> None:
     if not sources:
-        raise ConfigError("a mixture of no sources: give at least one")
+        raise ConfigError("a mixture needs at least one source")
     if stop not in ("first", "last"):
         raise ConfigError(f"stop is {stop!r}; it must be 'first' or 'last'")
     for name, number in (("rows_per_step", rows_per_step), ("steps", 1 if steps is None else steps)):

@@ -63,7 +63,7 @@ def _check_whole(state: Any) -> None:
     # The first version had no checksum.
     expected = {*_KEYS} if version == 1 else {*_KEYS, _CHECKSUM}
     if set(state) != expected:
-        raise _damaged(f"it has the keys {', '.join(map(str, state))}")
+        raise _explain_damage(f"it has the keys {', '.join(map(str, state))}")
     for key, right, words in (
         ("epoch", _is_count(state["epoch"]), "a whole number"),
         ("position", _is_count(state["position"]), "a whole number"),
@@ -72,9 +72,9 @@ def _check_whole(state: Any) -> None:
         ("ends", _is_rising(state["ends"]), "rising whole numbers"),
     ):
         if not right:
-            raise _damaged(f"{key} is {state[key]!r}, expected {words}")
+            raise _explain_damage(f"{key} is {state[key]!r}, expected {words}")
     if version > 1 and state[_CHECKSUM] != _digest({key: state[key] for key in _KEYS}):
-        raise _damaged("its content does not fit its checksum")
+        raise _explain_damage("its content does not match its checksum")
 
 
 def _is_count(value: Any) -> bool:
@@ -94,7 +94,7 @@ def _digest(state: dict[str, Any]) -> str | None:
         return None  # it holds what no state holds
 
 
-def _damaged(found: str) -> DatasetError:
+def _explain_damage(found: str) -> DatasetError:
     return DatasetError(
         f"the state of the data is damaged: {found}. Take it from another checkpoint, or start without one"
     )

@@ -70,7 +70,7 @@ class History:
     ) -> None:
         seed = None if source.keeps_order else seed
         if from_state and not states:
-            raise ConfigError("counting steps from a state needs a state: give one with --state")
+            raise ConfigError("steps can only be counted from a state if there is one: give it with --state")
         for state in states:
             read_state(state, source, seed)
         count = len(states) + (not from_state)

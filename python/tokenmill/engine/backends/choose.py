@@ -59,8 +59,8 @@ def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, St
         raise TokenizerError(
             f"{recipe.source}: a Python tokenizer ({kind}) cannot run as {wanted!r}; use strategy='auto'"
         )
-    told = getattr(recipe.python, "is_fast", None)
-    reason = f"{kind} has no is_fast" if told is None else f"{kind}.is_fast is {told}"
+    claim = getattr(recipe.python, "is_fast", None)
+    reason = f"{kind} has no is_fast" if claim is None else f"{kind}.is_fast is {claim}"
     return SlowEngine(recipe.python, num_proc), Strategy("slow", recipe.reason or reason)
 
 
@@ -73,9 +73,9 @@ def _fast(recipe: Recipe) -> FastEngine:
     if recipe.hf is not None and not recipe.vouched:
         from tokenmill.engine.backends.vetting import vet
 
-        vet("hf", hf.spelled().encode(), recipe.source)
+        vet("hf", hf.spell_out().encode(), recipe.source)
     family = str(hf.model.get("type", "unknown"))
-    return FastEngine(hf.spelled(), family, recipe.added, recipe.source, _id_limit(recipe))
+    return FastEngine(hf.spell_out(), family, recipe.added, recipe.source, _id_limit(recipe))
 
 
 def _id_limit(recipe: Recipe) -> int | None:

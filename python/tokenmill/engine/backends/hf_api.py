@@ -69,7 +69,7 @@ class ClassicHf:
     def _build(self, *, as_text: bool) -> Any:
         from tokenizers import Tokenizer
 
-        made = guarded(lambda: Tokenizer.from_str(self._json), self._source)
+        made = call_guarded(lambda: Tokenizer.from_str(self._json), self._source)
         made.no_truncation()
         made.no_padding()
         made.encode_special_tokens = as_text
@@ -95,19 +95,19 @@ class ClassicHf:
     def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
         """The ids of each text as a list, without the offsets that HF would count along."""
         encode = self._reading(as_text=as_text).encode_batch_fast
-        found = guarded(lambda: encode(texts, add_special_tokens=template), self._source)
+        found = call_guarded(lambda: encode(texts, add_special_tokens=template), self._source)
         return [encoding.ids for encoding in found]
 
     def offsets(self, text: str, *, as_text: bool, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of one text and the characters that each covers."""
         encode = self._reading(as_text=as_text).encode
-        found = guarded(lambda: encode(text, add_special_tokens=template), self._source)
+        found = call_guarded(lambda: encode(text, add_special_tokens=template), self._source)
         return list(found.ids), [tuple(place) for place in found.offsets]
 
     def decode(self, ids: list[int], *, skip_special: bool) -> str:
         """The text of ids."""
         decode = self._readings[True].decode
-        text: str = guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
+        text: str = call_guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
         return text
 
     def token(self, token_id: int) -> str | None:
@@ -136,7 +136,7 @@ class ModernHf:
         with tempfile.TemporaryDirectory(prefix="tokenmill-hf-") as folder:
             path = Path(folder, TOKENIZER)
             path.write_text(text, encoding="utf-8")
-            self._made = guarded(lambda: Tokenizer.from_file(str(path)), source, _HINT)
+            self._made = call_guarded(lambda: Tokenizer.from_file(str(path)), source, _HINT)
 
     @property
     def id_limit(self) -> int:
@@ -158,7 +158,7 @@ class ModernHf:
     def _encode(self, texts: list[str], *, as_text: bool, template: bool) -> Sequence[Any]:
         options: dict[str, Any] = {"add_special_tokens": template, "encode_special_tokens": as_text}
         call = self._made.encode_batch
-        found: Sequence[Any] = guarded(
+        found: Sequence[Any] = call_guarded(
             lambda: call(texts, **options, padding=None, truncation=None), self._source, _HINT
         )
         return found
@@ -187,7 +187,7 @@ class ModernHf:
     def decode(self, ids: list[int], *, skip_special: bool) -> str:
         """The text of ids."""
         decode = self._made.decode
-        text: str = guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
+        text: str = call_guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
         return text
 
     def token(self, token_id: int) -> str | None:
@@ -199,7 +199,7 @@ class ModernHf:
         return self._ids.get(token)
 
 
-def guarded(call: Callable[[], Any], where: str, hint: str = "") -> Any:
+def call_guarded(call: Callable[[], Any], where: str, hint: str = "") -> Any:
     """Runs a call of HF; its panics are `BaseException`s that an ordinary `except` would miss."""
     try:
         return call()

@@ -13,7 +13,7 @@ VARIABLE = "RAYON_NUM_THREADS"
 
 
 @contextlib.contextmanager
-def sized(threads: int) -> Iterator[None]:
+def resize(threads: int) -> Iterator[None]:
     """A pool that is made inside has this many threads; the environment is left as it was.
 
     Without it the pool takes every core of the host that it can see, whatever `threads` or the other ranks

@@ -70,20 +70,20 @@ class SlowEngine(BorrowedEngine):
         texts = [_text(document) for document in _as_list(docs)]
         workers = self._ready(sum(map(len, texts)))
         if workers is None:
-            parts = [self._here(texts, special, template=template)]
+            parts = [self._encode_here(texts, special, template=template)]
         else:
             try:
                 parts = _spread(workers, texts, special, template=template)
             except WorkerLoadError as error:
                 self._give_up_workers(str(error))
-                parts = [self._here(texts, special, template=template)]
+                parts = [self._encode_here(texts, special, template=template)]
         return self._join(parts)
 
     def offsets(self, text: str, special: Special, *, template: bool) -> Offsets:
         """Refused: Python tokenizers do not tell where a token came from."""
         del text, special, template
         raise TokenizerError(
-            "a slow tokenizer does not tell which characters a token covers; use a fast version of it"
+            "a slow tokenizer does not report which characters a token covers; use a fast version of it"
         )
 
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
@@ -132,7 +132,7 @@ class SlowEngine(BorrowedEngine):
             self._alone = True
         _say_alone(why)
 
-    def _here(self, texts: list[str], special: Special, *, template: bool) -> Any:
+    def _encode_here(self, texts: list[str], special: Special, *, template: bool) -> Any:
         with self._lock:
             return EncodeJob(self.foreign)(texts, special, template)
 

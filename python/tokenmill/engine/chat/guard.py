@@ -101,7 +101,7 @@ class Guard:
 
     def encode(self, each: Rendered, own: list[re.Match[bytes]]) -> tuple[NDArray[np.uint32], Places]:
         """Ids of a text whose control tokens are only those that the template wrote, and their characters."""
-        neutral = _neutral(each, self._pattern)
+        neutral = _neutralize(each, self._pattern)
         expected = self.tokenizer.encode(neutral, special="parse")
         for continued in (True, False):
             if self._stretches(neutral, own, continued=continued)[0] == expected:
@@ -168,7 +168,7 @@ def _outside(pattern: re.Pattern[bytes], each: Rendered) -> Iterator[re.Match[by
         at = end
 
 
-def _neutral(each: Rendered, pattern: re.Pattern[bytes]) -> bytes:
+def _neutralize(each: Rendered, pattern: re.Pattern[bytes]) -> bytes:
     """The text with every control token's string in its words made harmless, byte for byte as long."""
     text = bytearray(each.text)
     while found := next((m for m in pattern.finditer(bytes(text)) if _overlaps(m, each.words)), None):

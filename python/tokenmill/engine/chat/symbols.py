@@ -271,7 +271,7 @@ def _as_symbol(tracer: Tracer, part: str | Ref) -> Any:
     return tracer.symbol(part.number) if isinstance(part, Ref) else part
 
 
-def _derived(name: str) -> Callable[..., Any]:
+def _make_derived(name: str) -> Callable[..., Any]:
     plain = getattr(str, name)
 
     def method(self: Symbol, *arguments: Any) -> Any:
@@ -280,7 +280,7 @@ def _derived(name: str) -> Callable[..., Any]:
     return method
 
 
-def _asked(name: str) -> Callable[..., Any]:
+def _make_question(name: str) -> Callable[..., Any]:
     plain = getattr(str, name)
 
     def method(self: Symbol, *arguments: Any) -> Any:
@@ -289,7 +289,7 @@ def _asked(name: str) -> Callable[..., Any]:
     return method
 
 
-def _refused(name: str) -> Callable[..., Any]:
+def _make_refusal(name: str) -> Callable[..., Any]:
     def method(_self: Symbol, *_arguments: Any, **_options: Any) -> NoReturn:
         raise UntraceableError(f"str.{name}")
 
@@ -310,11 +310,11 @@ _LEFT = (
     *("__delattr__", "__init_subclass__", "__subclasshook__", "__reduce__", "__sizeof__", "__getstate__"),
 )
 for _name in _DERIVED:
-    setattr(Symbol, _name, _derived(_name))
+    setattr(Symbol, _name, _make_derived(_name))
 for _name in _ASKED:
-    setattr(Symbol, _name, _asked(_name))
+    setattr(Symbol, _name, _make_question(_name))
 _OWN = {*vars(Symbol), *_LEFT}
 for _name in dir(str):
     if _name not in _OWN:
-        setattr(Symbol, _name, _refused(_name))
-Symbol.__hash__ = _refused("__hash__")  # type: ignore[method-assign]
+        setattr(Symbol, _name, _make_refusal(_name))
+Symbol.__hash__ = _make_refusal("__hash__")  # type: ignore[method-assign]

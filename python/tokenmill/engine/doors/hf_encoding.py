@@ -94,13 +94,13 @@ def fill(parts: tuple[Part, ...], texts: list[list[int]], cuts: list[list[Cut]])
             pieces = [ids if stop - start == len(ids) else ids[start:stop] for start, stop in cuts[text]]
             here = (pieces[0], [(part.type_id, len(pieces[0]))], [])
             further = [(piece, [(part.overflow_type, len(piece))], []) for piece in pieces[1:]]
-        grown = [_joined(old, new) for old in overflow for new in (here, *further)]
-        overflow = grown + [_joined(row, new) for new in further]
-        row = _joined(row, here)
+        grown = [_join(old, new) for old in overflow for new in (here, *further)]
+        overflow = grown + [_join(row, new) for new in further]
+        row = _join(row, here)
     return [row, *overflow]
 
 
-def _joined(left: Row, right: Row) -> Row:
+def _join(left: Row, right: Row) -> Row:
     shift = len(left[0])
     if not shift:
         return right

@@ -68,7 +68,7 @@ class TiktokenEncoding:
         if allowed and allowed != self.special_tokens_set:
             return np.asarray(self._encode(text, allowed), np.uint32)
         special: Literal["parse", "text"] = "parse" if allowed else "text"
-        ids = self._tokenizer.encode_batch([_whole(text)], special=special, threads=1).ids
+        ids = self._tokenizer.encode_batch([_replace_surrogates(text)], special=special, threads=1).ids
         return ids.astype(np.uint32, copy=False)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
@@ -91,7 +91,7 @@ class TiktokenEncoding:
     ) -> tuple[list[int], list[list[int]]]:
         """The ids that more text cannot change, and what the rest may become."""
         allowed = self._allow([text], allowed_special, disallowed_special)
-        parts = _split(_whole(text), allowed)
+        parts = _split(_replace_surrogates(text), allowed)
         ids = [token for part in parts for token in self._part(part, allowed)]
         last = parts[-1] if parts and parts[-1] not in allowed else ""
         return complete(self._tokenizer, ids, last)
@@ -217,7 +217,7 @@ class TiktokenEncoding:
         return frozenset(wanted) & self.special_tokens_set
 
     def _encode(self, text: str, allowed: AbstractSet[str]) -> list[int]:
-        text = _whole(text)
+        text = _replace_surrogates(text)
         if not allowed:
             return self._tokenizer.encode(text, special="text")
         if allowed == self.special_tokens_set:
@@ -232,11 +232,11 @@ class TiktokenEncoding:
     def _encode_many(self, texts: list[str], allowed: AbstractSet[str], threads: int) -> list[list[int]]:
         if allowed and allowed != self.special_tokens_set:
             return [self._encode(text, allowed) for text in texts]
-        whole = [_whole(text) for text in texts]
+        whole = [_replace_surrogates(text) for text in texts]
         return self._tokenizer.encode_lists(whole, special="parse" if allowed else "text", threads=threads)
 
 
-def _whole(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Surrogate pairs become their character, lone ones U+FFFD, as tiktoken has it."""
     if not isinstance(text, str):
         raise TypeError(f"expected a str, found {type(text).__name__}")

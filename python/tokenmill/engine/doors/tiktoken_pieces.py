@@ -33,14 +33,14 @@ def complete(
     tokenizer: Tokenizer, ids: list[int], last: str, *, completions: bool = True
 ) -> tuple[list[int], list[list[int]]]:
     """The ids that more text cannot change, and the ways in which the rest may be encoded when it goes on."""
-    loose = _loose(tokenizer, ids, last)
+    loose = _count_loose(tokenizer, ids, last)
     if not loose:
         return ids, []
     stable = ids[: len(ids) - loose]
     unstable = tokenizer.decode_bytes(ids[len(stable) :])
     if not completions or not unstable:
         return stable, []
-    ids_of, ordered = _ids(tokenizer), _ordered(tokenizer)
+    ids_of, ordered = _ids(tokenizer), _sort_tokens(tokenizer)
     ways: set[tuple[int, ...]] = {(ids_of[token],) for token in _beginning(ordered, unstable)}
     for cut in range(1, len(unstable)):
         for token in _beginning(ordered, unstable[cut:]):
@@ -49,7 +49,7 @@ def complete(
     return stable, [list(way) for way in ways]
 
 
-def _loose(tokenizer: Tokenizer, ids: list[int], last: str) -> int:
+def _count_loose(tokenizer: Tokenizer, ids: list[int], last: str) -> int:
     """How many ids belong to the last piece, and to the blanks before it if it is blank."""
     if not last:
         return 0
@@ -136,5 +136,5 @@ class _ByResult(dict[tuple[bytes, bytes], int]):
 
 
 @lru_cache(maxsize=4)
-def _ordered(tokenizer: Tokenizer) -> list[bytes]:
+def _sort_tokens(tokenizer: Tokenizer) -> list[bytes]:
     return sorted(_ids(tokenizer))

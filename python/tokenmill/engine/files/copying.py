@@ -35,7 +35,7 @@ def _copy_files(recipe: Recipe) -> dict[str, bytes]:
     source = Path(recipe.source)
     files: dict[str, bytes] = {}
     if recipe.hf is not None:
-        files[names.TOKENIZER] = recipe.hf.spelled().encode()
+        files[names.TOKENIZER] = recipe.hf.spell_out().encode()
     elif source.is_file():
         files[_KEPT_AS.get(recipe.format, source.name)] = source.read_bytes()
         if recipe.format == "vocab-merges":

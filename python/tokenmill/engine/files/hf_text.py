@@ -36,7 +36,7 @@ class HfText:
         """The same with other added tokens."""
         return HfText({**self.outline, "added_tokens": added}, self.text, changed=True)
 
-    def spelled(self) -> str:
+    def spell_out(self) -> str:
         """The whole as text; that of the file where nothing was changed, since writing it takes long."""
         if self.text is not None and not self._changed:
             return self.text.decode()

@@ -28,7 +28,7 @@ def save_tiktoken(recipe: Recipe, path: Path) -> None:
     model = _byte_level(recipe, "tiktoken")
     _plain_added(recipe, "tiktoken")
     _pattern(recipe, "tiktoken")
-    if any(_needed(byte) and bytes([byte]) not in _ids(model) for byte in range(256)):
+    if any(_is_in_utf8(byte) and bytes([byte]) not in _ids(model) for byte in range(256)):
         raise TokenizerError(
             f"{recipe.source}: lacks the tokens of some bytes, which a .tiktoken file must have; save it as "
             "'hf' or 'vocab-merges'"
@@ -70,7 +70,7 @@ def _ids(model: Model) -> dict[bytes, int]:
     return {token: i for i, token in enumerate(model.tokens) if token is not None}
 
 
-def _needed(byte: int) -> bool:
+def _is_in_utf8(byte: int) -> bool:
     """Whether UTF-8 has this byte."""
     return byte not in {0xC0, 0xC1} and byte < 0xF5
 
@@ -194,7 +194,7 @@ def _plain_added(recipe: Recipe, format: str) -> None:  # noqa: A002
 
 
 def _refuse_unknown(recipe: Recipe, model: Model, format: str) -> None:  # noqa: A002
-    lacks = any(_needed(byte) and bytes([byte]) not in _ids(model) for byte in range(256))
+    lacks = any(_is_in_utf8(byte) and bytes([byte]) not in _ids(model) for byte in range(256))
     if lacks and model.unk_id is not None:
         raise TokenizerError(
             f"{recipe.source}: has an unknown token for the bytes that it lacks, which {format} cannot hold; "

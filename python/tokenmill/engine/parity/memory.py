@@ -38,7 +38,7 @@ class ParityMemory:
             digest.update(data)
         self._key = digest.hexdigest()
 
-    def agreed(self) -> bool:
+    def has_agreed(self) -> bool:
         """True if this very comparison was made and no id differed."""
         return self._key in self._keys()
 

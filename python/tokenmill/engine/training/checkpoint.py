@@ -54,7 +54,7 @@ class Checkpoint:
             raise
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise ResumeError(
-                f"{self.folder} is damaged ({error}); run without --resume to start anew"
+                f"{self.folder} is damaged ({error}); run without --resume to start over"
             ) from error
 
     def _refuse_other(self, found: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Checkpoint:
         if differ:
             raise ResumeError(
                 f"{self.folder} belongs to another training: {', '.join(differ)} differ; run without "
-                "--resume to start anew, or name another output"
+                "--resume to start over, or name another output"
             )
 
     def compare_counts(self, figures: dict[str, int]) -> None:
@@ -71,7 +71,7 @@ class Checkpoint:
         if self._counts not in (None, figures):
             raise ResumeError(
                 f"{self.folder} belongs to a training on other documents: it had counted {self._counts}, and "
-                f"now there are {figures}; run without --resume to start anew"
+                f"now there are {figures}; run without --resume to start over"
             )
         self._counts = figures
 
@@ -104,6 +104,6 @@ def _pack(steps: np.ndarray[Any, np.dtype[np.uint32]]) -> bytes:
 def _unpack(data: bytes) -> np.ndarray[Any, np.dtype[np.uint32]]:
     content, checksum = data[:-32], data[-32:]
     if hashlib.sha256(content).digest() != checksum:
-        raise ValueError("the checksum of the merges so far does not agree")
+        raise ValueError("the checksum of the merges so far does not match")
     steps: np.ndarray[Any, np.dtype[np.uint32]] = np.load(io.BytesIO(content), allow_pickle=False)
     return steps

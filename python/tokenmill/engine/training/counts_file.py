@@ -49,9 +49,9 @@ def save_some(
     path: str | Path,
     chosen: Callable[[Texts], np.ndarray[Any, Any]] | None = None,
     *,
-    told: bool = True,
+    with_totals: bool = True,
 ) -> None:
-    """Write the counts of the pieces for which `chosen` is true; documents and bytes only if `told`."""
+    """Write the counts of the pieces that are `chosen`; documents and bytes only `with_totals`."""
     # Ten megabytes that most trainings can do without.
     import pyarrow.parquet as pq
 
@@ -61,9 +61,9 @@ def save_some(
         "pattern": options.pattern,
         "special_tokens": list(options.special_tokens),
         "held_out": options.held_out,
-        "documents": counted.documents if told else 0,
-        "bytes": counted.bytes if told else 0,
-        "refused": counted.refused if told else {},
+        "documents": counted.documents if with_totals else 0,
+        "bytes": counted.bytes if with_totals else 0,
+        "refused": counted.refused if with_totals else {},
         "pieces": counted.pieces,
         "inputs": counted.inputs,
     }
@@ -115,13 +115,13 @@ def _groups(counts: _core.PieceCounts) -> Iterator[pa.RecordBatch]:
         held.append(pa.RecordBatch.from_arrays([pieces, pa.array(numbers, pa.uint64())], schema=SCHEMA))
         size += len(data) + 16 * len(numbers)
         if size >= GROUP_BYTES:
-            yield _joined(held)
+            yield _join(held)
             held, size = [], 0
     if held:
-        yield _joined(held)
+        yield _join(held)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches).combine_chunks()
     return table.to_batches()[0] if len(table) else batches[0]
 
@@ -156,10 +156,10 @@ def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any])
                 if any(column.null_count for column in batch.columns):
                     raise ValueError("it has empty cells")
                 checksum.add(batch)
-                counting.add_counts(Texts.from_arrow(batch.column(0)), weighted(batch.column(1), weight))
+                counting.add_counts(Texts.from_arrow(batch.column(0)), weigh(batch.column(1), weight))
             found = about.pop("checksum", None)
             if about["version"] > 1 and checksum.seal(about)["checksum"] != found:
-                raise ValueError("its checksum does not agree with its content")
+                raise ValueError("its checksum does not match its content")
         counting.add_totals(int(about["documents"]), int(about["bytes"]), about.get("refused", {}))
         counting.inputs.append({"counts": str(path), "weight": weight, "inputs": about["inputs"]})
 
@@ -216,7 +216,7 @@ def _as_flags(special_tokens: list[str]) -> str:
     return " ".join(f"--special-token {quote(token)}" for token in special_tokens) or "--no-special"
 
 
-def weighted(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def weigh(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """`count * weight`, rounded to the nearest whole number, halves up; an integer weight is exact."""
     numbers: np.ndarray[Any, np.dtype[np.uint64]] = counts.to_numpy(zero_copy_only=False)
     if weight == 1:

@@ -11,7 +11,7 @@ from tokenmill.base.errors import ConfigError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, ranges, read_blocks, settle
 from tokenmill.sources.discover import only_split
-from tokenmill.sources.faults import refused
+from tokenmill.sources.faults import explain_refusal
 from tokenmill.sources.model import MEMORY
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Corpus:
                 for block in read_blocks(file, part, lenient, block_bytes=MEMORY_BLOCK_BYTES):
                     bad = [reject for reject in block.rejects if reject.reason != "missing_field"]
                     if bad and self.source.on_error == "fail":
-                        raise refused(bad[0])
+                        raise explain_refusal(bad[0])
                     yield block
 
 
@@ -86,7 +86,7 @@ def open_corpus(inputs: Any, source: SourceConfig) -> Iterator[Corpus]:
         from tokenmill.sources.memory import attached  # which brings Arrow along
 
         with attached(inputs, hashed=False) as files:
-            yield _settled(config, only_split(files, config.split))
+            yield _settle_corpus(config, only_split(files, config.split))
     elif not paths:
         yield Corpus()
     else:
@@ -96,10 +96,10 @@ def open_corpus(inputs: Any, source: SourceConfig) -> Iterator[Corpus]:
             if isinstance(inputs, list | tuple) and "iter(texts)" not in str(error):
                 raise InputNotFoundError(f"{error}; a list names files: pass texts as iter(texts)") from None
             raise
-        yield _settled(config, found)
+        yield _settle_corpus(config, found)
 
 
-def _settled(config: SourceConfig, files: list[InputFile]) -> Corpus:
+def _settle_corpus(config: SourceConfig, files: list[InputFile]) -> Corpus:
     config, notes = settle(config, files)
     return Corpus(files, config, notes)
 

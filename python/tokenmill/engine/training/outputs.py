@@ -73,16 +73,16 @@ def vocabulary_lines(recipe: Recipe) -> Iterator[str]:
     for left, right in (model.merges if model else None) or ():
         made.setdefault(tokens[left] + tokens[right], (left, right))
     for token_id, token in enumerate(tokens):
-        name = _shown(token)
+        name = _show(token)
         if token in made:
             left, right = made[token]
-            yield f"[{_shown(tokens[left])}][{_shown(tokens[right])}] -> [{name}] {token_id}"
+            yield f"[{_show(tokens[left])}][{_show(tokens[right])}] -> [{name}] {token_id}"
         else:
             yield f"[{name}] {token_id}"
     for added in recipe.added:
         yield f"[{added.content}] {added.id}"
 
 
-def _shown(token: bytes) -> str:
+def _show(token: bytes) -> str:
     text = token.decode("utf-8", "replace")
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)

@@ -84,13 +84,13 @@ def count_part(job: CountJob, task: CountTask, control: Any) -> str:
         if job.source is None:
             raise ValueError("a counting task needs the settings of its source")
         blocks = read_blocks(task.file, task.range, job.source, parts=counting.takes_parts)
-        count_all(counting, _checked(blocks, control))
+        count_all(counting, _check_each(blocks, control))
         counted = counting.finish()
         for partition in range(job.partitions):
             path = part_path(job, task.name, partition)
             chosen = partial(_in_partition, partition=partition, partitions=job.partitions)
             # Documents and bytes are of the range, not of a partition: they are told once.
-            save_some(counted, job.options, path, chosen, told=partition == 0)
+            save_some(counted, job.options, path, chosen, with_totals=partition == 0)
         control.report(bytes=counted.bytes, documents=counted.documents)
     return task.name
 
@@ -108,7 +108,7 @@ def reduce_part(job: CountJob, task: ReduceTask, control: Any) -> str:
     return str(path)
 
 
-def _checked(blocks: Iterator[Block], control: Any) -> Iterator[Block]:
+def _check_each(blocks: Iterator[Block], control: Any) -> Iterator[Block]:
     for block in blocks:
         control.check()
         yield block

@@ -55,7 +55,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
     """The summary for people, a line each."""
     seconds = summary["seconds"]
     times = (f"{stage} {seconds[stage]:.2f} s" for stage in ("counting", "merging", "total"))
-    told = [
+    found = [
         f"vocabulary      {summary['vocab_size']:,} tokens, {summary['merges']:,} merges",
         f"stopped         {summary['stopped']}; the last pair occurs {summary['last_pair_count']} times",
         f"read            {summary['documents']:,} documents, {words.size(summary['bytes'])}",
@@ -63,10 +63,10 @@ def lines(summary: dict[str, Any]) -> list[str]:
         f"time            {', '.join(times)}",
     ]
     if summary["spilled_bytes"]:
-        told.append(f"spilled         {words.size(summary['spilled_bytes'])} of counts to disk")
+        found.append(f"spilled         {words.size(summary['spilled_bytes'])} of counts to disk")
     if summary["refused"]:
         refused = ", ".join(f"{reason} {count}" for reason, count in summary["refused"].items())
-        told.append(f"refused         {refused}")
+        found.append(f"refused         {refused}")
     if summary["bytes_per_token"] is not None:
-        told.append(f"bytes per token {summary['bytes_per_token']:.2f} on a sample {summary['sample']}")
-    return told
+        found.append(f"bytes per token {summary['bytes_per_token']:.2f} on a sample {summary['sample']}")
+    return found

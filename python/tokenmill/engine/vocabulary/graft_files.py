@@ -36,9 +36,9 @@ def check_tokenizer(model: Path, change: VocabularyMap) -> None:
     if own.fingerprint == change.base or hash_vocabulary(own.recipe) == change.vocabulary:
         return
     raise InputError(
-        f"{model} has another tokenizer than the base of the map: its fingerprint is {own.fingerprint[:16]} "
-        f"({own.vocab_size:,} ids), the map has {change.base[:16]} ({change.base_size:,} ids); extend or "
-        "trim the tokenizer of this model"
+        f"{model} has a different tokenizer from the base of the map: its fingerprint is "
+        f"{own.fingerprint[:16]} ({own.vocab_size:,} ids), the map has {change.base[:16]} "
+        f"({change.base_size:,} ids); extend or trim the tokenizer of this model"
     )
 
 

@@ -94,8 +94,8 @@ def kept_tables() -> Check:
             "set TOKENMILL_CACHE to a folder that can be written, or TOKENMILL_CACHE_TABLES=off",
         )
     sizes = [path.stat().st_size for path in folder.glob("*.tables")]
-    told = f"{len(sizes)} files, {words.size(sum(sizes))} in {folder}"
-    return _tables("ok", told, "large vocabularies load in a few hundredths of a second", None)
+    parts = f"{len(sizes)} files, {words.size(sum(sizes))} in {folder}"
+    return _tables("ok", parts, "large vocabularies load in a few hundredths of a second", None)
 
 
 def _tables(status: Status, found: str, meaning: str, fix: str | None) -> Check:
@@ -104,17 +104,17 @@ def _tables(status: Status, found: str, meaning: str, fix: str | None) -> Check:
 
 def versions() -> Check:
     """The versions that a bug report needs, and whether Python is new enough."""
-    told = [f"python {platform.python_version()}", f"tokenmill {tokenmill.__version__}"]
+    parts = [f"python {platform.python_version()}", f"tokenmill {tokenmill.__version__}"]
     for package in PACKAGES:
         try:
-            told.append(f"{package} {metadata.version(package)}")
+            parts.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             continue
     old = sys.version_info < OLDEST_PYTHON
     return Check(
         name="versions",
         status="problem" if old else "ok",
-        found=", ".join(told),
+        found=", ".join(parts),
         meaning="this Python is too old" if old else "all new enough",
         fix="install Python 3.11 or newer" if old else None,
     )

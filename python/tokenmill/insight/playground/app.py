@@ -27,7 +27,7 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
     except ImportError as error:
         raise MissingExtraError.of("starlette", "web", "tokenmill serve") from error
     from tokenmill.insight.playground import runs, tokenize, watch
-    from tokenmill.insight.playground.guard import explain_error, guarded
+    from tokenmill.insight.playground.guard import explain_error, guard_hosts
 
     served = Served(tuple(_directory(path) for path in directories))
 
@@ -42,7 +42,7 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
             *runs.routes(served),
             *watch.routes(served),
         ],
-        middleware=[Middleware(BaseHTTPMiddleware, dispatch=guarded(hosts))],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard_hosts(hosts))],
         exception_handlers={TokenmillError: explain_error, Exception: explain_error},
     )
 

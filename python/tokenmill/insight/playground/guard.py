@@ -77,7 +77,7 @@ def number_of(text: str, name: str) -> int | None:
     return int(text)
 
 
-def guarded(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Response]]:
+def guard_hosts(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Response]]:
     """A middleware that answers only the hosts it serves: a page elsewhere cannot reach us by a DNS trick."""
     from starlette.responses import JSONResponse
 

@@ -36,9 +36,9 @@ class Census:
             "size": len(self.counts),
             "used": used,
             "unused": len(self.counts) - used,
-            "unused_sample": [_shown(tokenizer, int(i)) for i in np.flatnonzero(self.counts == 0)[:TOP]],
+            "unused_sample": [_show(tokenizer, int(i)) for i in np.flatnonzero(self.counts == 0)[:TOP]],
             "top": [
-                {"id": int(i), "token": _shown(tokenizer, int(i)), "count": int(self.counts[i])}
+                {"id": int(i), "token": _show(tokenizer, int(i)), "count": int(self.counts[i])}
                 for i in order[:TOP]
                 if self.counts[i]
             ],
@@ -101,7 +101,7 @@ def take_census(
     return Census(counts, classes, longest, length_sum)
 
 
-def _shown(tokenizer: Tokenizer | None, token: int) -> str:
+def _show(tokenizer: Tokenizer | None, token: int) -> str:
     if tokenizer is None:
         return f"#{token}"
     try:

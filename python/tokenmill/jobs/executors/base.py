@@ -88,7 +88,7 @@ class Done(NamedTuple):
     seconds: float
 
 
-def timed(work: Work, job: Any, task: Task, control: Control) -> Done:
+def time_work(work: Work, job: Any, task: Task, control: Control) -> Done:
     """Do the work and take its time; what every executor sends to wherever its work is done."""
     started = time.monotonic()
     return Done(task, work(job, task, control), time.monotonic() - started)

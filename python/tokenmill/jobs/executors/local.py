@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.base.errors import InterruptedJobError
-from tokenmill.jobs.executors.base import timed
+from tokenmill.jobs.executors.base import time_work
 from tokenmill.jobs.executors.choose import budget
 from tokenmill.jobs.units.control import DEFAULT_BLOCK_BYTES, Control
 
@@ -57,7 +57,7 @@ class LocalExecutor:
             try:
                 while True:
                     for task in islice(waiting, workers - len(running)):
-                        running[pool.submit(timed, work, job, task, control)] = task
+                        running[pool.submit(time_work, work, job, task, control)] = task
                     if not running:
                         return
                     # A short wait lets the main thread run its signal handlers.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.datasets.store.store import store_variables
-from tokenmill.jobs.executors.base import timed
+from tokenmill.jobs.executors.base import time_work
 from tokenmill.jobs.executors.cluster_run import ClusterRun
 from tokenmill.jobs.units.control import Control
 
@@ -95,7 +95,7 @@ def connect(address: str) -> Any:
     if ray.is_initialized():
         return ray
     try:
-        _knock(address)
+        _check_reachable(address)
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, RuntimeError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -106,7 +106,7 @@ def connect(address: str) -> Any:
     return ray
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise at once where nobody listens; Ray itself would go on trying for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal() and "://" not in address:
@@ -161,7 +161,7 @@ def _run_task(
 
     control = Control(threads=1, batching=batching, report=report)
     try:
-        return timed(work, _job_of(key, reference), task, control), counts, _node()
+        return time_work(work, _job_of(key, reference), task, control), counts, _node()
     except TokenmillError as error:
         raise type(error)(f"on host {socket.gethostname()} (process {os.getpid()}): {error}") from error
     except OSError as error:

@@ -62,7 +62,7 @@ def compare_engines(run: Run, texts: list[str]) -> ParityGate:
     total = sum(file.size for file in run.inputs)
     sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, total // SHARE)))
     comparison = _Comparison(job, encoder, sample, run.threads)
-    if comparison.memory.agreed():
+    if comparison.memory.has_agreed():
         lines.parity_known(len(sample))
         return ParityGate(job)
     if run.executor.in_process:
@@ -95,7 +95,7 @@ class _Comparison(ParityGate):
             raise DifferentIdsError(self._verdict.tokenizer)
 
     def compare(self) -> Verdict:
-        with hf_pool.sized(self._threads):
+        with hf_pool.resize(self._threads):
             verdict = check_parity(
                 self._encoder, self._sample, special=self.job.lenient_special, threads=self._threads
             )

@@ -79,7 +79,7 @@ def warm_up(job: Job, texts: list[str], threads: int) -> None:
     """
     if texts and not job.encoder.engine.imitates:
         lines.warming_up()
-        with hf_pool.sized(threads):
+        with hf_pool.resize(threads):
             special = job.lenient_special
             job.encoder.encode_batch(texts[:WARM_UP_DOCUMENTS], special=special, threads=threads)
         lines.warmed_up()

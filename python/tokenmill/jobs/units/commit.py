@@ -51,12 +51,12 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
     account.check()
     if account.documents_written and account.text_bytes and not account.tokens_encoded:
         raise DatasetError(
-            f"{account.documents_written} documents gave not one token: {plan.target.tokenizer.name} finds "
+            f"{account.documents_written} documents produced no tokens: {plan.target.tokenizer.name} finds "
             "nothing in their text. Check --tokenizer, --pattern and the text field; nothing was published"
         )
     if account.documents_read and account.documents_read == account.documents_dropped["blank"]:
         raise DatasetError(
-            f"all {account.documents_read} documents are blank, so there is no token. Check the text field "
+            f"all {account.documents_read} documents are blank, so there are no tokens. Check the text field "
             "(--text-field); nothing was published"
         )
     _check_share(plan, account)

@@ -74,7 +74,7 @@ class TextFilters:
         if self.predicate is not None and len(texts):
             sieve.drop("where", ~self.predicate.mask(block.columns, len(texts)))
         if self.function is not None:
-            sieve.drop("function", _refused(self.function, texts, sieve.kept))
+            sieve.drop("function", _find_refused(self.function, texts, sieve.kept))
         return sieve.kept, sieve.reasons
 
 
@@ -113,7 +113,7 @@ class _Sieve:
         return fresh
 
 
-def _refused(function: Callable[[str], bool], texts: Texts, kept: Mask) -> Mask:
+def _find_refused(function: Callable[[str], bool], texts: Texts, kept: Mask) -> Mask:
     """The caller's own function is Python, so it is the one thing here that runs per document."""
     out = np.zeros(len(texts), dtype=bool)
     for index in np.flatnonzero(kept):

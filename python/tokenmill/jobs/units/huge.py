@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.console.words import size
-from tokenmill.jobs.units.ordered import ordered
+from tokenmill.jobs.units.ordered import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ def encode_huge(
     # Rather too little room than too much: what is not filled is not there, but a limit may count it.
     found = Framed(job.encoded_dtype, len(data) // 4 + 2)
     work = partial(_encode, job, control, data)
-    for end, ids in ordered(work, _parts(job, data), control.threads):
+    for end, ids in map_in_order(work, _parts(job, data), control.threads):
         found.append(ids)
         if release is not None:
             release(end)

@@ -246,7 +246,7 @@ def marker_id(encoder: Encoder, value: Any, role: Role, *, automatic: bool) -> i
         found = encoder.special_id(role)
         if found is None and value is True:
             raise ConfigError(
-                f"{role}: this tokenizer names no {role.upper()} token; give its string or its id"
+                f"{role}: this tokenizer has no {role.upper()} token; give its string or its id"
             )
         return found
     return special_id(encoder, value, role)

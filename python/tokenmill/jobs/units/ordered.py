@@ -14,7 +14,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def ordered(work: Callable[[T], R], items: Iterator[T], workers: int) -> Iterator[R]:
+def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> Iterator[R]:
     """`work(item)` of every item, in order, with up to `workers` under way and one more waiting.
 
     The first error is raised where its result would have come; `items` is closed when this ends.

@@ -14,10 +14,10 @@ from tokenmill.base.prefetch import prefetch
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
 from tokenmill.jobs.units.encode import encode_kept, keep_blocks
-from tokenmill.jobs.units.ordered import ordered
+from tokenmill.jobs.units.ordered import map_in_order
 from tokenmill.jobs.units.reading import read_task
 from tokenmill.jobs.units.shards import ShardBuilder
-from tokenmill.sources.faults import refused
+from tokenmill.sources.faults import explain_refusal
 from tokenmill.sources.model import Reject
 from tokenmill.sources.records import name_record
 
@@ -71,7 +71,7 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     rejects: list[Reject] = []
     try:
         blocks = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
-        for kept, batches in ordered(partial(encode_kept, job, control), blocks, control.threads):
+        for kept, batches in map_in_order(partial(encode_kept, job, control), blocks, control.threads):
             account.add(kept.account)
             count_records(records, kept)
             rejects += kept.rejects[: MAX_PLACES - len(rejects)]
@@ -115,7 +115,7 @@ def name_faults(job: Job, task: Task, kept: Kept, most: int) -> list[Reject]:
     for row, error in list(kept.faults.items())[: max(most, 1)]:
         reject = Reject(error.reason, name_record(file, part.range, row), error.detail)
         if job.config.source.on_error == "fail":
-            raise refused(reject)
+            raise explain_refusal(reject)
         named.append(reject)
     return named[: max(most, 0)]
 
