@@ -92,7 +92,7 @@ def test_each_kind_of_change_is_named(world, tmp_path):
         file.write_bytes(text)
     assert not (world / "again").exists()
     tokenmill.train(iter(["other words"] * 9), 280, special_tokens=["<|endoftext|>"], output=world / "other")
-    with pytest.raises(DatasetError, match="the tokenizer: this tokenizer gives other ids"):
+    with pytest.raises(DatasetError, match="the tokenizer: this tokenizer gives different ids"):
         rebuild(lock, world / "again", tokenizer=world / "other")
     with pytest.raises(DatasetError, match="the tokenizer: "):
         rebuild(lock, world / "again", tokenizer=world / "nowhere")

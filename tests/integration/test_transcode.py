@@ -92,7 +92,7 @@ def test_what_ids_cannot_tell_is_refused(world, tmp_path):
         transcode(tmp_path / "a", world / "new", tmp_path / "b")
     tokenmill.prepare(inputs=inputs, tokenizer=world / "old", output=tmp_path / "d", report=False)
     wrong = tokenmill.Tokenizer.load(world / "new")
-    with pytest.raises(DatasetError, match="other ids"):
+    with pytest.raises(DatasetError, match="different ids"):
         transcode(tmp_path / "d", world / "new", tmp_path / "e", old_tokenizer=wrong)
     assert not (tmp_path / "b").exists()
     assert not (tmp_path / "e").exists()

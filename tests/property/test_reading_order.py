@@ -191,7 +191,7 @@ def test_a_state_of_other_data_is_refused():
         Feed(Counting(50), 5, seed=2).load_state_dict(state)
     with pytest.raises(DatasetError, match="version 9"):
         Feed(Counting(50), 5, seed=1).load_state_dict({**state, "version": 9})
-    with pytest.raises(DatasetError, match="does not fit its checksum"):
+    with pytest.raises(DatasetError, match="does not match its checksum"):
         Feed(Counting(50), 5, seed=1).load_state_dict({**state, "position": 9})
 
 

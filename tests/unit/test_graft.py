@@ -175,7 +175,7 @@ def test_a_model_with_another_tokenizer_is_refused(tmp_path):
     base = korean(tmp_path)
     other = tokenmill.train(iter(["quite another text"] * 9), 262, special_tokens=["<|eos|>"])
     fill(tmp_path / "in", base.vocab_size, other)
-    with pytest.raises(InputError, match="another tokenizer") as refused:
+    with pytest.raises(InputError, match="a different tokenizer") as refused:
         graft_model(tmp_path / "in", load_map(tmp_path / "longer"), tmp_path / "out")
     assert base.fingerprint[:16] in str(refused.value)
     assert other.fingerprint[:16] in str(refused.value)

@@ -78,8 +78,8 @@ def check_same_tokenizer(identity: TokenizerIdentity, found: Any, *, given: bool
     """Raise `DatasetError` if a tokenizer gives other ids than the one with that identity."""
     if found.fingerprint != identity.fingerprint:
         raise DatasetError(
-            f"{'this tokenizer' if given else identity.name} gives other ids than the one "
-            f"that the dataset was made with: its fingerprint is {found.fingerprint[:16]}, the manifest has "
+            f"{'this tokenizer' if given else identity.name} gives different ids from the one "
+            f"the dataset was made with: its fingerprint is {found.fingerprint[:16]}, the manifest has "
             f"{identity.fingerprint[:16]}"
         )
     if found.vocab_size != identity.vocab_size:

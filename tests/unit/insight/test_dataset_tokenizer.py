@@ -46,10 +46,10 @@ def test_another_tokenizer_in_its_place_is_never_used(made):
     assert find_dataset_tokenizer(made / "out", manifest) is None
     found = describe_document(made / "out", 1)
     assert found["text"] is None
-    assert "other ids" in found["why_no_text"]
+    assert "different ids" in found["why_no_text"]
     assert document_at(made / "out", 0)["parts"][0].replace(" ", "").isdigit()
     assert dataset_report(made / "out")["scripts"] == []
-    with pytest.raises(DatasetError, match="this tokenizer gives other ids"):
+    with pytest.raises(DatasetError, match="this tokenizer gives different ids"):
         load_dataset_tokenizer(made / "out", manifest, tokenmill.Tokenizer.load(made / "tok"))
 
 

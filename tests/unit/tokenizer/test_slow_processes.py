@@ -19,7 +19,7 @@ from python_tokenizers import Callable, Characters, Deadly, Sleepy, Touchy
 
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.backends import slow
-from tokenmill.engine.backends.foreign import Foreign, is_slow
+from tokenmill.engine.backends.foreign import Foreign
 from tokenmill.engine.backends.slow import SlowEngine
 
 DOCUMENTS = [f"document {number} says héllo 안녕 " * (1 + number % 7) for number in range(200)]
@@ -179,7 +179,6 @@ def test_an_id_beyond_what_the_tokenizer_says_is_an_error(backend):
 def test_special_tokens_of_a_python_tokenizer():
     transformers = pytest.importorskip("transformers", exc_type=ImportError)
     tokenizer = transformers.ByT5Tokenizer()
-    assert is_slow(tokenizer)
     foreign = Foreign(tokenizer)
     text = "a</s>"
     assert foreign.encode_many([text], "parse", template=False)[0][1:] == [tokenizer.eos_token_id]

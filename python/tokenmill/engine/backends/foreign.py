@@ -24,11 +24,6 @@ UNKNOWN_LIMIT = 1 << 24
 PROBE = "Hello, world!  It's 2026 and\tcode_like(x) == 10;\n안녕하세요 你好世界 こんにちは 🙂"
 
 
-def is_slow(tokenizer: Any) -> bool:
-    """A tokenizer whose `is_fast` is false or missing runs in Python."""
-    return not getattr(tokenizer, "is_fast", False)
-
-
 def is_foreign(tokenizer: Any) -> bool:
     """Whether the object can be asked for ids at all."""
     return not isinstance(tokenizer, str | bytes) and (

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
 _WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 COPY_BYTES = 8 << 20
 _LONGEST_HEADER = 100 << 20
