@@ -76,7 +76,7 @@ def run(arguments, limit):
         "sys.argv = ['tokenmill', *sys.argv[2:]]; from tokenmill.cli import main; main()"
     )
     command = [sys.executable, "-c", code, str(limit), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
 
 
 @pytest.mark.parametrize("command", ["train", "prepare"])
@@ -84,7 +84,7 @@ def test_a_command_says_so(tokenizer, tmp_path, command):
     path = tmp_path / "a.jsonl"
     path.write_text((json.dumps({"text": "The quick brown fox, 12 times. " * 100}) + "\n") * 3000)
     clear = 0
-    for turn, limit in enumerate((200, 300, 400, 600)):
+    for turn, limit in enumerate((100, 150, 200, 300, 400, 600)):
         output = tmp_path / f"{command}-{turn}"
         arguments = {
             "train": ["train", path, "--vocab-size", 400, "--output", output],

@@ -91,7 +91,14 @@ fn several_threads_write_to_one_array() {
 #[test]
 fn characters_of_every_width_become_utf8() {
     let mut buffer = String::new();
-    for text in TEXTS {
+    // Runs of sixteen with one, two and three bytes each, of all of them, and with one that vectors leave alone.
+    let mixed = [
+        "éa안éaéa안안é the 12é안",
+        "éaéaéaéaéaéaéaéaé",
+        "안녕하세요안녕하세요안녕하세요안녕",
+        "éa안😀éa안éaéa안안é the 12",
+    ];
+    for text in TEXTS.into_iter().chain(mixed) {
         let wide: Vec<u32> = text.chars().map(u32::from).collect();
         assert_eq!(Document::Ucs4(&wide).text(&mut buffer).unwrap(), text);
         let plain: String = text.chars().filter(|c| u32::from(*c) < 0x1_0000).collect();

@@ -145,3 +145,10 @@ def open_file_limit() -> int:
     """How many files this process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else 0
     return soft if soft > 0 else _NO_LIMIT
+
+
+def is_room_limited() -> bool:
+    """Whether this process may map only so much (`ulimit -v`)."""
+    if resource is None:
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY

@@ -15,7 +15,7 @@ import click
 
 from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 from tokenmill.base.near import near_words
-from tokenmill.base.platform import answer_abort, is_refusal
+from tokenmill.base.platform import answer_abort, is_refusal, is_room_limited
 from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
@@ -139,6 +139,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
     if argv is None:
         cause = "The process was aborted by a library, most likely for want of memory"
         answer_abort(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
+        if is_room_limited():
+            from tokenmill.cli.room import watch_numpy
+
+            watch_numpy()
     code = _run(argv)
     if argv is None:
         # This process ends now: the interpreter need not look for garbage among all that it still holds.

@@ -1,0 +1,38 @@
+"""Under `ulimit -v` NumPy is imported only where it fits: refused memory, its algebra asks for ever."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from tokenmill.base.hardware.memory import address_room
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+# Its libraries, and the first buffer of its linear algebra.
+NUMPY_BYTES = 128 << 20
+
+
+class RoomForNumPy:
+    """Finds no module; raises `MemoryError` where NumPy is looked for and does not fit."""
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None, /
+    ) -> None:
+        """Ask for room the first time that NumPy is imported."""
+        if fullname != "numpy":
+            return
+        sys.meta_path.remove(self)
+        room = address_room()
+        if room is not None and room < NUMPY_BYTES:
+            raise MemoryError(
+                f"NumPy takes {NUMPY_BYTES >> 20} MB, and the limit of this process (ulimit -v) "
+                f"leaves {room >> 20} MB"
+            )
+
+
+def watch_numpy() -> None:
+    """Have NumPy's import refused where it would not end."""
+    sys.meta_path.insert(0, RoomForNumPy())
