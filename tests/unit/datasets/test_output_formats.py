@@ -1,7 +1,9 @@
 """Each output format is one object in one file: what it says of itself holds, and so do the remedies."""
 
+import gc
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -72,6 +74,19 @@ def test_bytes_per_document_are_what_a_writer_writes(known, tmp_path):
     writer.write(Items(ids, offsets))
     beside = sum(entry.bytes for entry in writer.close()) - 2 * len(ids)
     assert beside / len(lengths) == pytest.approx(known.bytes_per_document, abs=1)
+
+
+@pytest.mark.parametrize("known", every_format(), ids=lambda known: known.name)
+def test_a_shard_that_is_given_up_says_nothing_and_leaves_nothing(known, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    writer = known.writer(ShardShape(tmp_path, "x", "uint16"))
+    writer.write(Items(np.ones(5000, np.uint16), np.arange(5001)))
+    writer.discard()
+    del writer
+    gc.collect()
+    assert not said
+    assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
 
 
 def parse(command):

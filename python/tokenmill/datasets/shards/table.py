@@ -43,7 +43,8 @@ class TableWriter(BatchWriter):
     def __init__(self, shape: ShardShape, suffix: str, open_sink: Callable[[Any, pa.Schema], Any]) -> None:
         super().__init__(shape)
         self._schema = table_schema(shape.dtype, shape.context_length, shape.columns)
-        self._sink = open_sink(pa.PythonFile(Appender(self.open(ROLE, suffix)), mode="w"), self._schema)
+        self._appender = Appender(self.open(ROLE, suffix))
+        self._sink = open_sink(pa.PythonFile(self._appender, mode="w"), self._schema)
 
     def write_batch(self, arrays: Columns, offsets: NDArray[np.int64]) -> None:
         """One record batch, or one row group."""
@@ -60,6 +61,11 @@ class TableWriter(BatchWriter):
     def finish(self) -> None:
         """The end of the stream, or the footer."""
         self._sink.close()
+
+    def discard(self) -> None:
+        """Remove the file; a sink of Parquet's writes its footer even when it is thrown away."""
+        self._appender.swallows = True
+        super().discard()
 
 
 def read_table(
@@ -86,6 +92,8 @@ class Appender(io.RawIOBase):
     def __init__(self, file: DurableFile) -> None:
         super().__init__()
         self._file = file
+        self.swallows = False
+        """Whether the file is gone, and what still comes goes nowhere."""
 
     def writable(self) -> bool:
         """Always."""
@@ -93,7 +101,7 @@ class Appender(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Append bytes."""
-        return self._file.write(data)
+        return memoryview(data).nbytes if self.swallows else self._file.write(data)
 
     def tell(self) -> int:
         """Bytes so far."""
