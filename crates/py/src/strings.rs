@@ -60,7 +60,7 @@ pub fn characters_of<'a>(string: &'a Bound<'_, PyString>) -> PyResult<Document<'
 fn in_utf8<'a>(string: &'a Bound<'_, PyString>) -> PyResult<Document<'a>> {
     string.to_str().map(Document::Utf8).map_err(|error| {
         to_py(&Error::Input(format!(
-            "the text holds a lone surrogate, which no UTF-8 can ({error}); replace it first, e.g. \
+            "the text holds a lone surrogate, which UTF-8 cannot hold ({error}); replace it first, e.g. \
              text.encode(\"utf-16\", \"surrogatepass\").decode(\"utf-16\", \"replace\")"
         )))
     })

@@ -115,5 +115,5 @@ fn copy(token: &[u8], room: &mut [u8]) -> Result<()> {
 }
 
 fn misfit() -> Error {
-    Error::Internal("the room for decoded bytes has another size than they".into())
+    Error::Internal("the buffer for decoded bytes does not have their size".into())
 }

@@ -127,7 +127,7 @@ fn is_scalar(unit: u32) -> bool {
 fn surrogate<U: Unit>(units: &[U], first: usize) -> Error {
     let place = units.iter().position(|&unit| !is_scalar(unit.into()));
     Error::Input(format!(
-        "the text holds a lone surrogate at character {}, which no UTF-8 can; replace it first, e.g. \
+        "the text holds a lone surrogate at character {}, which UTF-8 cannot hold; replace it first, e.g. \
          text.encode(\"utf-16\", \"surrogatepass\").decode(\"utf-16\", \"replace\")",
         first + place.unwrap_or(0)
     ))

@@ -116,7 +116,7 @@ fn ids(items: &[Item], named: &HashMap<String, Named>) -> Result<Vec<u32>> {
         if let Item::SpecialToken { id } = item {
             let token = named.get(id).ok_or_else(|| {
                 Error::Unsupported(format!(
-                    "a template with {id:?}, which is no special token of it"
+                    "a template with {id:?}, which is not one of its special tokens"
                 ))
             })?;
             ids.extend(&token.ids);
