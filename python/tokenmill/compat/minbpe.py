@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.kinds import save
 from tokenmill.engine.files.minbpe import load_file
-from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
 from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
@@ -185,7 +184,7 @@ class GPT4Tokenizer(RegexTokenizer):
         ids = {token: i for i, token in enumerate(model.tokens) if token is not None}
         self.vocab = {i: token for token, i in ids.items()}
         tokens = [token or b"" for token in model.tokens]
-        self.merges = {pair: ids[tokens[pair[0]] + tokens[pair[1]]] for pair in merges_of(model)}
+        self.merges = {pair: ids[tokens[pair[0]] + tokens[pair[1]]] for pair in model.list_merges()}
         self.byte_shuffle = {byte: ids[bytes([byte])] for byte in range(256)}
         self.inverse_byte_shuffle = {token_id: byte for byte, token_id in self.byte_shuffle.items()}
         self.special_tokens = engine.special_tokens

@@ -78,6 +78,11 @@ class Model:
     # SentencePiece merges by the score of the result and knows no merge list; HF writes one out.
     scores: tuple[float, ...] | None = None
 
+    def list_merges(self) -> list[tuple[int, int]]:
+        """The merges in rank order; where there are only ranks, every split of every token."""
+        merges = self.merges
+        return (self.tokens.splits(self.rank_order, self.kind == "chars") if merges is None else merges)[:]
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.names import TOKENIZER, TOKENIZER_CONFIG
-from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.roles import usual_roles
 
 if TYPE_CHECKING:
@@ -90,5 +89,5 @@ def _model(recipe: Recipe, model: Model) -> Json:
         "byte_fallback": model.byte_fallback,
         "ignore_merges": model.ignore_merges,
         "vocab": dict(sorted(vocabulary.items(), key=lambda item: item[1])),
-        "merges": [[tokens[left], tokens[right]] for left, right in merges_of(model)],
+        "merges": [[tokens[left], tokens[right]] for left, right in model.list_merges()],
     }

@@ -13,7 +13,6 @@ from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.files.minbpe import HEADER
 from tokenmill.engine.files.names import MERGES, PATTERN, TOKENIZER_CONFIG, VOCAB
-from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.files.vocab_merges import DEFAULT_PATTERN
 from tokenmill.engine.pre_tokenizer import pattern_of, regex_of
 
@@ -46,7 +45,7 @@ def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
     """Ids in rank order, if the ids of a merge list are in that order: tiktoken's rank is the id."""
     ids = _ids(model)
     made = [
-        ids[(model.tokens[left] or b"") + (model.tokens[right] or b"")] for left, right in merges_of(model)
+        ids[(model.tokens[left] or b"") + (model.tokens[right] or b"")] for left, right in model.list_merges()
     ]
     atoms = [i for token, i in ids.items() if len(token) == 1]
     if made != sorted(set(made)) or (made and atoms and min(made) < max(atoms)):
@@ -55,7 +54,7 @@ def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
             "has one number "
             "for both; save it as 'hf' or 'vocab-merges'"
         )
-    other = next((product for pair, product in zip(merges_of(model), made, strict=True)
+    other = next((product for pair, product in zip(model.list_merges(), made, strict=True)
                   if _split_by_ranks(model, ids, product) != pair), None)  # fmt: skip
     left_out = set(ids.values()) - {*atoms, *made} if model.ignore_merges else None
     if other is not None or left_out:

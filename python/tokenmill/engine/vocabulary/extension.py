@@ -11,7 +11,6 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.sentencepiece import as_hf_reads
-from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.places import NewToken, Places
 from tokenmill.engine.vocabulary.words import piece_tokenizer, surface
@@ -137,7 +136,7 @@ def added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
     )
     if not same:
         return None
-    merges, first = merges_of(before.model), list(after.model.merges)
+    merges, first = before.model.list_merges(), list(after.model.merges)
     count = len(before.model.tokens)
     if first[: len(merges)] != merges or after.model.tokens[:count] != before.model.tokens[:]:
         return None
@@ -225,7 +224,7 @@ def _assemble(
         model=replace(
             model,
             tokens=number_tokens(table, base.source),
-            merges=_core.Merges([*merges_of(model), *renamed]),
+            merges=_core.Merges([*model.list_merges(), *renamed]),
             rank_order=(),
             scores=None,
         ),

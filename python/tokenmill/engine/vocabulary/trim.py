@@ -16,7 +16,6 @@ import numpy as np
 from tokenmill._core import Merges
 from tokenmill.base.errors import ConfigError
 from tokenmill.engine.files.sentencepiece import as_hf_reads
-from tokenmill.engine.files.splits import merges_of
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.words import surface
 
@@ -59,7 +58,7 @@ def trim_recipe(
     if (size is None) == (min_count is None):
         raise ConfigError("give either --size or --min-count: when to stop dropping tokens")
     old = surface(base)
-    merges = merges_of(model)
+    merges = model.list_merges()
     products = _products(old, merges)
     keep = _untouchable(base, model, old) | set(protect)
     whole = sum(1 for token in old if token) + len({token.id for token in base.recipe.added} - _own(model))
