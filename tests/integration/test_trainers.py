@@ -23,7 +23,13 @@ from torch_environment import HOME, environ
 pytestmark = pytest.mark.timeout(600)
 PLACE = HOME.with_name(".venv-grain")
 NAMED = "TOKENMILL_TRAINERS_PYTHON"
-MODULES = {"lightning": "lightning", "trl": "trl", "olmo": "olmo_core"}
+MODULES = {
+    "lightning": "lightning",
+    "trl": "trl",
+    "olmo": "olmo_core",
+    "llamafactory": "llamafactory",
+    "axolotl": "axolotl",
+}
 
 
 @cache
@@ -58,6 +64,7 @@ def seen_by(kind, folder):
     """The rows as the trainer saw them, in no stated order."""
     python, more = interpreter(kind)
     variables = environ() | {"HF_HUB_OFFLINE": "1", "HOME": str(folder), "CUDA_VISIBLE_DEVICES": ""}
+    variables["DISABLE_VERSION_CHECK"] = "1"  # of LLaMA-Factory, which allows no trl that axolotl allows
     variables["PYTHONPATH"] = os.pathsep.join([*more, variables["PYTHONPATH"]])
     command = [python, str(Path(__file__).with_name("train_with.py")), kind, str(folder)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, cwd=folder)
@@ -89,3 +96,21 @@ def test_olmo_core_reads_its_files(corpus, tmp_path):  # noqa: F811
         ids = np.fromfile(tmp_path / shard.file("tokens").path, np.uint16)
         expected += ids[: len(ids) // LENGTH * LENGTH].reshape(-1, LENGTH).tolist()
     assert seen_by("olmo", tmp_path) == sorted(expected)
+
+
+def test_llama_factory_takes_rows_as_tokenized_path(corpus, tmp_path):  # noqa: F811
+    out = tmp_path / "out"
+    one = {"unit_bytes": "1GB"}  # rows that are written end with their shard, rows that are read go on
+    columns = ["labels", "attention_mask"]
+    run(corpus, out, format="arrow", context_length=LENGTH, columns=columns, tail="drop", **one)
+    run(corpus, tmp_path / "plain", **one)
+    assert seen_by("llamafactory", out) == sorted(rows_of(tmp_path / "plain", LENGTH))
+
+
+def test_axolotl_takes_documents_as_they_are(corpus, tmp_path):  # noqa: F811
+    out = tmp_path / "out"
+    run(corpus, out, format="arrow", columns=["labels", "attention_mask"])
+    run(corpus, tmp_path / "plain")
+    plain = tokenmill.open(tmp_path / "plain")
+    documents = [plain[number].tolist() for number in range(len(plain))]
+    assert seen_by("axolotl", out) == sorted(documents)

@@ -86,7 +86,40 @@ def olmo(folder):
     return [dataset[number]["input_ids"].tolist() for number in range(len(dataset))]
 
 
-KINDS = {"grain": grain, "lightning": lightning, "trl": trl, "olmo": olmo}
+def llamafactory(folder):
+    from llamafactory.data import get_dataset
+    from llamafactory.hparams import DataArguments
+
+    found = get_dataset(None, None, DataArguments(tokenized_path=folder), None, "pt", None)
+    return rows_of(found["train_dataset"])
+
+
+def axolotl(folder):
+    from axolotl.utils.data.sft import _load_and_process_single_dataset
+    from axolotl.utils.dict import DictDefault
+
+    dataset = DictDefault({"path": folder, "ds_type": "arrow"})
+    found, prompter = _load_and_process_single_dataset(dataset, DictDefault({}), None, "train", 1)
+    assert type(prompter).__name__ == "UnsupportedPrompter"  # its word for a dataset that has tokens already
+    return rows_of(found)
+
+
+def rows_of(dataset):
+    """The ids of a `datasets.Dataset` whose other two columns follow from them."""
+    rows = dataset.to_dict()
+    assert rows["labels"] == rows["input_ids"]
+    assert all(set(mask) <= {1} for mask in rows["attention_mask"])
+    return rows["input_ids"]
+
+
+KINDS = {
+    "grain": grain,
+    "lightning": lightning,
+    "trl": trl,
+    "olmo": olmo,
+    "llamafactory": llamafactory,
+    "axolotl": axolotl,
+}
 
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):
