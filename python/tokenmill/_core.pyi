@@ -41,6 +41,7 @@ __all__ = [
     "ids_to_lists",
     "in_scripts",
     "invalid_rows",
+    "json_members",
     "last_cut",
     "pattern_of",
     "pre_tokenizer",
