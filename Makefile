@@ -9,9 +9,6 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := scan json_lines csv tokenizer_files utf8
 WHEEL_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 OTHER_SYSTEMS := x86_64-pc-windows-gnu aarch64-apple-darwin x86_64-apple-darwin aarch64-unknown-linux-gnu
-# Miri has the features that the code is compiled with, and no others: without these it sees no vectors.
-MIRI_FEATURES = $(if $(filter x86_64%,$(HOST)),-Ctarget-feature=+avx2$(COMMA)+bmi1$(COMMA)+bmi2$(COMMA)+lzcnt$(COMMA)+popcnt)
-COMMA := ,
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .DEFAULT_GOAL := help
@@ -66,11 +63,12 @@ test-deep: miri asan fuzz aarch64 campaign  ## Run the five below: hours.
 campaign: $(VENV)/.test  ## Kill, fault, rot, feed and load the product; one table at the end.
 	@$(BIN)/python -m pytest tests/deep -m deep $(TEST_ARGS)
 
+# Miri has the features that the code is compiled with. Strings go to UTF-8 by AVX2 there; of the scanners it knows no vectors.
 miri:  ## Run every way into the core's unsafe code in Miri, on small inputs.
 	@rustup toolchain install nightly --profile minimal --component miri --component rust-src >/dev/null 2>&1
-	@MIRIFLAGS=-Zmiri-disable-isolation RUSTFLAGS="$(MIRI_FEATURES)" cargo +nightly miri test -p tokenmill-core --test unsafe_small
-	@MIRIFLAGS=-Zmiri-disable-isolation RUSTFLAGS="$(MIRI_FEATURES)" TOKENMILL_CPU=portable \
-	  cargo +nightly miri test -p tokenmill-core --test unsafe_small
+	@MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p tokenmill-core --test unsafe_small
+	@test $(HOST:x86_64%=x86_64) != x86_64 || RUSTFLAGS="-Ctarget-feature=+avx2,+bmi1,+bmi2,+lzcnt,+popcnt" \
+	  MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p tokenmill-core --test unsafe_small -- characters
 
 asan:  ## Run all tests of the core under AddressSanitizer, with debug assertions.
 	@rustup toolchain install nightly --profile minimal --component rust-src >/dev/null 2>&1
