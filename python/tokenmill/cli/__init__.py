@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -132,6 +133,8 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> Any:
     """Run the command; every `TokenmillError` becomes one clear message and its exit code."""
     _start_lean()
+    if argv is None:
+        _hold_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # Neither a terminal's encoding nor a file name that is not text may end a job: both are escaped.
         if isinstance(stream, io.TextIOWrapper):
@@ -217,7 +220,28 @@ def _explain(error: Exception) -> str:
         return f"out of memory{f' ({error})' if str(error) else ''}. {_MORE_MEMORY}"
     where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
     words = error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        words = "standard output is closed"
     return f"{where}{words}. The system refused this; remove the cause and run the same command again"
+
+
+def _hold_closed_streams() -> None:
+    """Take the numbers of standard streams that were closed before we began (`>&-`).
+
+    A shard that was opened under such a number would be written to by whatever prints to it. What is said to
+    a closed standard output fails, as on a full disk: ids that nobody receives are no success. What is said
+    to a closed standard error is lost, and the exit code tells.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(
+                os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY
+            )  # the lowest free number: this
+            if name != "stdin":
+                raw = io.FileIO(number, "w", closefd=False)
+                setattr(sys, name, io.TextIOWrapper(raw, "utf-8", write_through=True))
 
 
 def _start_lean() -> None:
