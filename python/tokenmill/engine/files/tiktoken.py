@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
-from tokenmill.base.errors import TokenizerError
+from tokenmill.base.errors import MissingExtraError, TokenizerError
 from tokenmill.engine.files.encodings import ENCODINGS
 from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by, pre_tokenizer_of
 from tokenmill.engine.recipe import Json, Model, Recipe, check_specials, printable
@@ -72,11 +72,8 @@ def load_name(name: str) -> Recipe:
     try:
         import tiktoken
     except ImportError as error:
-        raise TokenizerError(
-            f"{name}: loading a published encoding by name needs the package 'tiktoken' (pip "
-            "install tiktoken), "
-            f"or pass the path of {name}.tiktoken"
-        ) from error
+        purpose = f"{name}: loading a published encoding by name (or pass the path of {name}.tiktoken)"
+        raise MissingExtraError.of("tiktoken", "tiktoken", purpose) from error
     try:
         return from_encoding(tiktoken.get_encoding(name))
     except Exception as error:
