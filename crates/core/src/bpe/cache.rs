@@ -35,10 +35,11 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most `bytes`, but never less than a few kilobytes, that will know `known` pieces at once.
-    pub(crate) fn new(bytes: usize, known: usize) -> Self {
+    /// A cache of at most `bytes`, but never less than a few kilobytes, that has room for `first` pieces at once and for
+    /// more when they come.
+    pub(crate) fn new(bytes: usize, first: usize) -> Self {
         Self {
-            lines: Lines::new(bytes / 3 * 2, known),
+            lines: Lines::new(bytes / 3 * 2, first),
             long: Pages::zeroed(1 << (bytes / 4 / size_of::<LongSlot>()).max(16).ilog2()),
             spill: Ring::new(bytes / 6),
         }

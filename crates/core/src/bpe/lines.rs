@@ -21,10 +21,10 @@ struct Line {
 // SAFETY: integers only.
 unsafe impl Plain for Line {}
 
-/// A table in which new pieces push out others of their line. It starts small, and when a sixteenth as many were
-/// pushed out as it has lines it grows once, to its full size. A new table of 16 MB took 5 ms more of each thread,
-/// more than a small job has to spare, and a small table serves texts of few different pieces as well; growing only
-/// after as many as it has lines cost GPT-2 a fifth of its speed.
+/// A table in which new pieces push out others of their line. It may start small, for a text that is too short to
+/// fill it: when a sixteenth as many were pushed out as it has lines it grows once, to its full size. Growing takes
+/// some 4 ms, and a new table of full size 1 ms more than a small one (5 ms on another machine); growing only after
+/// as many as it has lines cost GPT-2 a fifth of its speed.
 pub(crate) struct Lines {
     table: Pages<Line>,
     /// The upper bits of a hash, from here on, number the lines.
@@ -38,11 +38,11 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// A table that grows to about `bytes`, at least a few lines; before, it has room for twice `known` pieces.
-    pub(crate) fn new(bytes: usize, known: usize) -> Self {
+    /// A table that grows to about `bytes`, at least a few lines; before, it has room for twice `first` pieces.
+    pub(crate) fn new(bytes: usize, first: usize) -> Self {
         let full = (bytes / size_of::<Line>()).clamp(16, 1 << 31).ilog2();
-        let wanted = (2 * known).div_ceil(SLOTS).max(LEAST_LINES);
-        let bits = full.min(wanted.next_power_of_two().ilog2());
+        let wanted = first.saturating_mul(2).div_ceil(SLOTS).max(LEAST_LINES);
+        let bits = wanted.min(1 << full).next_power_of_two().ilog2();
         Self {
             table: Pages::zeroed(1 << bits),
             shift: 64 - bits,

