@@ -127,14 +127,14 @@ impl Word {
         self.symbols[(at + 1) % CAPACITY]
     }
 
-    /// The ids of the symbols that are left, and their number.
-    pub(crate) fn ids(&self, ids: &[u32]) -> ([u32; CAPACITY], usize) {
-        let (mut found, mut count) = ([0; CAPACITY], 0);
+    /// Puts the ids of the symbols that are left into `found`; gives their number.
+    pub(crate) fn ids(&self, ids: &[u32], found: &mut [u32; CAPACITY]) -> usize {
+        let mut count = 0;
         self.for_each(|symbol| {
             found[count % CAPACITY] = ids[symbol as usize];
             count += 1;
         });
-        (found, count)
+        count
     }
 
     #[inline(always)]

@@ -26,6 +26,8 @@ pub(crate) struct Pending {
     keys: [Key; WORDS],
     words: [Word; WORDS],
     count: usize,
+    /// What the words became, while they are put where they belong.
+    made: [[u32; CAPACITY]; WORDS],
     /// The symbols of a piece while it is put off.
     symbols: Vec<u32>,
     places: [Missing; PLACES],
@@ -40,6 +42,7 @@ impl Default for Pending {
             keys: [Key::NONE; WORDS],
             words: [Word::EMPTY; WORDS],
             count: 0,
+            made: [[0; CAPACITY]; WORDS],
             symbols: Vec::new(),
             places: [Missing::default(); PLACES],
             placed: 0,
@@ -98,18 +101,19 @@ impl Pending {
     pub(crate) fn flush(&mut self, tables: &Tables, cache: &mut Cache, out: &mut Vec<u32>) {
         let words = &mut self.words[..self.count];
         merge(&tables.pairs, words);
-        let mut made = [([0; CAPACITY], 0); WORDS];
-        for ((word, key), made) in words.iter().zip(&self.keys).zip(&mut made) {
-            *made = word.ids(&tables.ids);
-            cache.insert(*key, &made.0[..made.1]);
+        let mut counts = [0; WORDS];
+        let made = self.made.iter_mut().zip(&mut counts);
+        for ((word, key), (made, count)) in words.iter().zip(&self.keys).zip(made) {
+            *count = word.ids(&tables.ids, made);
+            cache.insert(*key, &made[..*count]);
         }
-        self.move_ends(&made);
-        self.splice(&made, out);
+        self.move_ends(&counts);
+        self.splice(&counts, out);
         (self.count, self.placed) = (0, 0);
     }
 
     /// Every text ends later by what was missing before its end.
-    fn move_ends(&mut self, made: &[([u32; CAPACITY], usize); WORDS]) {
+    fn move_ends(&mut self, counts: &[usize; WORDS]) {
         let mut next = self.places[0].ended;
         let mut missing = 0;
         for place in &self.places[..self.placed] {
@@ -117,7 +121,7 @@ impl Pending {
                 *end += missing;
             }
             next = place.ended;
-            missing += made[place.word].1;
+            missing += counts[place.word];
         }
         for end in &mut self.ends[next..] {
             *end += missing;
@@ -125,19 +129,19 @@ impl Pending {
     }
 
     /// Moves the output apart from its end on, so that every id moves once.
-    fn splice(&self, made: &[([u32; CAPACITY], usize); WORDS], out: &mut Vec<u32>) {
+    fn splice(&self, counts: &[usize; WORDS], out: &mut Vec<u32>) {
         let places = &self.places[..self.placed];
         let mut from = out.len();
-        let missing: usize = places.iter().map(|place| made[place.word].1).sum();
+        let missing: usize = places.iter().map(|place| counts[place.word]).sum();
         out.resize(from + missing, 0);
         let mut to = out.len();
         for place in places.iter().rev() {
             to -= from - place.at;
             out.copy_within(place.at..from, to);
             from = place.at;
-            let (ids, count) = &made[place.word];
+            let count = counts[place.word];
             to -= count;
-            out[to..to + count].copy_from_slice(&ids[..*count]);
+            out[to..to + count].copy_from_slice(&self.made[place.word][..count]);
         }
     }
 }
