@@ -165,3 +165,26 @@ def test_ctrl_c_after_the_work_is_no_traceback():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGINT
     assert "Traceback" not in done.stderr
+
+
+LOST = """
+import signal, time, weakref
+from tokenmill.cli import _Interrupt
+
+class Thing: pass
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+thing = Thing()
+weak = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+try:
+    with _Interrupt().answer():
+        del thing
+        time.sleep(20)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT to one process")
+def test_ctrl_c_where_python_cannot_raise_it_still_counts():
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

@@ -194,17 +194,28 @@ class _Interrupt:
     def answer(self) -> Iterator[None]:
         """Hear it while a command runs, if this process is the command; what follows is only to leave."""
         mine = signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # as `tokenmill/__init__.py` left it
-        show = sys.excepthook
+        show, show_lost = sys.excepthook, sys.unraisablehook
         try:
             if mine:
                 signal.signal(signal.SIGINT, self)
                 # NumPy prints what ends its import, whatever it is, before it raises an error of its own.
                 sys.excepthook = lambda kind, *error: kind is KeyboardInterrupt or show(kind, *error)
+                # What is raised where Python cannot hand it on (as it ends an import) is printed and lost.
+                sys.unraisablehook = lambda lost: (
+                    _interrupt_again() if lost.exc_type is KeyboardInterrupt else show_lost(lost)
+                )
             yield
         finally:
             if mine:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
-                sys.excepthook = show
+                sys.excepthook, sys.unraisablehook = show, show_lost
+
+
+def _interrupt_again() -> None:
+    """Once more, when Python is no longer where an interrupt is lost."""
+    from threading import Timer
+
+    Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
 
 
 def _say_interrupted() -> int:
