@@ -72,7 +72,7 @@ miri:  ## Run every way into the core's unsafe code in Miri, on small inputs.
 
 asan:  ## Run all tests of the core under AddressSanitizer, with debug assertions.
 	@rustup toolchain install nightly --profile minimal --component rust-src >/dev/null 2>&1
-	@RUSTFLAGS="-Zsanitizer=address -Cdebug-assertions" cargo +nightly test --quiet --release -p tokenmill-core \
+	@ASAN_OPTIONS=allocator_may_return_null=1 RUSTFLAGS="-Zsanitizer=address -Cdebug-assertions" cargo +nightly test --quiet --release -p tokenmill-core \
 	  --lib --tests --target $(HOST)
 
 fuzz:  ## Run each fuzz target for FUZZ_SECONDS (60).
