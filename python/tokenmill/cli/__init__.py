@@ -247,9 +247,8 @@ def _hold_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(
-                os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY
-            )  # the lowest free number: this
+            # The lowest free number is given, which is this one.
+            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             if name != "stdin":
                 raw = io.FileIO(number, "w", closefd=False)
                 setattr(sys, name, io.TextIOWrapper(raw, "utf-8", write_through=True))
