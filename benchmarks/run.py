@@ -1,4 +1,4 @@
-"""The whole table, one benchmark after another, each beside its peers; under an hour on two cores.
+"""The whole table, one benchmark after another, each beside its peers; allow an hour on two cores.
 
 `python benchmarks/run.py [--only encode,train] [--all] [--corpora DIR] [--charts docs/images]`
 

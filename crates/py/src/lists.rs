@@ -130,9 +130,7 @@ pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResul
     probe(count * size_of::<i64>()).map_err(|error| to_py(&error))?;
     let mut values = Vec::with_capacity(count);
     for row in rows {
-        // SAFETY: all rows were lists above, and no other Python code has run since.
-        let row = unsafe { row.cast_unchecked::<PyList>() };
-        for item in row {
+        for item in row.cast_into_exact::<PyList>()? {
             // A bool is an int to Python, but not to Arrow.
             if !item.is_exact_instance_of::<PyInt>() {
                 return Ok(None);

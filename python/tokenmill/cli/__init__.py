@@ -231,9 +231,19 @@ def _explain(error: Exception) -> str:
         return f"out of memory{f' ({error})' if str(error) else ''}. {_MORE_MEMORY}"
     where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
     words = error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"
-    if isinstance(error, OSError) and error.errno == errno.EBADF:
-        words = "standard output is closed"
     return f"{where}{words}. The system refused this; remove the cause and run the same command again"
+
+
+class _ClosedOutput(io.RawIOBase):
+    """A standard output that nobody receives."""
+
+    def writable(self) -> bool:
+        """So that it can be written to at all."""
+        return True
+
+    def write(self, _data: Any, /) -> int:
+        """Say why it cannot."""
+        raise OSError(errno.EBADF, "standard output is closed")
 
 
 def _hold_closed_streams() -> None:
@@ -249,9 +259,10 @@ def _hold_closed_streams() -> None:
         except OSError:
             # The lowest free number is given, which is this one.
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
-            if name != "stdin":
-                raw = io.FileIO(number, "w", closefd=False)
-                setattr(sys, name, io.TextIOWrapper(raw, "utf-8", write_through=True))
+            if name == "stdout":
+                sys.stdout = io.TextIOWrapper(_ClosedOutput(), "utf-8", write_through=True)
+            elif name == "stderr":
+                sys.stderr = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _start_lean() -> None:
