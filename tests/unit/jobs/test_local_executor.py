@@ -29,7 +29,7 @@ def test_a_unit_that_fails_after_its_reader_has_failed_prints_nothing(capsys):
 
 @pytest.mark.parametrize(
     ("threads", "budget", "expected"),
-    [(1, 1 << 30, 1 << 20), (31, 8 << 30, 1 << 20), (64, 64 << 30, 4 << 20), (256, 1 << 40, 4 << 20), (64, 1 << 20, 64 << 10)],
+    [(1, 1 << 30, 1 << 20), (16, 8 << 30, 1 << 20), (17, 8 << 30, 2 << 20), (32, 8 << 30, 2 << 20), (64, 64 << 30, 4 << 20), (256, 1 << 40, 4 << 20), (64, 1 << 20, 64 << 10)],
 )  # fmt: skip
 def test_blocks_grow_with_the_threads_as_far_as_memory_goes(threads, budget, expected):
     def work(_job, _task, control):

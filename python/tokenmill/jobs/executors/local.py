@@ -23,8 +23,8 @@ MIN_BLOCK_BYTES = 64 << 10
 # what a block's text weighs with its raw bytes and its ids.
 BLOCKS_IN_FLIGHT = 8
 BLOCKS_PER_THREAD = 4
-# A block needs Python's lock for up to 0.3 ms, so with blocks of 1 MiB some 30 threads would begin to wait
-# for it (benchmarks/many_cores.py): for every so many threads a block is one size larger, up to four.
+# A block needs Python's lock for up to 0.5 ms, so with blocks of 1 MiB some 20 threads would begin to wait for
+# it (benchmarks/many_cores.py): for every so many threads a block is one size larger, up to four.
 THREADS_PER_BLOCK_SIZE = 16
 _WAKE_SECONDS = 0.2
 
@@ -94,7 +94,7 @@ EXECUTOR = LocalExecutor
 
 def largest_block(threads: int) -> int:
     """The bytes of a block where memory is no matter."""
-    return DEFAULT_BLOCK_BYTES * min(4, max(1, threads // THREADS_PER_BLOCK_SIZE))
+    return DEFAULT_BLOCK_BYTES * min(4, -(-threads // THREADS_PER_BLOCK_SIZE))
 
 
 def raise_first(running: dict[Future[Any], Task]) -> None:
