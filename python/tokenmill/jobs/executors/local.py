@@ -23,8 +23,8 @@ MIN_BLOCK_BYTES = 64 << 10
 # what a block's text weighs with its raw bytes and its ids.
 BLOCKS_IN_FLIGHT = 8
 BLOCKS_PER_THREAD = 4
-# A block needs Python's lock for up to 0.5 ms, so with blocks of 1 MiB some 20 threads would begin to wait for
-# it (benchmarks/many_cores.py): for every so many threads a block is one size larger, up to four.
+# A block needs Python's lock for up to 0.5 ms, so with blocks of 1 MiB some 20 threads would begin to wait
+# for it (benchmarks/many_cores.py): for every so many threads a block is one size larger, up to four.
 THREADS_PER_BLOCK_SIZE = 16
 _WAKE_SECONDS = 0.2
 
