@@ -66,7 +66,7 @@ def usable_cores() -> int:
     return cores().usable
 
 
-def default_threads(environ: Mapping[str, str] = os.environ) -> int:
+def default_threads() -> int:
     """How many threads to use where the caller does not say; `TOKENMILL_THREADS` comes before the cores."""
-    wanted = environ.get("TOKENMILL_THREADS", "")
+    wanted = os.environ.get("TOKENMILL_THREADS", "")
     return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else usable_cores()

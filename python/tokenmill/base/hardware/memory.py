@@ -45,10 +45,10 @@ def memory(limits: cgroup.Limits | None = None) -> Memory:
     return Memory(available, total, limits.memory, reason)
 
 
-def host_memory(meminfo: Path = Path("/proc/meminfo")) -> tuple[int, int]:
+def host_memory() -> tuple[int, int]:
     """`(available, total)` bytes of this host: from the kernel's own page, elsewhere from psutil."""
     try:
-        pairs = (line.split()[:2] for line in meminfo.read_text().splitlines())
+        pairs = (line.split()[:2] for line in Path("/proc/meminfo").read_text().splitlines())
         sizes = {name: 1024 * int(size) for name, size in pairs}
         return sizes["MemAvailable:"], sizes["MemTotal:"]
     except (OSError, KeyError, ValueError):
@@ -58,13 +58,13 @@ def host_memory(meminfo: Path = Path("/proc/meminfo")) -> tuple[int, int]:
         return found.available, found.total
 
 
-def address_room(statm: Path = Path("/proc/self/statm")) -> int | None:
+def address_room() -> int | None:
     """Bytes that this process may still map below its `ulimit -v`; None where there is no such limit."""
     try:
         import resource
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        mapped = int(statm.read_text().split()[0]) * resource.getpagesize()
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except (ImportError, OSError, ValueError, IndexError):
         return None
     return None if limit == resource.RLIM_INFINITY else max(0, limit - mapped)

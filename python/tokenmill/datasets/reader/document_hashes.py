@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 AT_ONCE = 1 << 23
 
 
-def compare_documents(
-    before: Dataset, after: Dataset, at_once: int = AT_ONCE
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def compare_documents(before: Dataset, after: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The numbers of documents of `before` that are gone, and of `after` that came; each copy counts."""
-    parts = max(1, -(-max(len(before), len(after)) // at_once))
+    parts = max(1, -(-max(len(before), len(after)) // AT_ONCE))
     gone, came = [], []
     for part in range(parts):
         mine, theirs = (_hash(dataset, part, parts) for dataset in (before, after))
