@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputNotFoundError, InputUnavailableError, MissingExtraError
 from tokenmill.sources.detect import by_name
+from tokenmill.sources.stores import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -177,22 +178,18 @@ def _read_otherwise(
         raise InputUnavailableError(
             f"{repo}: the dataset is gated, and your account may not read it yet\n"
             f"ask for access on its page, then log in: hf auth login (or set HF_TOKEN)\n"
-            f"(the hub said: {_line(error)})"
+            f"(the hub said: {first_line(error)})"
         ) from error
     if kind == "RevisionNotFoundError":
         raise InputNotFoundError(
             f"{repo}: no revision {revision!r}\n"
             "a revision is a branch, a tag or a commit; leave it out for the newest\n"
-            f"(the hub said: {_line(error)})"
+            f"(the hub said: {first_line(error)})"
         ) from error
     if kind in {"RepositoryNotFoundError", "HFValidationError"}:
         raise InputNotFoundError(
             f"{repo}: no such file or folder, and no such dataset on the hub that you may read\n"
             "check the spelling; a private one needs your token: hf auth login, or set HF_TOKEN\n"
-            f"(the hub said: {_line(error)})"
+            f"(the hub said: {first_line(error)})"
         ) from error
-    return _from_cache(repo, revision, config, f"{kind}: {_line(error)}")
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return _from_cache(repo, revision, config, f"{kind}: {first_line(error)}")
