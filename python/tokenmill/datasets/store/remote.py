@@ -18,7 +18,7 @@ from tokenmill.base.errors import ResumeError, StoreError
 from tokenmill.base.hardware.cache import cache_root
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
-from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, parse_receipt, receipt_path
+from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, parse_receipt, receipt_name
 from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.store import ObjectStore
@@ -94,7 +94,7 @@ class Remote:
         return counted
 
     def _create_receipt(self, receipt: Receipt) -> Receipt:
-        name = f"{RECEIPTS}/{receipt_path(Path(), receipt.shard.name).name}"
+        name = receipt_name(receipt.shard.name)
         if self.store.create(name, encode_record(receipt.to_json())):
             return receipt
         existing = self.store.read(name)
