@@ -10,8 +10,6 @@ import numpy as np
 from tokenmill.datasets.reader.order import Order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenmill.datasets.reader.feed import RowSource
     from tokenmill.datasets.reader.rows import Rows
     from tokenmill.datasets.trace.history import History
@@ -66,14 +64,10 @@ def count_equal_rows(mine: Rows, other: Rows) -> int:
 
 
 def _read(leg: Leg, step: int, rank: int) -> list[bytes]:
-    return list(_rows(leg, step, rank))
-
-
-def _rows(leg: Leg, step: int, rank: int) -> Iterator[bytes]:
     found = leg.locate(step, rank)
     if found is None or not len(leg.order):
-        return
+        return []
     epoch, positions = found
     sources, rows = leg.source.locate(leg.order.in_epoch(epoch).rows(positions), epoch)
-    for source, row in zip(sources.tolist(), rows.tolist(), strict=True):
-        yield leg.source.sources[source][row].tobytes()
+    pairs = zip(sources.tolist(), rows.tolist(), strict=True)
+    return [leg.source.sources[source][row].tobytes() for source, row in pairs]
