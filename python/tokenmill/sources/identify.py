@@ -128,11 +128,8 @@ def _with_txt_mode(file: InputFile, config: SourceConfig, decoded: _Decoded) -> 
         if DEFAULT_SEPARATOR.encode() in head:
             mode = "separator"
         else:
-            mode = "file" if len(head) < HEAD_BYTES or _small(file) else "line"
+            small = file.compression is None and file.size <= WHOLE_FILE_BYTES
+            mode = "file" if len(head) < HEAD_BYTES or small else "line"
     if mode == "separator":
         separator = separator or DEFAULT_SEPARATOR
     return replace(file, txt_mode=mode, separator=separator if mode == "separator" else None)
-
-
-def _small(file: InputFile) -> bool:
-    return file.compression is None and file.size <= WHOLE_FILE_BYTES
