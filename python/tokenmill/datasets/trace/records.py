@@ -60,8 +60,10 @@ class Records:
         """`{"input", "range", "row_in_range", "row", "id"}` of a document; None where it was not kept."""
         if not self.kept:
             return None
+        from tokenmill.datasets.ledger.provenance import read_origin  # here, since it brings Arrow along
+
         shard, local = self.dataset.shards.locate_document(document)
-        found = self._read(shard, local)
+        found = read_origin(self._path(shard), local)
         if self.plan is None:
             return found
         part = self.plan.units[shard].parts[found["part"]]
@@ -73,11 +75,6 @@ class Records:
             "row": None if before is None else before + found["row"],
             "id": found["id"],
         }
-
-    def _read(self, shard: int, local: int) -> dict[str, Any]:
-        from tokenmill.datasets.ledger.provenance import read_origin  # here, since it brings Arrow along
-
-        return read_origin(self._path(shard), local)
 
     def _path(self, shard: int) -> Any:
         shards = self.dataset.shards
