@@ -12,6 +12,7 @@ from itertools import accumulate, chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.texts import Texts
+from tokenmill.sources.heads import SAMPLE_RECORDS
 from tokenmill.sources.model import Block
 from tokenmill.sources.records import Origin, Places, as_block, json_reader
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenmill.sources.fields import Request
-
-_SAMPLE = 100
 
 
 @dataclass(slots=True)
@@ -38,7 +37,7 @@ class Items:
     def sample(self) -> list[Any]:
         """The first records."""
         walk = iter(self.data)
-        first = list(islice(walk, _SAMPLE))
+        first = list(islice(walk, SAMPLE_RECORDS))
         # An iterator, or what always gives the same one, cannot be walked again: what was taken goes back.
         if walk is self.data or iter(self.data) is walk:
             self.data = chain(first, walk)

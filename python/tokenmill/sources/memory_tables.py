@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tokenmill.sources.heads import SAMPLE_RECORDS
 from tokenmill.sources.tables import block_of, slices
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import Block
 
-_SAMPLE = 100
 _STREAM_ROWS = 1000
 
 
@@ -51,7 +51,7 @@ class Table:
 
     def sample(self) -> list[Any]:
         """The first records."""
-        return list(self.table.slice(0, _SAMPLE).to_pylist())
+        return list(self.table.slice(0, SAMPLE_RECORDS).to_pylist())
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
         """The blocks of a range of rows."""
@@ -75,7 +75,7 @@ class HfDataset:
 
     def sample(self) -> list[Any]:
         """The first records."""
-        return list(self.data.with_format("arrow")[: min(_SAMPLE, self.rows)].to_pylist())
+        return list(self.data.with_format("arrow")[: min(SAMPLE_RECORDS, self.rows)].to_pylist())
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
         """The blocks of a range of rows."""
@@ -100,7 +100,7 @@ class HfStream:
 
     def sample(self) -> list[Any]:
         """The first records."""
-        return list(self.data.with_format(None).take(_SAMPLE))
+        return list(self.data.with_format(None).take(SAMPLE_RECORDS))
 
     def blocks(self, request: Request, start: int, _stop: int | None, /) -> Iterator[Block]:
         """All blocks: what is only walked is one range."""
