@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.hardware.memory import GB
 from tokenmill.settings.origin import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tokenmill.base.hardware.machine import Machine
-
-GB = 1000**3
 
 
 def cap_threads(threads: int, reason: str, num_proc: int | None, origin: object) -> tuple[int, Origin]:

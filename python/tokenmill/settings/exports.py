@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tokenmill.base.hardware.memory import GB
+
 if TYPE_CHECKING:
     from tokenmill.base.hardware.machine import Machine
 
 Profile = Literal["auto", "server", "workstation", "laptop"]
-GB = 1000**3
 # Documents encoded and written at once, for machines with much and with little memory.
 BATCHES = {"server": (20_000, 100_000), "workstation": (20_000, 100_000), "laptop": (10_000, 50_000)}
 SCARCE = (500, 5_000)

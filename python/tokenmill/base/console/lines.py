@@ -6,12 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import words
+from tokenmill.base.hardware.memory import GB
 
 if TYPE_CHECKING:
     from tokenmill.base.hardware.memory import Memory
 
 logger = logging.getLogger("tokenmill")
-GB = 1000**3
 PARALLELISM = {
     "native": "native_rust_threads",
     "fast": "fast_tokenizer_internal",
