@@ -11,7 +11,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from chat_tokenizers import write_chat
-from tokenmill.base.learned import is_learned, without_marks
+from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.engine.chat.chat import Chat
 from tokenmill.engine.chat.conversation import RecordError, RecordShape
 from tokenmill.engine.chat.ids import ChatEncoder
@@ -126,7 +126,7 @@ def encode(name, messages, tools):
     rendered = chat.render(json.dumps({"messages": messages, "tools": tools}))
     made = encoder.encode([rendered], "text", 1)
     assert not made.faults, [str(fault) for fault in made.faults.values()]
-    return rendered, without_marks(made.ids).tolist(), is_learned(made.ids)
+    return rendered, strip_marks(made.ids).tolist(), is_learned(made.ids)
 
 
 def reference(name, messages, tools, **options):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_tokenizers import CHATML, write_chat
-from tokenmill.base.learned import is_learned, without_marks
+from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.engine.chat.chat import Chat
 from tokenmill.engine.chat.conversation import RecordShape
 from tokenmill.engine.chat.ids import ChatEncoder
@@ -71,7 +71,7 @@ def test_what_is_learned_is_what_the_assistant_says(pairs):
     assert all(fault.reason == "unproved_mask" for fault in made.faults.values())
     if made.faults:
         return
-    ids, learned = without_marks(made.ids), is_learned(made.ids)
+    ids, learned = strip_marks(made.ids), is_learned(made.ids)
     said = [answered + "<|im_end|>" for _, answered in pairs]
     assert [run.lstrip("\n") for run in learned_runs(encoder, ids, learned)] == [
         each.lstrip("\n") for each in said

@@ -29,7 +29,7 @@ _PAGE_BYTES = 4096
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _name_file(path: Path) -> Iterator[None]:
     """The calls that know only a file's number fail without its name; whoever reads the message needs it."""
     try:
         yield
@@ -49,7 +49,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def version_of(path: Path) -> tuple[int, ...] | None:
+def read_version(path: Path) -> tuple[int, ...] | None:
     """Something that is another whenever a file is published again; None while there is none."""
     try:
         status = path.stat()
@@ -161,7 +161,7 @@ class DurableFile:
     def _patch(self, view: memoryview) -> None:
         """Overwrite the start of the file, however many calls the kernel makes of it."""
         at = 0
-        with _naming(self.path):
+        with _name_file(self.path):
             while at < len(view):
                 at += write_at(self._handle, view[at:], at)
 
@@ -181,7 +181,7 @@ class DurableFile:
         for data in self._kept or ():
             self._write_through(memoryview(data))
         self._kept = None
-        with _naming(self.path):
+        with _name_file(self.path):
             os.fsync(self._handle)
             os.close(self._handle)
             self._handle = -1
@@ -203,7 +203,7 @@ class DurableFile:
 
     def _write_through(self, view: memoryview) -> None:
         self._written += len(view)
-        with _naming(self.path):
+        with _name_file(self.path):
             while view:
                 view = view[os.write(self._handle, view) :]
         if self._written - self._sent >= _EARLY_BYTES:

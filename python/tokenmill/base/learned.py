@@ -25,6 +25,6 @@ def is_learned(marked: NDArray[np.uint32]) -> NDArray[np.bool_]:
     return marked >= BIT
 
 
-def without_marks(marked: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def strip_marks(marked: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The ids alone."""
     return marked & np.uint32(BIT - 1)

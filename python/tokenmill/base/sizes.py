@@ -14,7 +14,7 @@ for _power, _letter in enumerate(_LETTERS, start=1):
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\d{1,2})?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
-def bytes_of(text: str) -> int:
+def parse_size(text: str) -> int:
     """`"825GB"` -> `825000000000`; `"1.5 KiB"` -> `1536`; a `ValueError` for anything else."""
     match = _SIZE.fullmatch(text)
     if match is None or match[2].upper() not in UNITS:

@@ -78,7 +78,7 @@ class Texts:
     def __getitem__(self, place: int) -> str:
         return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes().decode()
 
-    def beginning(self, place: int, most: int) -> str:
+    def read_start(self, place: int, most: int) -> str:
         """Up to `most` characters of a text; four bytes hold any one of them."""
         start, end = self.offsets[place], self.offsets[place + 1]
         return self.data[start : min(end, start + 4 * most)].tobytes().decode("utf-8", "ignore")[:most]

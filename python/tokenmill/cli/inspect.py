@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.console import words
-from tokenmill.base.console.folding import cells, width_of
+from tokenmill.base.console.folding import count_cells, find_width
 from tokenmill.cli.datasets import is_dataset, show_datasets, show_document, show_parts
 from tokenmill.cli.say import say
 from tokenmill.cli.sizes import Size
@@ -117,7 +117,7 @@ def _show(fact: Description) -> None:
     say(f"{fact.source}")
     say(f"  family          {fact.family}")
     say(f"  strategy        {fact.strategy} ({fact.reason})")
-    say(f"  vocabulary      {fact.vocab_size:,} ids, {words.counted(fact.added_tokens, 'added token')}")
+    say(f"  vocabulary      {fact.vocab_size:,} ids, {words.amount(fact.added_tokens, 'added token')}")
     shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
     rest = len(fact.special_tokens) - len(shown)
     say(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
@@ -132,8 +132,8 @@ def _short(source: str) -> str:
 def _table(results: list[Measurement]) -> None:
     """One line for each; where the terminal is too narrow for it, a list for each."""
     rows = [_figures(result) for result in results]
-    widths = [max(map(cells, [name, *(row[name] for row in rows)])) for name in rows[0]]
-    terminal = width_of(sys.stdout)
+    widths = [max(map(count_cells, [name, *(row[name] for row in rows)])) for name in rows[0]]
+    terminal = find_width(sys.stdout)
     if terminal and sum(widths) + 2 * (len(widths) - 1) > terminal:
         for row in rows:
             say(f"{row.pop('tokenizer')} on {row.pop('corpus')}")
@@ -141,7 +141,7 @@ def _table(results: list[Measurement]) -> None:
                 say(f"  {name:<15} {value}")
     else:
         for line in [list(rows[0]), *(list(row.values()) for row in rows)]:
-            spaces = [" " * (width - cells(cell)) for cell, width in zip(line, widths, strict=True)]
+            spaces = [" " * (width - count_cells(cell)) for cell, width in zip(line, widths, strict=True)]
             # Two names, then numbers: those end in one column.
             pairs = enumerate(zip(line, spaces, strict=True))
             click.echo("  ".join(cell + pad if nth < 2 else pad + cell for nth, (cell, pad) in pairs))

@@ -100,15 +100,15 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
 
 def render(result: dict[str, Any]) -> str:
     """The estimate for a terminal."""
-    from tokenmill.base.console.words import counted, duration, number, size
+    from tokenmill.base.console.words import amount, duration, number, size
 
-    margin, share = "(all of it was counted)", result["margin_percent"]
+    margin, share = "(all of it was amount)", result["margin_percent"]
     if share is not None:
         margin = f"± {share:.1f} %" if share >= 0.1 else "± less than 0.1 %"
     sample, inputs = result["sample"], result["inputs"]
     lines = [
-        f"sample           {size(sample['text_bytes'])} in {counted(sample['blocks'], 'block')}",
-        f"inputs           {counted(inputs['files'], 'file')}, {size(inputs['bytes_on_disk'])}",
+        f"sample           {size(sample['text_bytes'])} in {amount(sample['blocks'], 'block')}",
+        f"inputs           {amount(inputs['files'], 'file')}, {size(inputs['bytes_on_disk'])}",
         f"documents        {result['documents']:,}",
         f"text             {size(result['text_bytes'])}",
         f"tokens           {result['tokens']:,}  {margin}",

@@ -97,7 +97,7 @@ def _show_choices(run: Run) -> None:
     size = words.size(sum(file.size for file in files))
     kinds = ", ".join(sorted({file.format for file in files}))
     field = _where_text_is(source)
-    say(f"found   {words.counted(len(files), 'file')}, {kinds}, {size}{field and f'; {field}'}", err=True)
+    say(f"found   {words.amount(len(files), 'file')}, {kinds}, {size}{field and f'; {field}'}", err=True)
     rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
     ends = "no token" if packing.eos_id is None else f"token {packing.eos_id}"
     engine = job.encoder.strategy.name
@@ -174,8 +174,8 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
         return
     rows = f", {summary['rows']:,} rows" if summary["rows"] else ""
     say(
-        f"{summary['path']}: {words.counted(summary['documents'], 'document')}, "
-        f"{summary['tokens']:,} tokens{rows}, {words.counted(summary['shards'], 'shard')}"
+        f"{summary['path']}: {words.amount(summary['documents'], 'document')}, "
+        f"{summary['tokens']:,} tokens{rows}, {words.amount(summary['shards'], 'shard')}"
     )
     for what, counts in _list_left_out(outcome).items():
         if counts:

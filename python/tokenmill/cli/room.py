@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tokenmill.base.hardware.memory import address_room
+from tokenmill.base.hardware.memory import measure_address_room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ class RoomForNumPy:
         if fullname != "numpy":
             return
         sys.meta_path.remove(self)
-        room = address_room()
+        room = measure_address_room()
         if room is not None and room < NUMPY_BYTES:
             raise MemoryError(
                 f"NumPy takes {NUMPY_BYTES >> 20} MB, and the limit of this process (ulimit -v) "

@@ -21,10 +21,10 @@ class Size(_Integer):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """`"4GB"` -> `4000000000`."""
-        from tokenmill.base.sizes import bytes_of
+        from tokenmill.base.sizes import parse_size
 
         try:
-            return value if isinstance(value, int) else bytes_of(str(value))
+            return value if isinstance(value, int) else parse_size(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -36,10 +36,10 @@ class Count(_Integer):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """`"16k"` -> `16000`."""
-        from tokenmill.base.sizes import bytes_of
+        from tokenmill.base.sizes import parse_size
 
         try:
-            return bytes_of(str(value))
+            return parse_size(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a number; expected something like 16000 or 16k", param, ctx)
 

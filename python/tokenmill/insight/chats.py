@@ -82,7 +82,7 @@ def show_template(
     tokenizer: Tokenizer, asked: str | None = None, messages: Sequence[dict[str, Any]] = SAMPLE
 ) -> dict[str, Any]:
     """A tokenizer's chat template on a conversation: its name, the text and what of it is learned."""
-    from tokenmill.base.learned import is_learned, without_marks
+    from tokenmill.base.learned import is_learned, strip_marks
     from tokenmill.engine.chat.chat import Chat
     from tokenmill.engine.chat.conversation import Conversation, RecordError, RecordShape
     from tokenmill.engine.chat.ids import ChatEncoder
@@ -101,7 +101,7 @@ def show_template(
             raise made.faults[0]
     except RecordError as error:
         return {"template": name, "problem": error.detail, "parts": []}
-    parts = split_learned(tokenizer, without_marks(made.ids), is_learned(made.ids))
+    parts = split_learned(tokenizer, strip_marks(made.ids), is_learned(made.ids))
     return {
         "template": name,
         "marked": "generation" in source,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import tokenmill
 from tokenmill.base.durable import ReplacedError, readable_json
 from tokenmill.base.hardware import world
-from tokenmill.base.hardware.memory import host_memory
+from tokenmill.base.hardware.memory import measure_host_memory
 from tokenmill.base.platform import start_thread
 from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
 
@@ -71,7 +71,7 @@ class Recorder:
             "counter": 0,
             "pid": os.getpid(),
             "host": platform.node(),
-            "rank": world.rank(),
+            "rank": world.find_rank(),
             "error": None,
         }
 
@@ -86,7 +86,7 @@ class Recorder:
         """The first event of a run."""
         machine = {
             "cpus": os.cpu_count(),
-            "memory": host_memory()[1],
+            "memory": measure_host_memory()[1],
             "host": platform.node(),
             "system": f"{platform.system()} {platform.release()}",
             "processor": platform.machine(),

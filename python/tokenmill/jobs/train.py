@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.errors import ConfigError, InputError
-from tokenmill.base.sizes import bytes_of
+from tokenmill.base.sizes import parse_size
 from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.training.checkpoint import Checkpoint
@@ -233,7 +233,7 @@ class _Training:
     def _list_sizes(self) -> list[int]:
         """The smaller sizes that were asked for; raises `ConfigError` where one cannot be."""
         try:
-            sizes = [bytes_of(size) for size in (self.config.output.ladder or "").split(",") if size]
+            sizes = [parse_size(size) for size in (self.config.output.ladder or "").split(",") if size]
         except ValueError:
             raise ConfigError(
                 f"ladder is {self.config.output.ladder!r}; expected sizes such as 16k,32k"

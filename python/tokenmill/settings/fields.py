@@ -6,16 +6,16 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tokenmill.base.folders import list_modules
-from tokenmill.base.sizes import bytes_of
+from tokenmill.base.sizes import parse_size
 from tokenmill.settings.kinds import Limit, MismatchError, Read
 
 
-def parse_size(value: Any) -> Any:
+def read_size(value: Any) -> Any:
     """`"512MiB"` -> `536870912`; `"2GB"` -> `2000000000`; anything but a string is left as it is."""
     if not isinstance(value, str):
         return value
     try:
-        return bytes_of(value)
+        return parse_size(value)
     except ValueError:
         raise MismatchError("a size in bytes, such as 512MiB or 2GB") from None
 
@@ -45,7 +45,7 @@ def _raise_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-def parse_share(value: Any) -> Any:
+def read_share(value: Any) -> Any:
     """`"0.5%"` -> `0.005`; anything else is left as it is."""
     if not isinstance(value, str) or not value.strip().endswith("%"):
         return value
@@ -59,8 +59,8 @@ Positive = Annotated[int, Limit(">", 0)]
 NonNegative = Annotated[int, Limit("≥", 0)]
 Seconds = Annotated[float, Limit(">", 0)]
 Fraction = Annotated[float, Limit("≥", 0)]
-Share = Annotated[float, Limit(">", 0), Read(parse_share, r"^\s*\d[\d.]*\s*%?\s*$")]
-Size = Annotated[int, Limit(">", 0), Read(parse_size, r"^\s*\d")]
+Share = Annotated[float, Limit(">", 0), Read(read_share, r"^\s*\d[\d.]*\s*%?\s*$")]
+Size = Annotated[int, Limit(">", 0), Read(read_size, r"^\s*\d")]
 Names = Annotated[tuple[str, ...], Read(_list_names, "")]
 WeightedNames = Annotated[tuple[str, ...], Read(_list_weighted, "")]
 Marker = Annotated[str | int | bool | None, Read(_read_switch)]

@@ -51,7 +51,7 @@ class FirstDocuments:
         self.bytes_read += block.bytes_read
         texts = block.texts.slice(0, most)
         self.bytes += texts.nbytes
-        self.texts += [texts.beginning(place, LONGEST) for place in range(len(texts))]
+        self.texts += [texts.read_start(place, LONGEST) for place in range(len(texts))]
 
 
 def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:

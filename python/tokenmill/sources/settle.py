@@ -26,7 +26,7 @@ def settle(
 
     `prefers_chat` says whether a prompt and its completion are a conversation; without it no record is one.
     """
-    chosen = [f"Input: {words.counted(len(files), 'file')}, {_formats(files)}"]
+    chosen = [f"Input: {words.amount(len(files), 'file')}, {_formats(files)}"]
     chosen += [
         f"Text files: {line}" for line in sorted({_txt_words(file) for file in files if file.format == "txt"})
     ]

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from tokenmill.base.sizes import bytes_of
+from tokenmill.base.sizes import parse_size
 from tokenmill.cli.sizes import Size
 
 
@@ -20,7 +20,7 @@ from tokenmill.cli.sizes import Size
     ],
 )
 def test_sizes(text, count):
-    assert bytes_of(text) == count
+    assert parse_size(text) == count
     assert Size().convert(text, None, None) == count
 
 
@@ -29,6 +29,6 @@ def test_sizes(text, count):
 )
 def test_what_is_not_a_size_is_named(text):
     with pytest.raises(ValueError, match="is not a size"):
-        bytes_of(text)
+        parse_size(text)
     with pytest.raises(click.BadParameter, match="is not a size"):
         Size().convert(text, None, None)

@@ -41,7 +41,7 @@ def test_only_rank_0_talks(capsys):
 
 def test_json_lines(capsys):
     configure("INFO", log_json=True, environ={"RANK": "0"})
-    lines.completion("train", 50_000, 125.45)
+    lines.log_split_end("train", 50_000, 125.45)
     records = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert records[0]["examples_per_second"] == pytest.approx(398.6, abs=0.1)
     assert {record["level"] for record in records} == {"INFO"}
@@ -66,17 +66,17 @@ def said(capsys, *calls):
 def test_the_lines_users_look_for(capsys):
     found = said(
         capsys,
-        lambda: lines.performance_configuration("fast", 6000),
-        lambda: lines.performance_configuration("slow", 4000, num_proc=8),
-        lambda: lines.split_start("train", 50_000, workers=1),
-        lambda: lines.completion("train", 50_000, 125.45),
-        lambda: lines.tokenizer_type("fast"),
-        lines.warming_up,
-        lines.warmed_up,
-        lambda: lines.split_start("train", None, workers=48, kind="processes"),
-        lambda: lines.split_start("test", 1234, exact=False, workers=2),
-        lambda: lines.dataset_settings(2, "threads", 8192, 8192),
-        lambda: lines.parity_skipped("the package is missing", possible=True),
+        lambda: lines.log_performance("fast", 6000),
+        lambda: lines.log_performance("slow", 4000, num_proc=8),
+        lambda: lines.log_split_start("train", 50_000, workers=1),
+        lambda: lines.log_split_end("train", 50_000, 125.45),
+        lambda: lines.log_tokenizer("fast"),
+        lines.log_warm_up,
+        lines.log_warmed_up,
+        lambda: lines.log_split_start("train", None, workers=48, kind="processes"),
+        lambda: lines.log_split_start("test", 1234, exact=False, workers=2),
+        lambda: lines.log_loading(2, "threads", 8192, 8192),
+        lambda: lines.log_skipped_parity("the package is missing", possible=True),
     )
     for line in (
         "INFO: Performance configuration: batch_size=6000, parallelism=fast_tokenizer_internal",
@@ -97,7 +97,7 @@ def test_the_lines_users_look_for(capsys):
 
 
 def test_a_slow_tokenizer_comes_with_its_remedy(capsys):
-    found = said(capsys, lambda: lines.tokenizer_type("slow", processes=8))
+    found = said(capsys, lambda: lines.log_tokenizer("slow", processes=8))
     assert found[0] == "DEBUG: Slow tokenizer detected - using Python multiprocessing with 8 processes"
     assert found[1].startswith(
         "WARNING: Using slow tokenizer - consider upgrading to a fast tokenizer for better performance"
@@ -116,17 +116,17 @@ def test_a_slow_tokenizer_comes_with_its_remedy(capsys):
 )
 def test_memory_mode_and_its_line(capsys, gigabytes, line):
     memory = Memory(int(gigabytes * GB), 128 * GB, None, "free")
-    assert said(capsys, lambda: lines.memory_mode(memory)) == [line]
+    assert said(capsys, lambda: lines.log_memory(memory)) == [line]
 
 
 @pytest.mark.parametrize(
     ("megabytes", "word"), [(31.5, "very fast"), (20, "very fast"), (5, "fast"), (1, "normal"), (0.9, "slow")]
 )
 def test_ratings(megabytes, word):
-    found = lines.rating(int(megabytes * 2 * 60e6), 60.0, 2)
+    found = lines.rate(int(megabytes * 2 * 60e6), 60.0, 2)
     assert found.startswith(word)
     assert found.endswith("B/s per core)")
 
 
 def test_a_short_job_has_no_rating():
-    assert lines.rating(100, 0.15, 2) is None
+    assert lines.rate(100, 0.15, 2) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from tokenmill.base.hardware import disk
-from tokenmill.base.hardware.batch import FEWEST, MOST, batch_size, in_batches
+from tokenmill.base.hardware.batch import FEWEST, MOST, compute_batch_size, run_in_batches
 
 
 def test_probe_measures_and_leaves_nothing(tmp_path):
@@ -28,15 +28,15 @@ def test_locks_and_space(tmp_path):
 def test_filesystem_is_the_deepest_mount(tmp_path):
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/a / ext4 rw 0 0\nhost:/x {tmp_path.resolve()} nfs4 rw 0 0\n", encoding="utf-8")
-    assert disk.filesystem(tmp_path / "out", mounts) == "nfs4"
+    assert disk.find_filesystem(tmp_path / "out", mounts) == "nfs4"
 
 
 def test_batch_size_follows_document_size_and_budget():
-    assert batch_size(4096, 512 << 20, 2) == 8192
-    assert batch_size(4096, 256 << 20, 2) == 4096
-    assert batch_size(10_000_000, 64 << 20) == FEWEST
-    assert batch_size(10, 512 << 20) == MOST
-    assert batch_size(None, 512 << 20, 2) == batch_size(4096, 512 << 20, 2)
+    assert compute_batch_size(4096, 512 << 20, 2) == 8192
+    assert compute_batch_size(4096, 256 << 20, 2) == 4096
+    assert compute_batch_size(10_000_000, 64 << 20) == FEWEST
+    assert compute_batch_size(10, 512 << 20) == MOST
+    assert compute_batch_size(None, 512 << 20, 2) == compute_batch_size(4096, 512 << 20, 2)
 
 
 def test_short_memory_halves_the_batch_and_loses_nothing():
@@ -49,7 +49,7 @@ def test_short_memory_halves_the_batch_and_loses_nothing():
         return list(documents)
 
     documents = [str(number) for number in range(20)]
-    found = [document for _, part in in_batches(documents, work, 16) for document in part]
+    found = [document for _, part in run_in_batches(documents, work, 16) for document in part]
     assert found == documents
     assert sizes[:4] == [16, 8, 4, 2]
 
@@ -59,4 +59,4 @@ def test_one_document_that_does_not_fit_is_an_error():
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        list(in_batches(["a", "b"], work, 2))
+        list(run_in_batches(["a", "b"], work, 2))

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from tokenmill.base.hardware import cgroup
-from tokenmill.base.hardware.cgroup import limits
-from tokenmill.base.hardware.cpu import cores
+from tokenmill.base.hardware.cgroup import read_limits
+from tokenmill.base.hardware.cpu import measure_cores
 from tokenmill.base.hardware.machine import measure
-from tokenmill.base.hardware.memory import GB, memory
+from tokenmill.base.hardware.memory import GB, measure_memory
 from tokenmill.base.hardware.world import local_world_size
 from tokenmill.settings.resolve import resolve
 
@@ -35,7 +35,7 @@ def group(tmp_path):
 
 
 def test_v2_the_tightest_level_counts(group):
-    found = limits(
+    found = read_limits(
         *group(
             "0::/slice/job",
             {
@@ -52,7 +52,7 @@ def test_v2_the_tightest_level_counts(group):
 
 
 def test_v1(group):
-    found = limits(
+    found = read_limits(
         *group(
             "4:memory:/job\n1:cpu,cpuacct:/job",
             {
@@ -70,26 +70,26 @@ def test_v1(group):
 
 
 def test_a_container_that_mounts_only_its_own_group(group):
-    found = limits(*group("0::/kubepods/pod/abc", {"cpu.max": "200000 100000"}))
+    found = read_limits(*group("0::/kubepods/pod/abc", {"cpu.max": "200000 100000"}))
     assert found.cpus == 2.0
 
 
 def test_no_limits(group):
-    assert limits(*group("0::/", {"cpu.max": "max 100000", "memory.max": "max"})) == cgroup.Limits()
-    assert limits(*group("nonsense", {"cpu.max": "what 0"})) == cgroup.Limits()
+    assert read_limits(*group("0::/", {"cpu.max": "max 100000", "memory.max": "max"})) == cgroup.Limits()
+    assert read_limits(*group("nonsense", {"cpu.max": "what 0"})) == cgroup.Limits()
 
 
 @pytest.mark.parametrize(("quota", "usable"), [(0.5, 1), (1.0, 1), (1.2, 1), (1.5, 2), (2.0, 2)])
 def test_a_quota_rounds_to_whole_threads(monkeypatch, quota, usable):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
-    assert cores(cgroup.Limits(cpus=quota), {}).usable == usable
+    assert measure_cores(cgroup.Limits(cpus=quota), {}).usable == usable
 
 
 def test_cores_are_divided_among_the_ranks_of_the_host(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 32)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(32)), raising=False)
-    found = cores(cgroup.Limits(), {"LOCAL_WORLD_SIZE": "8"})
+    found = measure_cores(cgroup.Limits(), {"LOCAL_WORLD_SIZE": "8"})
     assert (found.usable, found.ranks) == (4, 8)
     assert "divided among 8 ranks (LOCAL_WORLD_SIZE)" in found.reason
 
@@ -109,7 +109,7 @@ def test_launchers(environ, size):
 
 
 def test_memory_within_the_limit():
-    found = memory(cgroup.Limits(memory=1_000_000_000, memory_used=400_000_000))
+    found = measure_memory(cgroup.Limits(memory=1_000_000_000, memory_used=400_000_000))
     assert found.available == 600_000_000
     assert found.mode == "disk"
     assert "cgroup limit" in found.reason

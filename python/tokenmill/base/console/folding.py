@@ -22,11 +22,11 @@ _WIDEST_LABEL = 24
 
 def fold_for(stream: IO[str], text: str) -> str:
     """`text` as it is for a file or a pipe; for a terminal, folded at words to its width."""
-    width = width_of(stream)
+    width = find_width(stream)
     return "\n".join(fold(line, width) for line in text.split("\n")) if width else text
 
 
-def width_of(stream: IO[str]) -> int:
+def find_width(stream: IO[str]) -> int:
     """The columns of the terminal that a stream goes to; 0 for a file or a pipe."""
     try:
         return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
@@ -36,28 +36,28 @@ def width_of(stream: IO[str]) -> int:
 
 def fold(line: str, width: int) -> str:
     """A line as lines of at most `width` columns, cut at spaces; a word that is wider stays whole."""
-    if cells(line) <= width:
+    if count_cells(line) <= width:
         return line
-    indent = " " * _column(line)
+    indent = " " * _find_column(line)
     lines, now = [], ""
     for part in filter(None, _CUT.split(line)):
-        if now.strip() and not part.isspace() and cells(now) + cells(part) > width:
+        if now.strip() and not part.isspace() and count_cells(now) + count_cells(part) > width:
             lines.append(now.rstrip())
             now = indent
         now += part
     return "\n".join([*lines, now.rstrip()])
 
 
-def cells(text: str) -> int:
+def count_cells(text: str) -> int:
     """How many columns a terminal gives a text: Hangul and Han take two, colours and accents none."""
     plain = _STYLE.sub("", text)
     return sum(0 if combining(sign) else 1 + (east_asian_width(sign) in "WF") for sign in plain)
 
 
-def _column(line: str) -> int:
+def _find_column(line: str) -> int:
     """Where what follows the label begins, or two columns behind the line's own indent."""
     plain = _STYLE.sub("", line)
     found = _LABEL.match(plain)
-    if found and plain[: found.end()].rstrip()[-1:] != ":" and cells(found[0]) <= _WIDEST_LABEL:
-        return cells(found[0])
+    if found and plain[: found.end()].rstrip()[-1:] != ":" and count_cells(found[0]) <= _WIDEST_LABEL:
+        return count_cells(found[0])
     return len(plain) - len(plain.lstrip()) + 2

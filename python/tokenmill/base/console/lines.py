@@ -23,7 +23,7 @@ RATINGS = ((20e6, "very fast ✅"), (5e6, "fast ✅"), (1e6, "normal ⚠️"), (
 SHORTEST_RATED = 1.0
 
 
-def tokenizer_type(strategy: str, why: str = "", processes: int | None = None) -> None:
+def log_tokenizer(strategy: str, why: str = "", processes: int | None = None) -> None:
     """Which engine was chosen and why; a slow one comes with a warning and what to do."""
     reason = f" ({why})" if why else ""
     if strategy == "slow":
@@ -46,7 +46,7 @@ def tokenizer_type(strategy: str, why: str = "", processes: int | None = None) -
     logger.info("✅ Using native tokenizer (Tokenmill's Rust core)%s", reason)
 
 
-def performance_configuration(
+def log_performance(
     strategy: str, batch_size: int | None = None, *, threads: int | None = None, num_proc: int | None = None
 ) -> None:
     """How the work is spread: `Performance configuration: batch_size=6000, parallelism=...`."""
@@ -59,7 +59,7 @@ def performance_configuration(
     logger.info("Performance configuration: %s", ", ".join(parts))
 
 
-def memory_mode(memory: Memory) -> None:
+def log_memory(memory: Memory) -> None:
     """Where a job will hold what is in flight, and the figure that decided it."""
     free = f"{memory.available / GB:.1f}GB available"
     if memory.mode == "in-memory":
@@ -70,7 +70,7 @@ def memory_mode(memory: Memory) -> None:
         logger.warning("Limited RAM (%s), using disk-based processing", free)
 
 
-def dataset_settings(workers: int, kind: str, batch_size: int, writer_batch_size: int) -> None:
+def log_loading(workers: int, kind: str, batch_size: int, writer_batch_size: int) -> None:
     """The three settings that users tune first; `kind` is `threads` or `processes`."""
     logger.info("📊 Dataset loading settings:")
     logger.info("  - Parallel %s: %d", kind, workers)
@@ -78,7 +78,7 @@ def dataset_settings(workers: int, kind: str, batch_size: int, writer_batch_size
     logger.info("  - Writer batch size: %d", writer_batch_size)
 
 
-def packing(mode: str, context_length: int | None = None, overlap: int = 0) -> None:
+def log_packing(mode: str, context_length: int | None = None, overlap: int = 0) -> None:
     """How token ids become rows."""
     kinds = {
         "concat": "Using sequence concatenation (packing mode)",
@@ -92,29 +92,29 @@ def packing(mode: str, context_length: int | None = None, overlap: int = 0) -> N
     logger.info("📦 %s%s", kinds[mode], rows)
 
 
-def parity_known(documents: int) -> None:
+def log_known_parity(documents: int) -> None:
     """The same comparison was made before, by the same builds of both."""
     logger.info(
         "✅ Parity: native and Hugging Face gave the same ids on these %d documents before", documents
     )
 
 
-def parity_skipped(why: str, *, possible: bool) -> None:
+def log_skipped_parity(why: str, *, possible: bool) -> None:
     """No comparison was made; a warning where it could have been."""
     logger.log(logging.WARNING if possible else logging.INFO, "Parity check skipped: %s", why)
 
 
-def stays_with_hf(why: str) -> None:
+def log_unsupported(why: str) -> None:
     """A tokenizer of transformers that our core does not run."""
     logger.warning("This tokenizer stays with Hugging Face's engine: %s", why)
 
 
-def agrees_with_hf() -> None:
+def log_agreement() -> None:
     """A tokenizer of transformers on our core, held against its own engine on its first documents."""
     logger.info("✅ Parity: tokenmill and Hugging Face gave the same ids on the first documents")
 
 
-def differs_from_hf(difference: str) -> None:
+def log_difference(difference: str) -> None:
     """It was held against its own engine and found wrong, which is loud."""
     logger.error(
         "PARITY: tokenmill and Hugging Face differ, so this tokenizer goes on with Hugging Face's engine. "
@@ -123,17 +123,17 @@ def differs_from_hf(difference: str) -> None:
     )
 
 
-def warming_up() -> None:
+def log_warm_up() -> None:
     """Before the first batch, which is not timed."""
     logger.info("🔥 Warming up tokenizer...")
 
 
-def warmed_up() -> None:
+def log_warmed_up() -> None:
     """After it."""
     logger.info("✅ Tokenizer warmed up")
 
 
-def split_start(
+def log_split_start(
     split: str, examples: int | None, *, exact: bool = True, workers: int, kind: str = "threads"
 ) -> None:
     """`Tokenizing split 'train' with 50000 examples`, or about so many; of a compressed input, unknown."""
@@ -143,7 +143,7 @@ def split_start(
     logger.info("⚡ Tokenizing with %d %s...", workers, kind)
 
 
-def completion(split: str, examples: int, seconds: float, rated: str | None = None) -> None:
+def log_split_end(split: str, examples: int, seconds: float, rated: str | None = None) -> None:
     """The end of a split: seconds, examples per second, and what its speed is called."""
     rate = examples / seconds if seconds > 0 else 0.0
     fields = {"split": split, "examples": examples, "seconds": seconds, "examples_per_second": rate}
@@ -153,8 +153,8 @@ def completion(split: str, examples: int, seconds: float, rated: str | None = No
         logger.info("Rating: %s", rated)
 
 
-def rating(size: int, seconds: float, cores: int) -> str | None:
-    """`rating(800_000_000, 10.0, 2)` -> `"very fast ✅ (40.0 MB/s per core)"`; None for a short job."""
+def rate(size: int, seconds: float, cores: int) -> str | None:
+    """`rate(800_000_000, 10.0, 2)` -> `"very fast ✅ (40.0 MB/s per core)"`; None for a short job."""
     if seconds < SHORTEST_RATED:
         return None
     rate = size / seconds / max(1, cores)
@@ -162,7 +162,7 @@ def rating(size: int, seconds: float, cores: int) -> str | None:
     return f"{word} ({words.size(rate)}/s per core)"
 
 
-def parity(strategy: str, documents: int, difference: str | None) -> None:
+def log_parity(strategy: str, documents: int, difference: str | None) -> None:
     """What the comparison on the user's own documents found; a difference is loud."""
     if difference is None:
         logger.info("✅ Parity: native and Hugging Face give the same ids on %d of your documents", documents)

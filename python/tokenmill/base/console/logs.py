@@ -87,7 +87,7 @@ def configure(
     if not ours and _program_has_handlers() and not log_json:
         return
     handler = ours[0] if ours else StderrHandler()
-    rank = world.rank(environ)
+    rank = world.find_rank(environ)
     handler.setFormatter(JsonFormatter(rank) if log_json else PlainFormatter(rank))
     if not ours:
         logger.addHandler(handler)

@@ -62,7 +62,7 @@ class Progress:
         self._finished = False
 
     def __enter__(self) -> Self:
-        if self._show and sys.stderr.isatty() and not _json_lines():
+        if self._show and sys.stderr.isatty() and not _logs_json():
             self._bar = _Bar(self.description, self.total, self.done)
         return self
 
@@ -135,7 +135,7 @@ class Progress:
             parts[name] = f"{name} {words.number(count)} ({speed}/s)"
         if "seconds_left" in shown:
             parts["left"] = f"{words.duration(shown['seconds_left'])} left"
-        parts["memory"] = f"memory {words.size(_resident())}"
+        parts["memory"] = f"memory {words.size(_measure_resident())}"
         if self.note:
             parts["note"] = self.note
         return parts
@@ -183,7 +183,7 @@ class _Bar:
         self._bars.stop()
 
 
-def _json_lines() -> bool:
+def _logs_json() -> bool:
     """Whether lines are for a machine, which has no use for a bar."""
     from tokenmill.base.console.logs import JsonFormatter
 
@@ -191,7 +191,7 @@ def _json_lines() -> bool:
     return any(isinstance(handler.formatter, JsonFormatter) for handler in handlers)
 
 
-def _resident() -> int:
+def _measure_resident() -> int:
     import psutil
 
     return int(psutil.Process().memory_info().rss)

@@ -8,8 +8,8 @@ def size(count: float) -> str:
     return _scale(count, (" B", " kB", " MB", " GB", " TB"))
 
 
-def counted(count: int, noun: str) -> str:
-    """`counted(1, "shard")` -> `"1 shard"`; `counted(1234, "file")` -> `"1,234 files"`."""
+def amount(count: int, noun: str) -> str:
+    """`amount(1, "shard")` -> `"1 shard"`; `amount(1234, "file")` -> `"1,234 files"`."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 

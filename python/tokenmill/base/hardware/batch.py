@@ -17,19 +17,19 @@ FEWEST, MOST = 16, 20_000
 USUAL_DOCUMENT = 4096
 
 
-def batch_size(average_document_bytes: float | None, budget: int, workers: int = 1) -> int:
-    """Documents per batch: `batch_size(4096, 512 << 20, 2)` -> `8192`."""
+def compute_batch_size(average_document_bytes: float | None, budget: int, workers: int = 1) -> int:
+    """Documents per batch: `compute_batch_size(4096, 512 << 20, 2)` -> `8192`."""
     size = max(1.0, average_document_bytes or USUAL_DOCUMENT)
     fit = budget / max(1, workers) / (size * BYTES_HELD_PER_TEXT_BYTE)
     return int(max(FEWEST, min(MOST, fit)))
 
 
-def held_bytes(average_document_bytes: float | None, documents: int, workers: int = 1) -> int:
+def compute_held_bytes(average_document_bytes: float | None, documents: int, workers: int = 1) -> int:
     """What batches of so many documents hold in memory, all workers together."""
     return int((average_document_bytes or USUAL_DOCUMENT) * documents * BYTES_HELD_PER_TEXT_BYTE * workers)
 
 
-def in_batches(
+def run_in_batches(
     documents: Sequence[str], work: Callable[[Sequence[str]], R], size: int
 ) -> Iterator[tuple[int, R]]:
     """Do `work` on slices of `documents`; on MemoryError halve the slice and try again, down to one.

@@ -31,19 +31,19 @@ class Limits:
     memory_used: int | None = None
 
 
-def limits(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Limits:
+def read_limits(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Limits:
     """The tightest limits on this process: `cpu.max "150000 100000"` -> `cpus=1.5`."""
-    paths = _membership(membership)
+    paths = _read_membership(membership)
     cpus = [
-        *_values(_cpus_v2, _levels(root, paths.get("", "/"))),
-        *_values(_cpus_v2, _levels(root / "unified", paths.get("", "/"))),
-        *_values(_cpus_v1, _levels(root / "cpu", paths.get("cpu", "/"))),
-        *_values(_cpus_v1, _levels(root / "cpu,cpuacct", paths.get("cpu", "/"))),
+        *_read_values(_read_cpus_v2, _list_levels(root, paths.get("", "/"))),
+        *_read_values(_read_cpus_v2, _list_levels(root / "unified", paths.get("", "/"))),
+        *_read_values(_read_cpus_v1, _list_levels(root / "cpu", paths.get("cpu", "/"))),
+        *_read_values(_read_cpus_v1, _list_levels(root / "cpu,cpuacct", paths.get("cpu", "/"))),
     ]
     memory = [
-        *_values(_memory_v2, _levels(root, paths.get("", "/"))),
-        *_values(_memory_v2, _levels(root / "unified", paths.get("", "/"))),
-        *_values(_memory_v1, _levels(root / "memory", paths.get("memory", "/"))),
+        *_read_values(_read_memory_v2, _list_levels(root, paths.get("", "/"))),
+        *_read_values(_read_memory_v2, _list_levels(root / "unified", paths.get("", "/"))),
+        *_read_values(_read_memory_v1, _list_levels(root / "memory", paths.get("memory", "/"))),
     ]
     tightest = min(memory, default=None)
     if tightest is None:
@@ -51,7 +51,7 @@ def limits(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Limits:
     return Limits(cpus=min(cpus, default=None), memory=tightest[0], memory_used=tightest[1])
 
 
-def _membership(path: Path) -> dict[str, str]:
+def _read_membership(path: Path) -> dict[str, str]:
     """`"4:cpu,cpuacct:/job"` -> `{"cpu": "/job", "cpuacct": "/job"}`; the v2 group has the name ""."""
     found: dict[str, str] = {}
     for line in _read(path).splitlines():
@@ -61,7 +61,7 @@ def _membership(path: Path) -> dict[str, str]:
     return found
 
 
-def _levels(mount: Path, group: str) -> Iterator[Path]:
+def _list_levels(mount: Path, group: str) -> Iterator[Path]:
     """The group's directory and all above it; in a container the group's own path may not be mounted."""
     directory = mount / group.strip("/")
     while True:
@@ -71,32 +71,32 @@ def _levels(mount: Path, group: str) -> Iterator[Path]:
         directory = directory.parent
 
 
-def _values(read: Callable[[Path], T | None], directories: Iterator[Path]) -> list[T]:
+def _read_values(read: Callable[[Path], T | None], directories: Iterator[Path]) -> list[T]:
     return [value for value in map(read, directories) if value is not None]
 
 
-def _cpus_v2(directory: Path) -> float | None:
+def _read_cpus_v2(directory: Path) -> float | None:
     quota, _, period = _read(directory / "cpu.max").partition(" ")
-    return _ratio(quota, period or "100000")
+    return _divide(quota, period or "100000")
 
 
-def _cpus_v1(directory: Path) -> float | None:
-    return _ratio(_read(directory / "cpu.cfs_quota_us"), _read(directory / "cpu.cfs_period_us"))
+def _read_cpus_v1(directory: Path) -> float | None:
+    return _divide(_read(directory / "cpu.cfs_quota_us"), _read(directory / "cpu.cfs_period_us"))
 
 
-def _ratio(quota: str, period: str) -> float | None:
+def _divide(quota: str, period: str) -> float | None:
     if not quota.isdigit() or not period.isdigit() or not int(period) or not int(quota):
         return None
     return int(quota) / int(period)
 
 
-def _memory_v2(directory: Path) -> tuple[int, int] | None:
-    used = _number(directory / "memory.current") - _stat(directory, "inactive_file")
+def _read_memory_v2(directory: Path) -> tuple[int, int] | None:
+    used = _read_number(directory / "memory.current") - _read_stat(directory, "inactive_file")
     return _parse_limit(_read(directory / "memory.max"), used)
 
 
-def _memory_v1(directory: Path) -> tuple[int, int] | None:
-    used = _number(directory / "memory.usage_in_bytes") - _stat(directory, "total_inactive_file")
+def _read_memory_v1(directory: Path) -> tuple[int, int] | None:
+    used = _read_number(directory / "memory.usage_in_bytes") - _read_stat(directory, "total_inactive_file")
     return _parse_limit(_read(directory / "memory.limit_in_bytes"), used)
 
 
@@ -106,7 +106,7 @@ def _parse_limit(limit: str, used: int) -> tuple[int, int] | None:
     return int(limit), max(0, used)
 
 
-def _stat(directory: Path, key: str) -> int:
+def _read_stat(directory: Path, key: str) -> int:
     """Cached file pages that the kernel gives back before it kills: they do not count as used."""
     for line in _read(directory / "memory.stat").splitlines():
         name, _, value = line.partition(" ")
@@ -115,7 +115,7 @@ def _stat(directory: Path, key: str) -> int:
     return 0
 
 
-def _number(path: Path) -> int:
+def _read_number(path: Path) -> int:
     text = _read(path)
     return int(text) if text.isdigit() else 0
 

@@ -31,11 +31,11 @@ class Cores:
         return _within(min(self.affinity, self.host), self.quota)
 
 
-def cores(limits: cgroup.Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
+def measure_cores(limits: cgroup.Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
     """The cores for this process: `Cores(usable=4, host=64, affinity=32, quota=None, ranks=8, ...)`."""
-    limits = cgroup.limits() if limits is None else limits
+    limits = cgroup.read_limits() if limits is None else limits
     host, affinity = count_cores()
-    ranks, variable = world.local_world_size(environ)
+    ranks, variable = world.find_local_world_size(environ)
     within = _within(min(affinity, host), limits.cpus)
     reasons = [f"{host} on this host"]
     if affinity < host:
@@ -53,7 +53,7 @@ def _within(count: int, quota: float | None) -> int:
     return max(1, int(quota + 0.5)) if quota is not None and quota < count else count
 
 
-def instructions() -> tuple[str, list[str]]:
+def list_instructions() -> tuple[str, list[str]]:
     """What the core's loops run with: `("avx2", ["avx2", "bmi1", "bmi2", "lzcnt", "popcnt"])`."""
     from tokenmill import _core
 
@@ -63,7 +63,7 @@ def instructions() -> tuple[str, list[str]]:
 @lru_cache(maxsize=1)
 def usable_cores() -> int:
     """The cores for this process, looked at once."""
-    return cores().usable
+    return measure_cores().usable
 
 
 def default_threads() -> int:

@@ -31,7 +31,7 @@ class DiskSpeed:
         return "slow" if self.flush_seconds > 0.02 or self.write < 60e6 else "fast"
 
 
-def nearest_existing(path: Path) -> Path:
+def find_existing(path: Path) -> Path:
     """The directory itself, or the closest one above it that exists."""
     path = path.absolute()
     while not path.exists():
@@ -58,12 +58,12 @@ def probe(directory: Path, size: int = PROBE_BYTES) -> DiskSpeed:
         while file.read(CHUNK):
             pass
         read = time.perf_counter()
-        flush = min(_small_flush(file.fileno()) for _ in range(SMALL_WRITES))
+        flush = min(_time_small_flush(file.fileno()) for _ in range(SMALL_WRITES))
     size = max(1, size // CHUNK) * CHUNK
     return DiskSpeed(size / max(1e-9, written - started), size / max(1e-9, read - begin_read), flush)
 
 
-def _small_flush(descriptor: int) -> float:
+def _time_small_flush(descriptor: int) -> float:
     started = time.perf_counter()
     write_at(descriptor, memoryview(b"x" * 4096), 0)
     os.fsync(descriptor)
@@ -74,12 +74,12 @@ def free_bytes(path: Path) -> int:
     """What an ordinary user may still write there."""
     import shutil  # here, since it brings every kind of compression along
 
-    return shutil.disk_usage(nearest_existing(path)).free
+    return shutil.disk_usage(find_existing(path)).free
 
 
-def filesystem(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
+def find_filesystem(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
     """The type of the file system that holds `path`: `"ext4"`, `"nfs4"`, or `"unknown"`."""
-    target = nearest_existing(path).resolve()
+    target = find_existing(path).resolve()
     best, kind = "", "unknown"
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenmill.base.hardware import cgroup
-from tokenmill.base.hardware.cpu import Cores, cores
-from tokenmill.base.hardware.memory import MOST_IN_FLIGHT, Memory, memory, memory_budget
+from tokenmill.base.hardware.cpu import Cores, measure_cores
+from tokenmill.base.hardware.memory import MOST_IN_FLIGHT, Memory, measure_memory, memory_budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,5 +44,5 @@ def measure(
     membership: Path = cgroup.MEMBERSHIP,
 ) -> Machine:
     """Look at this machine now; a few file reads, under a millisecond."""
-    limits = cgroup.limits(cgroup_root, membership)
-    return Machine(cores(limits, environ), memory(limits))
+    limits = cgroup.read_limits(cgroup_root, membership)
+    return Machine(measure_cores(limits, environ), measure_memory(limits))

@@ -32,10 +32,10 @@ class Memory:
         return memory_mode(self.available)
 
 
-def memory(limits: cgroup.Limits | None = None) -> Memory:
+def measure_memory(limits: cgroup.Limits | None = None) -> Memory:
     """The memory for this process, in bytes."""
-    limits = cgroup.limits() if limits is None else limits
-    available, total = host_memory()
+    limits = cgroup.read_limits() if limits is None else limits
+    available, total = measure_host_memory()
     reason = "free on this host"
     if limits.memory is not None and limits.memory < total:
         total = limits.memory
@@ -45,7 +45,7 @@ def memory(limits: cgroup.Limits | None = None) -> Memory:
     return Memory(available, total, limits.memory, reason)
 
 
-def host_memory() -> tuple[int, int]:
+def measure_host_memory() -> tuple[int, int]:
     """`(available, total)` bytes of this host: from the kernel's own page, elsewhere from psutil."""
     try:
         pairs = (line.split()[:2] for line in Path("/proc/meminfo").read_text().splitlines())
@@ -58,7 +58,7 @@ def host_memory() -> tuple[int, int]:
         return found.available, found.total
 
 
-def address_room() -> int | None:
+def measure_address_room() -> int | None:
     """Bytes that this process may still map below its `ulimit -v`; None where there is no such limit."""
     try:
         import resource

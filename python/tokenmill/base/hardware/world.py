@@ -19,12 +19,12 @@ LOCAL_WORLD_SIZE = (
 )
 
 
-def rank(environ: Mapping[str, str] = os.environ) -> int | None:
+def find_rank(environ: Mapping[str, str] = os.environ) -> int | None:
     """This process's rank, or None outside a launcher."""
     return next((int(environ[name]) for name in RANK if environ.get(name, "").isdecimal()), None)
 
 
-def local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int, str | None]:
+def find_local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int, str | None]:
     """How many ranks share this host, and the variable that says so: `(8, "LOCAL_WORLD_SIZE")`."""
     for name in LOCAL_WORLD_SIZE:
         size = environ.get(name, "")
@@ -40,4 +40,4 @@ def local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int, str 
 
 def speaks(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether this process may talk to people: rank 0, or no rank at all."""
-    return not rank(environ)
+    return not find_rank(environ)

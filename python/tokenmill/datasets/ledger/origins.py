@@ -33,9 +33,9 @@ class Origins:
         part = self.part if isinstance(self.part, int) else self.part[kept]
         if self.ids is None:
             return Origins(part, rows)
-        from tokenmill.base.arrays import mask_of  # here, since it brings Arrow along
+        from tokenmill.base.arrays import mask_to_arrow  # here, since it brings Arrow along
 
-        return Origins(part, rows, self.ids.filter(mask_of(kept)))
+        return Origins(part, rows, self.ids.filter(mask_to_arrow(kept)))
 
     def slice(self, start: int, count: int) -> Origins:
         """Those of some neighbours."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.arrays import arrow_of
+from tokenmill.base.arrays import to_arrow
 from tokenmill.datasets.shards.table import Appender
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ class ProvenanceWriter:
         """Append documents and their numbers of tokens."""
         count = len(lengths)
         arrays = [
-            arrow_of(np.full(count, origins.part, dtype=np.int32)),
-            arrow_of(np.asarray(origins.rows)),
+            to_arrow(np.full(count, origins.part, dtype=np.int32)),
+            to_arrow(np.asarray(origins.rows)),
             origins.ids if origins.ids is not None else pa.nulls(count, pa.large_string()),
-            arrow_of(lengths),
+            to_arrow(lengths),
         ]
         self._held.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
         self._rows += count

@@ -9,7 +9,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError
-from tokenmill.base.learned import is_learned, without_marks
+from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.datasets.packing.column import store_columns
 from tokenmill.datasets.packing.modes import Placement, lay_bestfit, lay_concat, lay_pad, lay_window
 from tokenmill.datasets.packing.segments import Segments, fill_rows
@@ -118,7 +118,7 @@ def _finish(
     taught = is_learned(rows) if shape.marked else None
     again = 0
     if taught is not None:
-        rows = without_marks(rows)
+        rows = strip_marks(rows)
         if shape.overlap:
             # The beginning of every window but a document's first repeats the one before it.
             starts = segments.position[segments.start > 0]

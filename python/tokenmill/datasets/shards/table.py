@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.arrays import arrow_of
+from tokenmill.base.arrays import to_arrow
 from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.items import Items
 from tokenmill.datasets.shards.writer import BatchWriter
@@ -50,9 +50,9 @@ class TableWriter(BatchWriter):
         """One record batch, or one row group."""
         made = []
         for field in self._schema:
-            values = arrow_of(arrays[field.name])
+            values = to_arrow(arrays[field.name])
             if self.shape.context_length is None:
-                places = arrow_of(offsets.astype(np.int32))
+                places = to_arrow(offsets.astype(np.int32))
                 made.append(pa.ListArray.from_arrays(places, values, type=field.type))
             else:
                 made.append(pa.FixedSizeListArray.from_arrays(values, type=field.type))

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import ConfigError
-from tokenmill.base.hardware.disk import nearest_existing
-from tokenmill.base.sizes import bytes_of
+from tokenmill.base.hardware.disk import find_existing
+from tokenmill.base.sizes import parse_size
 from tokenmill.datasets.ledger.receipt import SHARDS
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def _most(datasets: Path, held: int) -> int:
     given = os.environ.get(VARIABLE)
     if given:
         try:
-            return bytes_of(given)
+            return parse_size(given)
         except ValueError:
             raise ConfigError(f"{VARIABLE}: expected a size such as 200GB, found {given!r}") from None
-    disk = shutil.disk_usage(nearest_existing(datasets))
+    disk = shutil.disk_usage(find_existing(datasets))
     return held + disk.free - disk.total // SPARE

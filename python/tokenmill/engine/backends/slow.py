@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.errors import TokenizerError
-from tokenmill.base.hardware.batch import in_batches
+from tokenmill.base.hardware.batch import run_in_batches
 from tokenmill.base.hardware.machine import measure
 from tokenmill.engine.backends.backend import BorrowedEngine
 from tokenmill.engine.backends.foreign import Foreign
@@ -186,7 +186,7 @@ class EncodeJob:
         def encode(part: Sequence[str]) -> list[list[int]]:
             return self.foreign.encode_many(part, special, template=template)
 
-        rows = [row for _, part in in_batches(texts, encode, max(1, len(texts))) for row in part]
+        rows = [row for _, part in run_in_batches(texts, encode, max(1, len(texts))) for row in part]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         flat = np.fromiter((token for row in rows for token in row), np.uint32, int(lengths.sum()))
         return flat, lengths

@@ -76,10 +76,10 @@ class CoreBackend:
         try:
             made = Tokenizer.load(self._real)
         except TokenmillError as error:
-            lines.stays_with_hf(str(error))
+            lines.log_unsupported(str(error))
             return None
         if made.strategy.name != "native":
-            lines.stays_with_hf(made.strategy.reason)
+            lines.log_unsupported(made.strategy.reason)
             return None
         return made
 
@@ -141,11 +141,11 @@ class CoreBackend:
         difference = first_difference(sample, rows[: len(sample)], theirs)
         self.__dict__["_left"] = self._left - held if difference is None else 0
         if difference is not None:
-            lines.differs_from_hf(difference)
+            lines.log_difference(difference)
             self.__dict__["core"] = None
             raise UnusualError
         if self._left <= 0:
-            lines.agrees_with_hf()
+            lines.log_agreement()
 
     def _encodings(
         self, inputs: Sequence[Any], rows: list[list[int]], lazy: _Lazy, *, specials: bool

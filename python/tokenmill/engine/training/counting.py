@@ -234,7 +234,7 @@ class KeptTexts:
             return
         room = max(1, self._limit // 8)
         for place in range(min(len(texts), 64)):
-            kept = texts.beginning(place, room)
+            kept = texts.read_start(place, room)
             self._kept.append(kept)
             self._size += len(kept)
             room -= len(kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.hardware.memory import address_room
+from tokenmill.base.hardware.memory import measure_address_room
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting, count_all
 from tokenmill.engine.training.inputs import open_corpus
@@ -24,7 +24,7 @@ PER_HELD = 8
 
 def ask_room(size: int) -> None:
     """A `MemoryError` where the process may not map so many bytes more."""
-    room = address_room()
+    room = measure_address_room()
     if room is not None and room < size:
         raise MemoryError(
             f"training needs about {size / 1e6:.0f} MB more, and the limit of this process (ulimit -v) "
@@ -48,7 +48,7 @@ def train_merges(
     and a corpus that still needs more is a `MemoryError` here, before an allocation would end the process.
     `like_minbpe` is for `merge`; its blocks are counted one after the other, each by all threads.
     """
-    room = address_room()
+    room = measure_address_room()
     if room is not None:
         threads, memory_budget = 1, min(memory_budget, room // 8)
         ask_room(LEAST)

@@ -26,7 +26,7 @@ ROOM = 100 * 1000**2
 
 def checks(output: Path, data: tuple[str, ...] = (), *, given: bool = True) -> Iterator[Check]:
     """Every check of the directory that a job would write to; the probe leaves nothing behind."""
-    home = disk.nearest_existing(output)
+    home = disk.find_existing(output)
     name = str(output) if given else f"{output} (no --output given)"
     if not os.access(home, os.W_OK | os.X_OK):
         yield Check(
@@ -78,7 +78,7 @@ def free_space(home: Path, needed: int | None) -> Check:
 def speed(home: Path, name: str) -> Check:
     """A timed write and read: the kernel's own word about a disk is wrong on virtual machines."""
     measured = disk.probe(home)
-    kind = disk.filesystem(home)
+    kind = disk.find_filesystem(home)
     slow = measured.kind == "slow"
     speeds = f"{words.size(measured.write)}/s write, {words.size(measured.read)}/s read"
     return Check(
@@ -92,7 +92,7 @@ def speed(home: Path, name: str) -> Check:
 
 def locks(home: Path) -> Check:
     """Whether a lock on this file system keeps a second process out."""
-    works, kind = disk.locks_work(home), disk.filesystem(home)
+    works, kind = disk.locks_work(home), disk.find_filesystem(home)
     return Check(
         name="locks",
         status="ok" if works else "warning",

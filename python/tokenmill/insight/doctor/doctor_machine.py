@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import words
-from tokenmill.base.hardware.cpu import instructions
+from tokenmill.base.hardware.cpu import list_instructions
 from tokenmill.base.platform import open_file_limit
 from tokenmill.insight.doctor.doctor import Check
 
@@ -75,7 +75,7 @@ def memory(machine: Machine) -> Check:
 
 def cpu_features(used: tuple[str, list[str]] | None = None) -> Check:
     """The vector instructions that the core uses."""
-    name, features = instructions() if used is None else used
+    name, features = list_instructions() if used is None else used
     return Check(
         name="cpu features",
         status="ok" if features else "warning",

@@ -59,7 +59,7 @@ def this_launch(environ: Mapping[str, str] = os.environ, *, shared_filesystem: b
 def alone(environ: Mapping[str, str] = os.environ) -> bool:
     """True unless the launcher says that there are other ranks."""
     sizes = [int(environ[name]) for name in _WORLD_SIZE if environ.get(name, "").isdecimal()]
-    rank = world.rank(environ)
+    rank = world.find_rank(environ)
     return rank is None or (rank == 0 and (not sizes or sizes[0] == 1))
 
 

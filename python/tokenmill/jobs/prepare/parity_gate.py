@@ -52,18 +52,18 @@ def compare_engines(run: Run, texts: list[str]) -> ParityGate:
     """The gate of a job, its comparison under way; made first where units run in other processes."""
     job, encoder = run.job, run.job.encoder
     if not isinstance(encoder, Tokenizer) or not encoder.engine.imitates:
-        lines.parity_skipped("the tokenizer's own code runs, there is nothing to compare", possible=False)
+        lines.log_skipped_parity("the tokenizer's own code runs, there is nothing to compare", possible=False)
         return ParityGate(job)
     if not job.config.tokenizer.parity_check or not texts:
         off = not job.config.tokenizer.parity_check
         why = "parity_check is false" if off else "no document can be read before the job reads it"
-        lines.parity_skipped(f"{why}, so native is not compared with Hugging Face", possible=True)
+        lines.log_skipped_parity(f"{why}, so native is not compared with Hugging Face", possible=True)
         return ParityGate(job)
     total = sum(file.size for file in run.inputs)
     sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, total // SHARE)))
     comparison = _Comparison(job, encoder, sample, run.threads)
     if comparison.memory.has_agreed():
-        lines.parity_known(len(sample))
+        lines.log_known_parity(len(sample))
         return ParityGate(job)
     if run.executor.in_process:
         comparison.start()
@@ -100,7 +100,7 @@ class _Comparison(ParityGate):
                 self._encoder, self._sample, special=self.job.lenient_special, threads=self._threads
             )
         if verdict.skipped:
-            lines.parity_skipped(verdict.skipped, possible=True)
+            lines.log_skipped_parity(verdict.skipped, possible=True)
         elif not verdict.difference:
             self.memory.remember()
         return verdict

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tokenmill.base.durable import ReplacedError, version_of
+from tokenmill.base.durable import ReplacedError, read_version
 from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.jobs.prepare.launch import this_launch
 from tokenmill.jobs.prepare.lease import Lease
@@ -67,7 +67,7 @@ def _wait(view: LeaderView, lease: Lease, find: Callable[[], T | None], lead: Ca
     pause, manifest = _SHORTEST_PAUSE, cast("tuple[int, ...] | None", ())
     while True:
         # Only when another manifest was published: to compare it with the plan takes a while.
-        if (latest := version_of(view.root / MANIFEST)) != manifest:
+        if (latest := read_version(view.root / MANIFEST)) != manifest:
             manifest = latest
             dataset = _open_published(view.launch, view.root, find)
             if dataset is not None:

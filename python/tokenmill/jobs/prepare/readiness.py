@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.console import lines, words
 from tokenmill.base.hardware import disk
-from tokenmill.base.hardware.batch import batch_size, held_bytes
+from tokenmill.base.hardware.batch import compute_batch_size, compute_held_bytes
 from tokenmill.base.hardware.machine import measure
 from tokenmill.engine.backends import hf_pool
 from tokenmill.jobs.units.control import Batching
@@ -43,8 +43,8 @@ def choose_batch_size(run: Run, first: FirstDocuments, machine: Machine) -> int:
     """Documents per batch by their size, unless the user set them; then a word if memory cannot hold them."""
     asked = run.job.config.execution.batch_size
     if asked is None:
-        return batch_size(first.average_bytes, run.memory_budget, run.threads)
-    if held_bytes(first.average_bytes, asked, run.threads) > machine.memory.available:
+        return compute_batch_size(first.average_bytes, run.memory_budget, run.threads)
+    if compute_held_bytes(first.average_bytes, asked, run.threads) > machine.memory.available:
         logger.warning(
             "batch_size %d of documents of %s is more than memory holds (%s); batches are cut to blocks",
             asked,
@@ -59,7 +59,7 @@ def choose_keep_in_memory(job: Job, machine: Machine) -> bool:
     if machine.memory.mode == "disk":
         return False
     try:
-        speed = disk.probe(disk.nearest_existing(job.root), PROBE_BYTES)
+        speed = disk.probe(disk.find_existing(job.root), PROBE_BYTES)
     except OSError as error:
         # A full disk is the job's own to report, with what to do.
         logger.debug("Disk not measured: %s", error)
@@ -78,11 +78,11 @@ def warm_up(job: Job, texts: list[str], threads: int) -> None:
     Native has neither to wait for: its threads fill their caches beside the first reads.
     """
     if texts and not job.encoder.engine.imitates:
-        lines.warming_up()
+        lines.log_warm_up()
         with hf_pool.resize(threads):
             special = job.lenient_special
             job.encoder.encode_batch(texts[:WARM_UP_DOCUMENTS], special=special, threads=threads)
-        lines.warmed_up()
+        lines.log_warmed_up()
 
 
 def announce(run: Run, first: FirstDocuments, machine: Machine, size: int) -> None:
@@ -93,10 +93,10 @@ def announce(run: Run, first: FirstDocuments, machine: Machine, size: int) -> No
     processes = execution.num_proc or machine.slow_processes
     in_processes = run.job.encoder.engine.in_processes
     workers, kind = (processes, "processes") if in_processes else (run.threads, "threads")
-    lines.dataset_settings(workers, kind, size, execution.writer_batch_size or size)
-    lines.performance_configuration(name, size, threads=run.threads, num_proc=processes)
-    lines.memory_mode(machine.memory)
-    lines.packing(packing.mode, packing.context_length, packing.overlap)
+    lines.log_loading(workers, kind, size, execution.writer_batch_size or size)
+    lines.log_performance(name, size, threads=run.threads, num_proc=processes)
+    lines.log_memory(machine.memory)
+    lines.log_packing(packing.mode, packing.context_length, packing.overlap)
     examples = first.count_records(run.plan().foreseen_bytes)
     split = config.source.split or "train"
-    lines.split_start(split, examples, exact=first.complete, workers=workers, kind=kind)
+    lines.log_split_start(split, examples, exact=first.complete, workers=workers, kind=kind)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.console import lines
-from tokenmill.base.durable import digest, sweep_leftovers, version_of
+from tokenmill.base.durable import digest, read_version, sweep_leftovers
 from tokenmill.base.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.datasets.ledger.duplicates import DUPLICATES
 from tokenmill.datasets.ledger.lock import LOCK
@@ -71,7 +71,7 @@ class Run:
         It is made once, and again only if another process has published its own since, or has begun with
         the plan that ours would displace.
         """
-        published = version_of(self.job.root / PLAN)
+        published = read_version(self.job.root / PLAN)
         stale = published != self._planned_from or (self._displaces and self._is_begun())
         if self._plan is None or stale:
             self._plan, self._planned_from = self._make_plan(), published
@@ -124,7 +124,7 @@ class Run:
             self._displaces = False
         self._keep_tokenizer()
         save_plan(root, plan)
-        self._planned_from = version_of(root / PLAN)
+        self._planned_from = read_version(root / PLAN)
         if self.job.remote is not None:
             self.job.remote.publish_plan(root)
         return plan
@@ -204,7 +204,7 @@ class Run:
         seconds = self.seconds or time.monotonic() - started
         split = job.config.source.split or (job.split.part if job.split is not None else "train")
         outcome = Outcome(dataset, seconds, worked=True, cores=self.threads)
-        lines.completion(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
+        lines.log_split_end(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
         _warn_if_empty(dataset.manifest.account)
         return outcome
 
@@ -255,7 +255,7 @@ class Outcome:
     @property
     def rating(self) -> str | None:
         """What the job's speed is called; None where it is too short to say."""
-        return lines.rating(self.dataset.manifest.account.text_bytes, self.seconds, self.cores)
+        return lines.rate(self.dataset.manifest.account.text_bytes, self.seconds, self.cores)
 
     def summary(self) -> dict[str, Any]:
         """Everything that the end of a job tells, as numbers and words."""

@@ -155,7 +155,7 @@ def _settle_job(
             job.tokenizer.name,
         )
     processes = config.execution.num_proc or resolved.machine.slow_processes
-    lines.tokenizer_type(job.encoder.strategy.name, job.encoder.strategy.reason, processes)
+    lines.log_tokenizer(job.encoder.strategy.name, job.encoder.strategy.reason, processes)
     return job
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.learned import is_learned, without_marks
+from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.packing.column import Cover, store_columns
 from tokenmill.datasets.packing.packer import Packer, RowShape, make_packer
@@ -86,7 +86,7 @@ class ShardBuilder:
         lengths = np.diff(offsets)
         taught = None
         if self._marked:
-            taught, ids = is_learned(ids), without_marks(ids)
+            taught, ids = is_learned(ids), strip_marks(ids)
             self.account.learned_written += int(taught.sum())
         cover = Cover(ids, np.arange(first, first + len(lengths)), offsets[:-1], lengths, taught)
         return Items(ids, offsets, store_columns(self._columns, cover))
