@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokenmill.base.console.folding import cells, fold
+from tokenmill.base.console.folding import count_cells, fold
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ def test_lines_are_cut_at_spaces(line, width, folded):
 
 
 def test_hangul_takes_two_columns_and_an_accent_none():
-    assert (cells("방앗간"), cells("e\u0301"), cells("\x1b[1mx\x1b[0m")) == (6, 1, 1)
+    assert (count_cells("방앗간"), count_cells("e\u0301"), count_cells("\x1b[1mx\x1b[0m")) == (6, 1, 1)

@@ -13,7 +13,7 @@ from tokenmill.base.hardware.cgroup import read_limits
 from tokenmill.base.hardware.cpu import measure_cores
 from tokenmill.base.hardware.machine import measure
 from tokenmill.base.hardware.memory import GB, measure_memory
-from tokenmill.base.hardware.world import local_world_size
+from tokenmill.base.hardware.world import find_local_world_size
 from tokenmill.settings.resolve import resolve
 
 
@@ -105,7 +105,7 @@ def test_cores_are_divided_among_the_ranks_of_the_host(monkeypatch):
     ],
 )
 def test_launchers(environ, size):
-    assert local_world_size(environ)[0] == size
+    assert find_local_world_size(environ)[0] == size
 
 
 def test_memory_within_the_limit():
