@@ -116,14 +116,14 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, words) for name, (_, words) in self.table.items()])
 
 
-def _with_dashes(word: str) -> str:
+def _use_dashes(word: str) -> str:
     """`--vocab_size` is `--vocab-size`, on every command."""
     return word.replace("_", "-")
 
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _with_dashes},
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _use_dashes},
 )
 @click.version_option(package_name="tokenmill")
 def cli() -> None:
@@ -143,9 +143,9 @@ def main(argv: Sequence[str] | None = None) -> Any:
         cause = "The process was aborted by a library, most likely for want of memory"
         answer_abort(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
         if is_room_limited():
-            from tokenmill.cli.room import watch_numpy
+            from tokenmill.cli.room import guard_numpy_import
 
-            watch_numpy()
+            guard_numpy_import()
     code = _run(argv)
     if argv is None:
         # This process ends now: the interpreter need not look for garbage among all that it still holds.

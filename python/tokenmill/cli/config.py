@@ -83,7 +83,7 @@ def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_js
     """Print each value and who set it: flag, environment, file, automatic (and from what), default."""
     from tokenmill.settings.resolve import resolve
 
-    resolved = resolve(file, dict(map(_pair, settings)))
+    resolved = resolve(file, dict(map(_parse_pair, settings)))
     rows = [
         {"name": name, "value": resolved.value(name), "origin": origin.kind, "place": origin.place}
         for name, origin in resolved.origins.items()
@@ -93,19 +93,19 @@ def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_js
         return
     for row in rows:
         if everything or row["origin"] != "default":
-            click.echo(_line(row))
+            click.echo(_format_row(row))
     for warning in resolved.warnings:
         click.echo(f"warning: {warning}", err=True)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"--set {text}: expected KEY=VALUE, e.g. --set num_proc=8")
     return key.strip(), value.strip()
 
 
-def _line(row: dict[str, Any]) -> str:
+def _format_row(row: dict[str, Any]) -> str:
     value = "automatic" if row["value"] is None else json.dumps(row["value"])
     origin = row["origin"] + (f": {row['place']}" if row["place"] else "")
     return f"{row['name']:32} {value:28} {origin}"

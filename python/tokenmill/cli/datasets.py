@@ -28,7 +28,7 @@ def show_datasets(paths: list[str], *, as_json: bool) -> None:
         click.echo(json.dumps({"datasets": found}, indent=1, ensure_ascii=False))
         return
     for facts in found:
-        say(_words(facts))
+        say(_describe(facts))
 
 
 def show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
@@ -73,7 +73,7 @@ def show_parts(parts: list[dict[str, Any]]) -> None:
     say()
 
 
-def _words(facts: dict[str, Any]) -> str:
+def _describe(facts: dict[str, Any]) -> str:
     from tokenmill.base.console.words import size
 
     packing, account = facts["packing"], facts["account"]
@@ -89,31 +89,31 @@ def _words(facts: dict[str, Any]) -> str:
         f"  format     {facts['format']} ({facts['dtype']}), {files}",
         f"  tokenizer  {facts['tokenizer']}, {facts['vocab_size']:,} ids",
         f"  packing    {packing['mode']}, {markers}",
-        f"  documents  {documents['read']:,} read = {_show_kept(documents)}",
-        f"  tokens     {tokens['read']:,} ({made}) = {_show_kept(tokens)}",
+        f"  documents  {documents['read']:,} read = {_format_kept(documents)}",
+        f"  tokens     {tokens['read']:,} ({made}) = {_format_kept(tokens)}",
         f"  stored     {tokens['stored']:,} tokens, {repeated}",
-        *_show_learned(account),
-        f"  rejected   {_counts(account['rejected']) or 'no records'}",
+        *_format_learned(account),
+        f"  rejected   {_format_counts(account['rejected']) or 'no records'}",
         f"  hash       {facts['content_hash']}",
     ]
     return "\n".join(lines)
 
 
-def _show_learned(account: dict[str, Any]) -> list[str]:
+def _format_learned(account: dict[str, Any]) -> list[str]:
     """Of a dataset of conversations, what is learned."""
     learned = account.get("learned")
     if learned is None:
         return []
     share = learned["written"] / max(account["tokens"]["written"], 1)
-    return [f"  learned    {learned['read']:,} read = {_show_kept(learned)}; {share:.1%} of all tokens"]
+    return [f"  learned    {learned['read']:,} read = {_format_kept(learned)}; {share:.1%} of all tokens"]
 
 
-def _show_kept(account: dict[str, Any]) -> str:
+def _format_kept(account: dict[str, Any]) -> str:
     """`written + dropped`, the latter by reason."""
-    reasons = _counts(account["dropped"])
+    reasons = _format_counts(account["dropped"])
     dropped = sum(account["dropped"].values())
     return f"{account['written']:,} written + {dropped:,} dropped{f' ({reasons})' if reasons else ''}"
 
 
-def _counts(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())

@@ -28,14 +28,14 @@ def command(ids: tuple[str, ...], *, tokenizer: str, pattern: str | None, **opti
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
     lines = [" ".join(ids)] if ids else (line for line in sys.stdin if line.strip())
     for line in lines:
-        found = _ids(line)
+        found = _parse_ids(line)
         text = loaded.decode(found, skip_special_tokens=options["skip_special_tokens"])
         click.echo(
             json.dumps({"ids": found, "text": text}, ensure_ascii=False) if options["as_json"] else text
         )
 
 
-def _ids(line: str) -> list[int]:
+def _parse_ids(line: str) -> list[int]:
     """Ids from `1 2 3`, `1,2,3`, `[1, 2, 3]` or `{"ids": [1, 2, 3]}`."""
     words = line.strip()
     try:

@@ -38,11 +38,11 @@ def command(before: str, after: str, *, as_json: bool) -> None:
         for name in names:
             click.echo(f"inputs: {name} {title}")
     for name, (old, new) in found["sources"].items():
-        click.echo(f"source: {name}: {_counts(old)} -> {_counts(new)}")
+        click.echo(f"source: {name}: {_format_counts(old)} -> {_format_counts(new)}")
     _show_documents(found["changes"])
 
 
-def _counts(counts: Any) -> str:
+def _format_counts(counts: Any) -> str:
     return "nothing" if counts is None else f"{counts[0]:,} documents, {counts[1]:,} tokens"
 
 

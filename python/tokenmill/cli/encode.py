@@ -41,14 +41,14 @@ def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
     from tokenmill.engine.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
-    for name, text in _documents(files, lines=options["lines"]):
+    for name, text in _read_documents(files, lines=options["lines"]):
         ids = loaded.encode(
             text, special=options["special"], add_special_tokens=options["add_special_tokens"]
         )
-        click.echo(_line(loaded, name, ids, options))
+        click.echo(_format_line(loaded, name, ids, options))
 
 
-def _documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
+def _read_documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
     """Every document with the name of its file; bytes that are not UTF-8 are the tokenizer's to refuse."""
     from tokenmill.base.errors import InputNotFoundError
 
@@ -70,7 +70,7 @@ def _read(name: str) -> bytes:
     return data
 
 
-def _line(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[str, Any]) -> str:
+def _format_line(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[str, Any]) -> str:
     tokens = (
         [tokenizer.token_bytes(i).decode(errors="replace") for i in ids] if options["as_tokens"] else None
     )

@@ -34,9 +34,9 @@ class SettingsCommand(click.Command):
         own: list[Row] = []
         sections: dict[str, list[Row]] = {}
         for option in self.get_params(ctx):
-            if not isinstance(option, click.Option) or (row := _row(option, ctx, in_full=in_full)) is None:
+            if not isinstance(option, click.Option) or (row := _format_option(option, ctx, in_full=in_full)) is None:
                 continue
-            section, use = _place(option)
+            section, use = _find_section(option)
             if not section:
                 own.append(row)
             elif use == "first":
@@ -44,7 +44,7 @@ class SettingsCommand(click.Command):
             elif in_full or use == "often":
                 sections.setdefault(section, []).append(row)
         with formatter.section("Options"):
-            formatter.write_dl(_narrow([*first, *own], formatter))
+            formatter.write_dl(_break_wide_rows([*first, *own], formatter))
         for section, rows in sections.items():
             _write_section(formatter, section, rows, explain=in_full)
         if not in_full:
@@ -53,9 +53,9 @@ class SettingsCommand(click.Command):
                 formatter.write_text(f"Every other option: {ctx.command_path} --help-all")
 
 
-def _row(option: click.Option, ctx: click.Context, *, in_full: bool) -> Row | None:
+def _format_option(option: click.Option, ctx: click.Context, *, in_full: bool) -> Row | None:
     """How an option is written and what it does; only the full help has its other spellings."""
-    setting = SETTINGS.get(_full_name(option))
+    setting = SETTINGS.get(_name_setting(option))
     shown = copy(option)
     if setting is not None:
         hidden = {f"--{word.replace('_', '-')}" for word in setting.former}
@@ -64,13 +64,13 @@ def _row(option: click.Option, ctx: click.Context, *, in_full: bool) -> Row | No
     return shown.get_help_record(ctx)
 
 
-def _full_name(option: click.Option) -> str:
+def _name_setting(option: click.Option) -> str:
     return (option.name or "").replace("__", ".", 1)
 
 
-def _place(option: click.Option) -> tuple[str, Use]:
+def _find_section(option: click.Option) -> tuple[str, Use]:
     """`packing__context_length` -> `("packing", "first")`; no section for a flag that is no setting."""
-    setting = SETTINGS.get(name := _full_name(option))
+    setting = SETTINGS.get(name := _name_setting(option))
     return ("", "first") if setting is None else (name.partition(".")[0], setting.use)
 
 
@@ -79,10 +79,10 @@ def _write_section(formatter: click.HelpFormatter, section: str, rows: list[Row]
         if explain:
             formatter.write_text((SECTIONS[section].__doc__ or "").partition("\n")[0])
             formatter.write_paragraph()
-        formatter.write_dl(_narrow(rows, formatter))
+        formatter.write_dl(_break_wide_rows(rows, formatter))
 
 
-def _narrow(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
+def _break_wide_rows(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
     """An option whose values make its line too wide has them on the next: click would let them run over."""
     room = formatter.width - formatter.current_indent
     indent = " " * (formatter.current_indent + 4)

@@ -88,9 +88,9 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
         click.echo(json.dumps(report, indent=1, ensure_ascii=False))
         return
     for fact in facts:
-        _show(fact)
+        _show_tokenizer(fact)
     if results:
-        _table(results)
+        _show_table(results)
 
 
 def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> None:
@@ -113,7 +113,7 @@ def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> 
         show_parts(facts["parts"])
 
 
-def _show(fact: Description) -> None:
+def _show_tokenizer(fact: Description) -> None:
     say(f"{fact.source}")
     say(f"  family          {fact.family}")
     say(f"  strategy        {fact.strategy} ({fact.reason})")
@@ -124,14 +124,14 @@ def _show(fact: Description) -> None:
     say(f"  fingerprint     {fact.fingerprint}")
 
 
-def _short(source: str) -> str:
+def _shorten(source: str) -> str:
     """The last two parts of a path, which tell it from others: `a/b/tok.json` -> `b/tok.json`."""
     return "/".join(Path(source).parts[-2:])
 
 
-def _table(results: list[Measurement]) -> None:
+def _show_table(results: list[Measurement]) -> None:
     """One line for each; where the terminal is too narrow for it, a list for each."""
-    rows = [_figures(result) for result in results]
+    rows = [_format_figures(result) for result in results]
     widths = [max(map(count_cells, [name, *(row[name] for row in rows)])) for name in rows[0]]
     terminal = find_width(sys.stdout)
     if terminal and sum(widths) + 2 * (len(widths) - 1) > terminal:
@@ -147,14 +147,14 @@ def _table(results: list[Measurement]) -> None:
             click.echo("  ".join(cell + pad if nth < 2 else pad + cell for nth, (cell, pad) in pairs))
     for result in results:
         if result.extrapolated:
-            _tell_extrapolated(result)
+            _show_extrapolated(result)
 
 
-def _figures(result: Measurement) -> dict[str, str]:
+def _format_figures(result: Measurement) -> dict[str, str]:
     """What one tokenizer did to one corpus, by heading."""
     figures = result.figures()
     return {
-        "tokenizer": _short(result.tokenizer),
+        "tokenizer": _shorten(result.tokenizer),
         "corpus": Path(result.corpus).name or result.corpus,
         "documents": f"{result.documents:,}",
         "MB": f"{result.bytes / 1e6:,.1f}",
@@ -167,7 +167,7 @@ def _figures(result: Measurement) -> dict[str, str]:
     }
 
 
-def _tell_extrapolated(result: Measurement) -> None:
+def _show_extrapolated(result: Measurement) -> None:
     far = result.extrapolated
     say(
         f"{Path(result.tokenizer).name} on {words.size(far['bytes'])} like {Path(result.corpus).name}: "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHORT = {"output.path": "-o", "tokenizer.tokenizer_name": "-t"}
 
 
-def setting_options(job: Job, *sections: str) -> Callable[[Any], Any]:
+def add_settings(job: Job, *sections: str) -> Callable[[Any], Any]:
     """Add an option for every setting that a job takes from these sections, as `section__key` arguments."""
     names = [
         full
@@ -29,19 +29,19 @@ def setting_options(job: Job, *sections: str) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         for full in reversed(names):
-            function = _option(full, job)(function)
+            function = _make_option(full, job)(function)
         return function
 
     return decorate
 
 
-def given_settings(values: dict[str, Any]) -> dict[str, Any]:
+def pick_given(values: dict[str, Any]) -> dict[str, Any]:
     """Those that the user typed: `{"packing__mode": "concat", ...}` -> `{"packing.mode": "concat"}`."""
     given = {name.replace("__", ".", 1): value for name, value in values.items() if "__" in name}
     return {name: value for name, value in given.items() if value is not None and value != ()}
 
 
-def _option(full: str, job: Job) -> Callable[[Any], Any]:
+def _make_option(full: str, job: Job) -> Callable[[Any], Any]:
     setting = SETTINGS[full]
     annotation = without_rules(setting.annotation)
     first = setting.spelled or full.partition(".")[2]
@@ -51,7 +51,7 @@ def _option(full: str, job: Job) -> Callable[[Any], Any]:
         names.append(_SHORT[full])
     many = get_origin(annotation) is tuple
     help_ = setting.meaning.partition("\n")[0] + (" May be repeated." if many else "")
-    kinds, words = _kinds(annotation), sorted(_words(annotation))
+    kinds, words = _list_kinds(annotation), sorted(_list_words(annotation))
     if bool in kinds and str not in kinds:
         both = f"{names[0]}/--no-{names[0][2:]}"
         return click.option(both, full.replace(".", "__"), default=None, help=help_)
@@ -65,14 +65,14 @@ def _option(full: str, job: Job) -> Callable[[Any], Any]:
     )
 
 
-def _kinds(annotation: Any) -> set[Any]:
+def _list_kinds(annotation: Any) -> set[Any]:
     parts = get_args(annotation)
     if not parts or get_origin(annotation) is Literal:
         return {annotation} if isinstance(annotation, type) else set()
-    return set().union(*(_kinds(part) for part in parts if not isinstance(part, str)))
+    return set().union(*(_list_kinds(part) for part in parts if not isinstance(part, str)))
 
 
-def _words(annotation: Any) -> set[str]:
+def _list_words(annotation: Any) -> set[str]:
     if get_origin(annotation) is Literal:
         return {word for word in get_args(annotation) if isinstance(word, str)}
-    return set().union(set(), *(_words(part) for part in get_args(annotation)))
+    return set().union(set(), *(_list_words(part) for part in get_args(annotation)))

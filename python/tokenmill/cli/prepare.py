@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.cli.help import SettingsCommand
-from tokenmill.cli.options import given_settings, setting_options
+from tokenmill.cli.options import pick_given, add_settings
 from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
 @click.option("-v", "verbose", is_flag=True, help="Every line of the log, on a terminal too.")
-@setting_options("prepare", "tokenizer", "output", "packing", "source", "chat", "filter", "execution")
+@add_settings("prepare", "tokenizer", "output", "packing", "source", "chat", "filter", "execution")
 def command(
     inputs: tuple[str, ...],
     config_file: str | None,
@@ -62,7 +62,7 @@ def command(
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    flags = given_settings(values)
+    flags = pick_given(values)
     if inputs:
         flags["source.inputs"] = inputs
     resolved = resolve(config_file, flags, job="prepare")
@@ -96,7 +96,7 @@ def _show_choices(run: Run) -> None:
     packing, source = job.packing, job.config.source
     size = words.size(sum(file.size for file in files))
     kinds = ", ".join(sorted({file.format for file in files}))
-    field = _where_text_is(source)
+    field = _describe_text_field(source)
     say(f"found   {words.amount(len(files), 'file')}, {kinds}, {size}{field and f'; {field}'}", err=True)
     rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
     ends = "no token" if packing.eos_id is None else f"token {packing.eos_id}"
@@ -108,7 +108,7 @@ def _show_choices(run: Run) -> None:
     )
 
 
-def _where_text_is(source: SourceConfig) -> str:
+def _describe_text_field(source: SourceConfig) -> str:
     """What of a record is the text; nothing for text files, which are text and nothing else."""
     if source.text_field:
         return f"text in {source.text_field!r}"

@@ -35,25 +35,25 @@ def command(output: str, as_json: bool) -> None:
     counts = f"{done.documents:,} documents, {done.tokens:,} tokens, {done.rows:,} rows of {CONTEXT_LENGTH}"
     say(f"\n{counts}.")
     say(f"The first document begins: {done.first_document[:60]!r}")
-    report = _own_command("dataset", "report", str(done.dataset), "--open")
+    report = _spell_command("dataset", "report", str(done.dataset), "--open")
     say(f"\nThe report:      {report}     ({done.report})")
-    for name, line in zip(("The playground:", ""), _playground(output), strict=False):
+    for name, line in zip(("The playground:", ""), _list_serve_commands(output), strict=False):
         say(f"{name:<17}{line}")
 
 
-def _playground(output: str) -> list[str]:
+def _list_serve_commands(output: str) -> list[str]:
     """What to type to see it all in a browser, one command a line: the extra first, where it is missing."""
     from importlib.util import find_spec
 
-    serve = _own_command("serve", output, "--open")
+    serve = _spell_command("serve", output, "--open")
     if all(find_spec(package) for package in ("starlette", "uvicorn")):
         return [serve]
     remedy = MissingExtraError.of("starlette", "web", "tokenmill serve").remedy
     return [remedy if _is_on_path() else f"{quote(_shorten_path(sys.executable))} -m {remedy}", serve]
 
 
-def _own_command(*words: str) -> str:
-    """`_own_command("serve")` -> `".venv/bin/tokenmill serve"`; the path only where it is needed."""
+def _spell_command(*words: str) -> str:
+    """`_spell_command("serve")` -> `".venv/bin/tokenmill serve"`; the path only where it is needed."""
     if _is_on_path():
         own = "tokenmill"
     elif _is_script():

@@ -33,6 +33,6 @@ class RoomForNumPy:
             )
 
 
-def watch_numpy() -> None:
+def guard_numpy_import() -> None:
     """Have NumPy's import refused where it would not end."""
     sys.meta_path.insert(0, RoomForNumPy())

@@ -9,7 +9,7 @@ import click
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.cli.help import SettingsCommand
-from tokenmill.cli.options import given_settings, setting_options
+from tokenmill.cli.options import pick_given, add_settings
 from tokenmill.cli.say import say
 
 EXAMPLES = """\b
@@ -34,7 +34,7 @@ Examples:
 @click.option("--no-special", is_flag=True, help="No special token, not even the default one.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
-@setting_options("train", "training", "output", "source", "execution")
+@add_settings("train", "training", "output", "source", "execution")
 def command(
     inputs: tuple[str, ...],
     config_file: str | None,
@@ -49,7 +49,7 @@ def command(
     from tokenmill.jobs.train import run
     from tokenmill.settings.resolve import resolve
 
-    flags = given_settings(values)
+    flags = pick_given(values)
     if inputs:
         flags["source.inputs"] = inputs
     if no_special:

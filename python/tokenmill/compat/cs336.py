@@ -66,7 +66,7 @@ class Tokenizer:
                 known[token.encode()] = max(vocab, default=-1) + 1
                 vocab[known[token.encode()]] = token.encode()
         self.vocab, self.merges, self.special_tokens = vocab, list(merges), special
-        self._engine = Engine(_recipe(vocab, known, self.merges, special))
+        self._engine = Engine(_make_recipe(vocab, known, self.merges, special))
 
     @classmethod
     def from_files(
@@ -96,7 +96,7 @@ class Tokenizer:
         return self._engine.decode(ids)
 
 
-def _recipe(vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, special: list[str]) -> Recipe:
+def _make_recipe(vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, special: list[str]) -> Recipe:
     try:
         pairs = [(known[left], known[right]) for left, right in merges]
     except KeyError as error:

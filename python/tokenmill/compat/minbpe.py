@@ -56,17 +56,17 @@ class RegexTokenizer:
         """Learn `vocab_size - 256` merges from a text or several."""
         given = {
             "vocab_size": vocab_size,
-            "pattern": self._scan_pattern(),
+            "pattern": self._choose_pattern(),
             "special_tokens": (),  # minbpe has none until they are registered
-            **self._filters(),
+            **self._read_filters(),
         }
         options = TrainingConfig.from_dict(given)
         texts = [text] if isinstance(text, str) else text
         if not self.pattern:
             # One piece, which merging holds whole.
             ask_room(PER_BYTE * sum(len(each) for each in texts))
-        merged = train_merges(iter(texts), options, threads=self._threads(), like_minbpe=True)
-        self._take(merged)
+        merged = train_merges(iter(texts), options, threads=self._count_threads(), like_minbpe=True)
+        self._take_merges(merged)
         if verbose:
             # Printed as minbpe does, whether or not anybody has set up logging.
             for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):
@@ -99,7 +99,7 @@ class RegexTokenizer:
             return self._build().encode(text, special="parse")
         if isinstance(allowed_special, set):
             some = {token: i for token, i in self.special_tokens.items() if token in allowed_special}
-            return Engine(self._recipe(some)).encode(text, special="parse")
+            return Engine(self._make_recipe(some)).encode(text, special="parse")
         raise ConfigError(
             f"allowed_special={allowed_special!r}; expected 'all', 'none', 'none_raise' or a set"
         )
@@ -110,7 +110,7 @@ class RegexTokenizer:
 
     def save(self, file_prefix: str) -> None:
         """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to look at."""
-        recipe = self._recipe(self.special_tokens)
+        recipe = self._make_recipe(self.special_tokens)
         model = Path(f"{file_prefix}.model")
         save(recipe, model, "minbpe")
         # The pattern as it was given, where the core has another spelling for it.
@@ -130,18 +130,18 @@ class RegexTokenizer:
         self.merges = {pair: 256 + rank for rank, pair in enumerate(recipe.model.merges)}
         self.register_special_tokens({token.content: token.id for token in recipe.added})
 
-    def _scan_pattern(self) -> str:
+    def _choose_pattern(self) -> str:
         return self.pattern or _EVERYTHING
 
-    def _filters(self) -> dict[str, Any]:
+    def _read_filters(self) -> dict[str, Any]:
         return {}
 
-    def _threads(self) -> int:
+    def _count_threads(self) -> int:
         from tokenmill.base.hardware.machine import measure
 
         return measure().cores.usable
 
-    def _take(self, merged: Merged) -> None:
+    def _take_merges(self, merged: Merged) -> None:
         """Renumber to minbpe's ids: the bytes by value, then one id a merge."""
         ids = [token[0] for token in merged.tokens[:256]] + list(range(256, len(merged.tokens)))
         self.merges = {
@@ -152,10 +152,10 @@ class RegexTokenizer:
 
     def _build(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self._recipe(self.special_tokens))
+            self._engine = Engine(self._make_recipe(self.special_tokens))
         return self._engine
 
-    def _recipe(self, special: dict[str, int]) -> Recipe:
+    def _make_recipe(self, special: dict[str, int]) -> Recipe:
         return Recipe(
             source="minbpe",
             format="minbpe",
@@ -192,7 +192,7 @@ class GPT4Tokenizer(RegexTokenizer):
         self._whole = engine.recipe
         self._engine = engine
 
-    def _recipe(self, special: dict[str, int]) -> Recipe:
+    def _make_recipe(self, special: dict[str, int]) -> Recipe:
         added = tuple(AddedToken(token, token_id) for token, token_id in special.items())
         return replace(self._whole, added=added)
 
@@ -247,7 +247,7 @@ class OptimizedRegexTokenizer(RegexTokenizer):
     ) -> None:
         """Nothing is held open; the block is for those who are used to it."""
 
-    def _filters(self) -> dict[str, Any]:
+    def _read_filters(self) -> dict[str, Any]:
         return {"min_piece_frequency": self.min_freq_threshold}
 
     def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -260,5 +260,5 @@ class OptimizedRegexTokenizer(RegexTokenizer):
                 stacklevel=2,
             )
 
-    def _threads(self) -> int:
-        return self.max_workers or super()._threads()
+    def _count_threads(self) -> int:
+        return self.max_workers or super()._count_threads()
