@@ -282,10 +282,10 @@ def test_masks_stay_when_documents_are_removed(tmp_path, tokenizer, options):
 
 
 def test_the_page_gets_a_conversation_in_parts(tmp_path, tokenizer):
-    from tokenmill.insight.browse import document_at
+    from tokenmill.insight.browse import read_document
 
     path = write(tmp_path / "a.jsonl", chats(3))
     tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)
-    shown = document_at(tmp_path / "out", 1)
+    shown = read_document(tmp_path / "out", 1)
     said = "".join(part for part, learned in zip(shown["parts"], shown["learned"], strict=True) if learned)
     assert said == answers(list(chats(3))[1])

@@ -15,7 +15,7 @@ from tokenmill.base.durable import sweep_leftovers
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.engine.files.copying import copy_files
-from tokenmill.insight.browse import document_at
+from tokenmill.insight.browse import read_document
 from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.insight.documents import describe_document
 from tokenmill.jobs.convert import convert_dataset
@@ -52,7 +52,7 @@ def test_text_after_the_original_is_gone(made, tmp_path, monkeypatch):
     moved = shutil.move(made, tmp_path / "elsewhere" / "moved")
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert describe_document(moved, 1)["text"] == f"in the other{END}"
-    assert document_at(moved, 2)["parts"] == [f"문서 셋{END}"]
+    assert read_document(moved, 2)["parts"] == [f"문서 셋{END}"]
     assert set(states(moved).values()) == {"ok"}
     assert states(moved)["tokenizer copy"] == "ok"
     new = tokenmill.train(iter(TEXTS * 9), 300, special_tokens=[END], progress=False)

@@ -44,7 +44,7 @@ FAMILIES = {name for family in _core.families() for name in (family.name, *famil
 # What a module means by such a name, where it is not the family's own home.
 FAMILIES_NAMED = {
     "engine/files/encodings.py": FAMILIES,  # the family of each published encoding
-    "insight/account/model_shape.py": {"gpt2", "qwen2"},  # models
+    "insight/cost/model_shape.py": {"gpt2", "qwen2"},  # models
     "engine/files/tekken.py": {"tekken"},  # a kind of file
     "engine/files/kinds.py": {"tekken"},
     "engine/files/copying.py": {"tekken"},

@@ -9,9 +9,9 @@ import pytest
 
 import tokenmill
 from tokenmill.base.errors import DatasetError
-from tokenmill.insight.report.events import read_history
+from tokenmill.insight.report.events import read_events
 from tokenmill.insight.report.report import compare, write_comparison, write_report
-from tokenmill.insight.report.svg import Axis, number
+from tokenmill.insight.report.svg import Axis, format_number
 from tokenmill.insight.scripts import script_of
 
 
@@ -104,7 +104,7 @@ def test_the_command_to_repeat_and_the_restarts_are_there(run):
         file.write(
             '{"event": "start", "at": "2099-01-01T00:00:00+00:00", "command": ["again"]}\n{"event": "un'
         )
-    history = read_history(run / "events")
+    history = read_events(run / "events")
     assert len(history.restarts) == 1
     write_report(run / "events")
     data = json.loads((run / "events" / "report.json").read_text())
@@ -155,4 +155,4 @@ def test_axes_never_divide_by_zero():
             axis = Axis.over("x", values, log=log)
             assert axis.high > axis.low
             assert all(0 <= axis.place(tick) <= 1 for tick in axis.ticks())
-    assert [number(v) for v in (0, 999, 1500, 2_500_000)] == ["0", "999", "1.5 k", "2.5 M"]
+    assert [format_number(v) for v in (0, 999, 1500, 2_500_000)] == ["0", "999", "1.5 k", "2.5 M"]

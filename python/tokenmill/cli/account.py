@@ -27,21 +27,23 @@ def command(
     config_path: str, context_length: int | None, tokens: float | None, tokenizer: str | None, as_json: bool
 ) -> None:
     """Count the parameters, memory and matrix-multiply FLOPs of a transformer, per component."""
-    show_account(config_path, context_length, tokens, tokenizer, as_json=as_json)
+    show_cost(config_path, context_length, tokens, tokenizer, as_json=as_json)
 
 
-def show_account(
+def show_cost(
     model: str, context_length: int | None, tokens: float | None, tokenizer: str | None, *, as_json: bool
 ) -> None:
     """The account of a model's JSON file, as a table or as JSON."""
-    from tokenmill.insight.account.account import account
-    from tokenmill.insight.account.account_table import render
-    from tokenmill.insight.account.model_shape import load_shape
+    from tokenmill.insight.cost.cost import compute_cost
+    from tokenmill.insight.cost.cost_table import render
+    from tokenmill.insight.cost.model_shape import load_shape
 
     shape = load_shape(model)
     if tokenizer:
         from tokenmill.engine.tokenizer import Tokenizer
 
         shape = replace(shape, vocab_size=Tokenizer.load(tokenizer).vocab_size)
-    result = account(shape, context_length=context_length, tokens=None if tokens is None else int(tokens))
+    result = compute_cost(
+        shape, context_length=context_length, tokens=None if tokens is None else int(tokens)
+    )
     click.echo(json.dumps(result.to_dict(), indent=2) if as_json else render(result))

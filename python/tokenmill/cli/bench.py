@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Encode a sample of INPUTS beside every peer that is installed: compare ids, then speed."""
     from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight.bench import bench, chart
+    from tokenmill.insight.bench import bench, draw_chart
     from tokenmill.insight.sampling import take_sample
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import discover, settle
@@ -48,7 +48,7 @@ def command(
     texts = [text.as_py() for block in sample.blocks for text in block]
     result = bench(Tokenizer.load(tokenizer), texts, turns=turns, threads=threads)
     if chart_path is not None:
-        chart_path.write_text(chart(result), encoding="utf-8")
+        chart_path.write_text(draw_chart(result), encoding="utf-8")
     if as_json:
         click.echo(json.dumps(result, indent=1))
         return

@@ -34,7 +34,10 @@ class SettingsCommand(click.Command):
         own: list[Row] = []
         sections: dict[str, list[Row]] = {}
         for option in self.get_params(ctx):
-            if not isinstance(option, click.Option) or (row := _format_option(option, ctx, in_full=in_full)) is None:
+            if (
+                not isinstance(option, click.Option)
+                or (row := _format_option(option, ctx, in_full=in_full)) is None
+            ):
                 continue
             section, use = _find_section(option)
             if not section:

@@ -83,7 +83,7 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
     if as_json:
         report = {
             "tokenizers": [vars(fact) for fact in facts],
-            "measurements": [result.figures() for result in results],
+            "measurements": [result.to_dict() for result in results],
         }
         click.echo(json.dumps(report, indent=1, ensure_ascii=False))
         return
@@ -152,7 +152,7 @@ def _show_table(results: list[Measurement]) -> None:
 
 def _format_figures(result: Measurement) -> dict[str, str]:
     """What one tokenizer did to one corpus, by heading."""
-    figures = result.figures()
+    figures = result.to_dict()
     return {
         "tokenizer": _shorten(result.tokenizer),
         "corpus": Path(result.corpus).name or result.corpus,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.account import show_account
+from tokenmill.cli.account import show_cost
 from tokenmill.cli.say import say
 from tokenmill.cli.sizes import Size
 from tokenmill.settings.names import SETTINGS_FILES
@@ -57,7 +57,7 @@ def command(
     if not inputs:
         if model is None:
             raise click.UsageError("name INPUTS to plan for, or a --model to take account of")
-        show_account(model, context_length, budget_tokens, tokenizer, as_json=as_json)
+        show_cost(model, context_length, budget_tokens, tokenizer, as_json=as_json)
         return
     if len(inputs) == 1 and inputs[0].endswith(SETTINGS_FILES):
         _show_mixture(inputs[0], as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.cli.help import SettingsCommand
-from tokenmill.cli.options import pick_given, add_settings
+from tokenmill.cli.options import add_settings, pick_given
 from tokenmill.cli.say import say
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from tokenmill.datasets.reader.feed import RowSource
     from tokenmill.datasets.trace.history import History
-    from tokenmill.insight.traces import Witness
+    from tokenmill.insight.traces import RunDocuments
 
 
 @click.command(
@@ -78,7 +78,7 @@ def command(source: str, **options: Any) -> None:
     """
     from tokenmill.datasets.trace.history import History
     from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight.traces import Witness, open_source, read_states
+    from tokenmill.insight.traces import RunDocuments, open_source, read_states
 
     asked = [word for word in ("document", "name", "contains") if options[word] is not None]
     if len(asked) > 1:
@@ -96,17 +96,17 @@ def command(source: str, **options: Any) -> None:
         from_state=options["from_state"],
     )
     tokenizer = Tokenizer.load(options["tokenizer"]) if options["tokenizer"] else None
-    witness = Witness(rows, tokenizer)
+    run_documents = RunDocuments(rows, tokenizer)
     if options["against"] is not None:
         cut = {key: options[key] for key in ("context_length", "overlap", "tail")}
         _show_difference(history, open_source(options["against"], states, **cut), options)
     elif asked:
-        _show_steps(history, witness, options)
+        _show_steps(history, run_documents, options)
     else:
-        _show_step(history, witness, options)
+        _show_step(history, run_documents, options)
 
 
-def _show_step(history: History, witness: Witness, options: dict[str, Any]) -> None:
+def _show_step(history: History, run_documents: RunDocuments, options: dict[str, Any]) -> None:
     step = history.steps_to_last_state if options["step"] is None else options["step"]
     if options["step"] is None and not options["states"]:
         raise click.UsageError("say which --step, or give a --state, or a document to look for")
@@ -117,7 +117,7 @@ def _show_step(history: History, witness: Witness, options: dict[str, Any]) -> N
             raise click.UsageError(
                 f"--row {options['row']}: no batch of step {step} has such a row; they count from 0"
             )
-    found = [witness.describe(row, text=options["text"]) for row in rows]
+    found = [run_documents.describe(row, text=options["text"]) for row in rows]
     if options["as_json"]:
         click.echo(json.dumps({"step": step, "rows": found}, indent=1, ensure_ascii=False))
         return
@@ -142,16 +142,16 @@ def _show_difference(history: History, other: RowSource, options: dict[str, Any]
         click.echo(f"the same rows before step {step:,}, which is the first that differs")
 
 
-def _show_steps(history: History, witness: Witness, options: dict[str, Any]) -> None:
+def _show_steps(history: History, run_documents: RunDocuments, options: dict[str, Any]) -> None:
     from tokenmill.insight.traces import find_occurrences
 
-    documents = witness.find_documents(
+    documents = run_documents.find_documents(
         record=options["document"], name=options["name"], contains=options["contains"]
     )
     rows = find_occurrences(history, documents, options["until"])
     if options["rank"] is not None:
         rows = [row for row in rows if row.rank == options["rank"]]
-    found = [witness.describe(row, text=options["text"]) for row in rows]
+    found = [run_documents.describe(row, text=options["text"]) for row in rows]
     count = sum(map(len, documents.values()))
     if options["as_json"]:
         named = {str(number): mine for number, mine in documents.items()}

@@ -9,7 +9,7 @@ import click
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.cli.help import SettingsCommand
-from tokenmill.cli.options import pick_given, add_settings
+from tokenmill.cli.options import add_settings, pick_given
 from tokenmill.cli.say import say
 
 EXAMPLES = """\b

@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
     from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight.account.model_shape import load_shape
+    from tokenmill.insight.cost.model_shape import load_shape
     from tokenmill.insight.sizes import measure_sizes, render, write_page
 
     wanted = [Count().convert(size, None, None) for size in sizes.split(",") if size]

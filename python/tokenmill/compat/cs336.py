@@ -96,7 +96,9 @@ class Tokenizer:
         return self._engine.decode(ids)
 
 
-def _make_recipe(vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, special: list[str]) -> Recipe:
+def _make_recipe(
+    vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, special: list[str]
+) -> Recipe:
     try:
         pairs = [(known[left], known[right]) for left, right in merges]
     except KeyError as error:

@@ -59,11 +59,11 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tokenmill-bench-") as folder:
         tokenizer.save(folder)
-        encoders = _encoders(tokenizer, Path(folder) / TOKENIZER, threads)
+        encoders = _open_encoders(tokenizer, Path(folder) / TOKENIZER, threads)
         expected = digest(encoders["tokenmill"](texts))
         for name, encode in encoders.items():
-            same = _same(encode, texts, expected)
-            rows.append({"name": name, "version": _version(name), "same_ids": same, "turns": []})
+            same = _compare_ids(encode, texts, expected)
+            rows.append({"name": name, "version": _find_version(name), "same_ids": same, "turns": []})
         for _ in range(turns):
             for row in rows:
                 if row["same_ids"] is True:
@@ -84,19 +84,23 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
     }
 
 
-def chart(result: dict[str, Any]) -> str:
+def draw_chart(result: dict[str, Any]) -> str:
     """The same as a chart, for a page or a file."""
     rows = [row for row in result["rows"] if row["wall"]]
     return bars([row["name"] for row in rows], [row["wall"] for row in rows], "MB per second")
 
 
-def _encoders(tokenizer: Tokenizer, path: Path, threads: int) -> dict[str, Any]:
+def _open_encoders(tokenizer: Tokenizer, path: Path, threads: int) -> dict[str, Any]:
     """Ours first, then what can be imported; each as its own documentation says is fastest for lists."""
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
     found: dict[str, Any] = {
         "tokenmill": lambda texts: tokenizer.encode_batch(texts, special="text", threads=threads).to_lists()
     }
-    for name, make in (("gigatoken", _gigatoken), ("fastokens", _fastokens), ("tokenizers", _tokenizers)):
+    for name, make in (
+        ("gigatoken", _open_gigatoken),
+        ("fastokens", _open_fastokens),
+        ("tokenizers", _open_tokenizers),
+    ):
         try:
             found[name] = make(path, threads)
         except ImportError:
@@ -104,26 +108,26 @@ def _encoders(tokenizer: Tokenizer, path: Path, threads: int) -> dict[str, Any]:
     return found
 
 
-def _gigatoken(path: Path, threads: int) -> Any:
+def _open_gigatoken(path: Path, threads: int) -> Any:
     import gigatoken
 
     peer = gigatoken.Tokenizer(str(path))
     return lambda texts: peer.encode_batch_list(texts, parallel=threads > 1)
 
 
-def _fastokens(path: Path, _threads: int) -> Any:
+def _open_fastokens(path: Path, _threads: int) -> Any:
     import fastokens
 
     peer = fastokens.Tokenizer.from_file(str(path))
     return lambda texts: [encoding.ids for encoding in peer.encode_batch(texts)]
 
 
-def _tokenizers(path: Path, _threads: int) -> Any:
+def _open_tokenizers(path: Path, _threads: int) -> Any:
     peer = open_hf(path.read_text(encoding="utf-8"), str(path))
     return lambda texts: peer.encode_lists(texts, as_text=True, template=False)
 
 
-def _same(encode: Any, texts: list[str], expected: str) -> bool | str:
+def _compare_ids(encode: Any, texts: list[str], expected: str) -> bool | str:
     """True, False, or the peer's own error: a peer that fails is a row of the table, not the end of it."""
     try:
         return digest(encode(texts)) == expected
@@ -131,7 +135,7 @@ def _same(encode: Any, texts: list[str], expected: str) -> bool | str:
         return f"{type(error).__name__}: {error}"[:120]
 
 
-def _version(name: str) -> str:
+def _find_version(name: str) -> str:
     if name == "tokenmill":
         return str(tokenmill.__version__)
     try:

@@ -25,7 +25,7 @@ MOST_HITS = 20
 ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do to look at them
 
 
-def progress_of(root: Path) -> dict[str, Any]:
+def find_progress(root: Path) -> dict[str, Any]:
     """Where a job is: what its progress file says, or what the directory itself tells."""
     progress = read_progress(root) or {}
     progress.setdefault("state", "waiting")
@@ -37,7 +37,7 @@ def progress_of(root: Path) -> dict[str, Any]:
 def describe_run(root: Path, name: str) -> dict[str, Any]:
     """One line of the list of runs; a damaged one says so instead of hiding the others."""
     row: dict[str, Any] = {"id": name, "name": name, "documents": None, "tokens": None, "format": None}
-    progress = progress_of(root)
+    progress = find_progress(root)
     row["state"] = progress["state"]
     if progress["state"] != "done":
         return row | {key: progress.get(key) for key in ("documents", "tokens")}
@@ -50,7 +50,7 @@ def describe_run(root: Path, name: str) -> dict[str, Any]:
     return row | {"documents": manifest.documents, "tokens": manifest.tokens, "format": manifest.format}
 
 
-def document_at(root: Path, index: int) -> dict[str, Any]:
+def read_document(root: Path, index: int) -> dict[str, Any]:
     """One document, decoded."""
     dataset = open_dataset(root)
     if index >= len(dataset):
@@ -72,10 +72,10 @@ def document_at(root: Path, index: int) -> dict[str, Any]:
     }
 
 
-def row_at(root: Path, index: int) -> dict[str, Any]:
+def read_row(root: Path, index: int) -> dict[str, Any]:
     """One row, decoded, cut where one document ends and the next begins."""
     dataset = open_dataset(root)
-    rows = dataset.rows(columns=("document_ids",), **row_length_of(dataset))
+    rows = dataset.rows(columns=("document_ids",), **choose_row_length(dataset))
     if index >= len(rows):
         raise DatasetError(f"there is no row {index:,}; {root.name} has {len(rows):,}, counted from 0")
     row = rows.gather(np.array([index]))
@@ -97,7 +97,7 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
     for shard, entry in enumerate(dataset.manifest.shards):
         tokens = dataset.shards.tokens(shard)
         places = np.flatnonzero(tokens == token)[: MOST_HITS - len(hits)] if entry.tokens else ()
-        for place, (document, position) in zip(places, _owners(dataset, shard, places), strict=True):
+        for place, (document, position) in zip(places, _find_owners(dataset, shard, places), strict=True):
             context = _decode(tokenizer, tokens[max(0, int(place) - 8) : int(place) + 9])
             hits.append({"document": first_document + document, "position": position, "context": context})
         seen += entry.tokens
@@ -108,7 +108,7 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
     return {"token": token, "text": text, "hits": hits, "complete": seen >= dataset.num_tokens}
 
 
-def _owners(dataset: Dataset, shard: int, places: Any) -> list[tuple[int, int]]:
+def _find_owners(dataset: Dataset, shard: int, places: Any) -> list[tuple[int, int]]:
     """`(document within the shard, position within the document)` of places in a shard's tokens."""
     entry = dataset.manifest.shards[shard]
     if dataset.manifest.layout == "documents":
@@ -123,7 +123,7 @@ def _owners(dataset: Dataset, shard: int, places: Any) -> list[tuple[int, int]]:
     ]
 
 
-def row_length_of(dataset: Dataset) -> dict[str, Any]:
+def choose_row_length(dataset: Dataset) -> dict[str, Any]:
     """How to cut rows to look at: as they are stored, or any length where they are cut when read."""
     if dataset.manifest.layout == "rows":
         return {}

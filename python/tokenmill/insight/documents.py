@@ -55,10 +55,10 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
         "tokens": len(ids),
         "ids": ids.tolist(),
     }
-    return found | _text(dataset, number, tokenizer) | _origin(dataset, number)
+    return found | _read_text(dataset, number, tokenizer) | _find_origin(dataset, number)
 
 
-def _text(dataset: Dataset, number: int, tokenizer: Any) -> dict[str, Any]:
+def _read_text(dataset: Dataset, number: int, tokenizer: Any) -> dict[str, Any]:
     """The text, and of a conversation also its parts, learned or not."""
     ids = dataset[number]
     try:
@@ -72,7 +72,7 @@ def _text(dataset: Dataset, number: int, tokenizer: Any) -> dict[str, Any]:
     return found
 
 
-def _origin(dataset: Dataset, document: int) -> dict[str, Any]:
+def _find_origin(dataset: Dataset, document: int) -> dict[str, Any]:
     found = Records(dataset).origin(document)
     if found is None:
         return {"origin": None, "why_no_origin": "the dataset was made without --provenance"}

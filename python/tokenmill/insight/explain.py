@@ -65,14 +65,14 @@ def _count_scripts(counts: Counter[int], spellings: dict[int, bytes]) -> list[di
     return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
 
 
-def merge_history(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
+def explain_merges(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
     """`{"rank": 7, "steps": [[t, h, e], [th, e], [the]]}`; a token that no merge makes has rank None."""
     data = tokenizer.token_bytes(token)
     model = tokenizer.recipe.model
     if model is None or token in tokenizer.added_tokens.values():
-        return {"rank": None, "steps": [[_part(tokenizer, token)]]}
+        return {"rank": None, "steps": [[_describe_token(tokenizer, token)]]}
     table = MergeTable(tokenizer, model)  # some 20 ms for 200,000 merges: no need to keep it
-    symbols = _symbols(tokenizer, model, data)
+    symbols = _split_symbols(tokenizer, model, data)
     steps, rank = [symbols], None
     while len(symbols) > 1:
         ranked = [(table.rank(pair), at) for at, pair in enumerate(pairwise(symbols))]
@@ -85,7 +85,7 @@ def merge_history(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
     whole = symbols == [token]
     return {
         "rank": rank if whole else None,
-        "steps": [[_part(tokenizer, symbol) for symbol in step] for step in steps],
+        "steps": [[_describe_token(tokenizer, symbol) for symbol in step] for step in steps],
     }
 
 
@@ -109,7 +109,7 @@ class MergeTable:
         return None if rank is None else (rank, merged)
 
 
-def _symbols(tokenizer: Tokenizer, model: Model, data: bytes) -> list[int]:
+def _split_symbols(tokenizer: Tokenizer, model: Model, data: bytes) -> list[int]:
     """Where merging starts: single bytes, or characters for a SentencePiece-style vocabulary."""
     if model.kind == "bytes":
         parts = [bytes([byte]) for byte in data]
@@ -119,5 +119,5 @@ def _symbols(tokenizer: Tokenizer, model: Model, data: bytes) -> list[int]:
     return [token for token in found if token is not None]
 
 
-def _part(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
+def _describe_token(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
     return {"id": token, "text": tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")}

@@ -58,7 +58,7 @@ def take_sample(
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
     config = replace(config, on_error="skip")
     sample = Sample(sum(file.size for file in files))
-    for file, part, keep in _choice(files, size, rng):
+    for file, part, keep in _choose_ranges(files, size, rng):
         seen = Seen(part.size)
         for number, block in enumerate(read_blocks(file, part, config, block_bytes=BLOCK_BYTES)):
             seen.documents += len(block)
@@ -71,7 +71,9 @@ def take_sample(
     return sample
 
 
-def _choice(files: Sequence[InputFile], size: int, rng: random.Random) -> list[tuple[InputFile, Range, int]]:
+def _choose_ranges(
+    files: Sequence[InputFile], size: int, rng: random.Random
+) -> list[tuple[InputFile, Range, int]]:
     """Which ranges to read, and which share of their blocks to keep."""
     plain = [(file, part) for file in files if file.compression is None for part in ranges(file, PART_BYTES)]
     packed = [file for file in files if file.compression is not None]

@@ -26,7 +26,7 @@ from tokenmill.engine.vocabulary.counting import batches
 from tokenmill.engine.vocabulary.extension import extend_recipe
 from tokenmill.engine.vocabulary.places import Wishes
 from tokenmill.engine.vocabulary.words import Words, check_base, check_text_kept, piece_tokenizer
-from tokenmill.insight.account.account import account
+from tokenmill.insight.cost.cost import compute_cost
 from tokenmill.settings.schema import TrainingConfig
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.batch import TokenBatch
     from tokenmill.engine.recipe import Recipe
     from tokenmill.engine.training.merging import Merged
-    from tokenmill.insight.account.model_shape import ModelShape
+    from tokenmill.insight.cost.model_shape import ModelShape
 
 STEP = 1000
 # Another thousand tokens that save less than this share of all tokens are not worth their rows.
@@ -75,7 +75,7 @@ def measure_sizes(
     about = describe_counts(parse_spec(counts[0])[0])
     special = tuple(about["special_tokens"])
     options = TrainingConfig(vocab_size=wanted[-1], pattern=about["pattern"], special_tokens=special)
-    corpora = [_corpus(spec, options) for spec in counts]
+    corpora = [_load_corpus(spec, options) for spec in counts]
     if base is None:
         merged = _merge(counts, options)
         whole, gains, first = recipe_of(merged, options), merged.counts, 256 + len(special)
@@ -83,7 +83,7 @@ def measure_sizes(
     else:
         whole, gains, first, start = _extend(base, wanted, corpora, about["pattern"])
     encoded = Encoded.of(whole, first, corpora)
-    rows = [_row(encoded, size, shape) for size in wanted]
+    rows = [_measure_size(encoded, size, shape) for size in wanted]
     steps = np.add.reduceat(np.asarray(gains, np.float64), np.arange(0, len(gains), STEP))
     text = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
     left = start - np.cumsum(steps)
@@ -137,7 +137,7 @@ def _merge(counts: Sequence[Any], options: TrainingConfig) -> Merged:
     return merged
 
 
-def _corpus(spec: Any, options: TrainingConfig) -> Corpus:
+def _load_corpus(spec: Any, options: TrainingConfig) -> Corpus:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -202,7 +202,7 @@ def _sum_pieces(values: NDArray[np.uint64], offsets: NDArray[np.int64]) -> NDArr
     return sums[offsets[1:]] - sums[offsets[:-1]]
 
 
-def _row(encoded: Encoded, size: int, shape: ModelShape | None) -> dict[str, Any]:
+def _measure_size(encoded: Encoded, size: int, shape: ModelShape | None) -> dict[str, Any]:
     row: dict[str, Any] = {"size": size, "corpora": {}, "scripts": {}}
     sums = np.zeros((2, len(SCRIPTS) + 1))
     for corpus, numbers in zip(encoded.corpora, encoded.count(size), strict=True):
@@ -216,15 +216,15 @@ def _row(encoded: Encoded, size: int, shape: ModelShape | None) -> dict[str, Any
             row["scripts"][name] = float(sums[0][number] / sums[1][number])
     row["bytes_per_token"] = float(sums[0].sum() / sums[1].sum())
     if shape is not None:
-        row |= _cost(shape, size, row["bytes_per_token"])
+        row |= _compute_cost(shape, size, row["bytes_per_token"])
     return row
 
 
-def _cost(shape: ModelShape, size: int, bytes_per_token: float) -> dict[str, Any]:
+def _compute_cost(shape: ModelShape, size: int, bytes_per_token: float) -> dict[str, Any]:
     """Embedding parameters, and matrix-multiply FLOPs of a forward pass for each byte of text."""
     from dataclasses import replace
 
-    found = account(replace(shape, vocab_size=size))
+    found = compute_cost(replace(shape, vocab_size=size))
     embedding = sum(
         count for name, count in found.parameters.items() if "embedding" in name or "output" in name
     )

@@ -59,7 +59,7 @@ def open_source(
     dataset = open_dataset(path)
     if dataset.manifest.layout == "rows":
         return dataset.rows(context_length, overlap)
-    cut = _cut_of(states)
+    cut = _read_cut(states)
     context_length = context_length if context_length is not None else cut.get("context_length")
     if context_length is None:
         raise ConfigError(
@@ -69,7 +69,7 @@ def open_source(
     return dataset.rows(context_length, overlap, tail=tail or cut.get("tail") or "drop")
 
 
-def _cut_of(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How a state says that rows were cut, as far as it says something that can be."""
     found = states[0].get("source") if states else None
     kinds = {"context_length": int, "overlap": int, "tail": str}
@@ -80,23 +80,23 @@ def _cut_of(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-class Witness:
+class RunDocuments:
     """Everything that is known of the documents of a run's datasets."""
 
     def __init__(self, source: RowSource, tokenizer: Any = None) -> None:
-        self.source = source
-        self._given = tokenizer
-        self.books = {source.number(nth): Book(rows, tokenizer) for nth, rows in enumerate(source.sources)}
+        self._by_source = {
+            source.number(nth): SourceDocuments(rows, tokenizer) for nth, rows in enumerate(source.sources)
+        }
 
     def describe(self, row: TracedRow, *, text: bool = False) -> dict[str, Any]:
         """A traced row as a plain object, with the origin of each document and, if asked for, its text."""
-        book = self.books[row.source]
-        found = row.to_json() | {"dataset": book.rows.dataset.address}
-        ids = book.rows[row.row] if text else None
+        documents = self._by_source[row.source]
+        found = row.to_json() | {"dataset": documents.rows.dataset.address}
+        ids = documents.rows[row.row] if text else None
         for part in found["documents"]:
-            part["origin"] = book.records.origin(part["document"])
+            part["origin"] = documents.records.origin(part["document"])
             if ids is not None:
-                part["text"] = book.tokenizer.decode(ids[part["place"] : part["place"] + part["length"]])
+                part["text"] = documents.tokenizer.decode(ids[part["place"] : part["place"] + part["length"]])
         return found
 
     def find_documents(
@@ -108,9 +108,9 @@ class Witness:
         """
         found: dict[int, list[int]] = {}
         refusals: list[DatasetError] = []
-        for number, book in self.books.items():
+        for number, documents in self._by_source.items():
             try:
-                found[number] = book.find(record=record, name=name, contains=contains)
+                found[number] = documents.find(record=record, name=name, contains=contains)
             except DatasetError as error:
                 refusals.append(error)
         if not any(found.values()):
@@ -118,7 +118,7 @@ class Witness:
         return found
 
 
-class Book:
+class SourceDocuments:
     """One dataset of a run: its rows, where its documents came from, and its tokenizer."""
 
     def __init__(self, rows: Rows, tokenizer: Any) -> None:

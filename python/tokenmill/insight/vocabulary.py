@@ -51,7 +51,7 @@ class Measurement:
     vocab_size: int = 0
     extrapolated: dict[str, float] = field(default_factory=dict)
 
-    def figures(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Counts and the rates that people compare."""
         return asdict(self) | {
             "bytes_per_token": _ratio(self.bytes, self.tokens),
@@ -91,8 +91,8 @@ def measure(
         for name, tokenizer in tokenizers.items()
     }
     used = {name: np.zeros(tokenizer.vocab_size, bool) for name, tokenizer in tokenizers.items()}
-    for texts in _blocks(corpus, text_field, most_bytes):
-        data, characters, words = _sizes(texts)
+    for texts in _read_corpus(corpus, text_field, most_bytes):
+        data, characters, words = _measure_texts(texts)
         for name, tokenizer in tokenizers.items():
             result = results[name]
             start = time.perf_counter()
@@ -122,7 +122,7 @@ def extrapolate(result: Measurement, total_bytes: float) -> None:
     }
 
 
-def _blocks(corpus: str, text_field: str | None, most_bytes: int | None) -> Iterator[Any]:
+def _read_corpus(corpus: str, text_field: str | None, most_bytes: int | None) -> Iterator[Any]:
     files = discover(SourceConfig(inputs=(corpus,), text_field=text_field))
     source, _ = settle(SourceConfig(inputs=(corpus,), text_field=text_field), files)
     seen = 0
@@ -135,7 +135,7 @@ def _blocks(corpus: str, text_field: str | None, most_bytes: int | None) -> Iter
                     return
 
 
-def _sizes(texts: Any) -> tuple[int, int, int]:
+def _measure_texts(texts: Any) -> tuple[int, int, int]:
     """UTF-8 bytes, characters and words of an Arrow array of texts."""
     import pyarrow.compute as pc
 

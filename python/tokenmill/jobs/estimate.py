@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from tokenmill.base.hardware.machine import measure
 from tokenmill.datasets.shards.format import every_format
 from tokenmill.datasets.shards.items import Items, ShardShape
-from tokenmill.insight.account.account import account
-from tokenmill.insight.account.model_shape import load_shape
+from tokenmill.insight.cost.cost import compute_cost
+from tokenmill.insight.cost.model_shape import load_shape
 from tokenmill.insight.sampling import SAMPLE_BYTES, take_sample
 from tokenmill.jobs.prepare.prepare import prepare
 from tokenmill.settings.schema import SourceConfig
@@ -196,7 +196,7 @@ def _training(model: str | None, tok: Tokenizer, scale: Scale, budget: int | Non
     if model is not None:
         tokens = budget if budget is not None else max(1, round(scale.tokens))
         shape = load_shape(model)
-        result = account(shape, tokens=tokens)
+        result = compute_cost(shape, tokens=tokens)
         found["training"] = {
             "tokens": tokens,
             "parameters": result.total_parameters,

@@ -44,7 +44,7 @@ from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.store.tokenizer_copy import COPY, pass_on_copy
 from tokenmill.datasets.trace.records import PROVENANCE
-from tokenmill.insight.traces import Book, parse_record
+from tokenmill.insight.traces import SourceDocuments, parse_record
 from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.units.commit import commit
 from tokenmill.jobs.units.control import Control
@@ -149,12 +149,12 @@ def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
         lines = list(read_list(path))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
-    book = Book(source.rows(None if source.manifest.layout == "rows" else 1), tokenizer)
+    known = SourceDocuments(source.rows(None if source.manifest.layout == "rows" else 1), tokenizer)
     found: dict[int, str] = {}
     for way in ("document", "record", "id", "contains"):
         mine = [line for line in lines if line.way == way]
         try:
-            numbers = _find_all(book, way, [line.value for line in mine]) if mine else []
+            numbers = _find_all(known, way, [line.value for line in mine]) if mine else []
         except (DatasetError, ConfigError) as error:
             raise type(error)(f"{path}: {error}") from None
         for line, documents in zip(mine, numbers, strict=True):
@@ -164,18 +164,18 @@ def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
     return found
 
 
-def _find_all(book: Book, way: str, values: list[Any]) -> list[list[int]]:
+def _find_all(known: SourceDocuments, way: str, values: list[Any]) -> list[list[int]]:
     """The documents of each of some numbers, records, ids or texts, all looked for at once."""
     if way == "document":
         return [[value] for value in values]
     if way == "record":
         records = [parse_record(value) for value in values]
-        named = book.records.find_records(records)
+        named = known.records.find_records(records)
         return [named[record] for record in records]
     if way == "id":
-        by_id = book.records.find_ids(values)
+        by_id = known.records.find_ids(values)
         return [by_id[value] for value in values]
-    texts = book.find_texts(values)
+    texts = known.find_texts(values)
     for text in values:
         if not texts[text]:
             raise DatasetError(f"no document contains {text!r}")

@@ -8,10 +8,10 @@ import tokenmill
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.store.tokenizer_copy import COPY
-from tokenmill.insight.browse import document_at
+from tokenmill.insight.browse import read_document
 from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
 from tokenmill.insight.documents import describe_document
-from tokenmill.insight.report.report_data import dataset_report
+from tokenmill.insight.report.report_data import collect_dataset
 
 TEXTS = ["one text of words", "another text, of other words"]
 
@@ -35,7 +35,7 @@ def test_the_tokenizer_that_the_manifest_names(made):
     manifest = load_manifest(made / "out")
     assert load_dataset_tokenizer(made / "out", manifest).fingerprint == manifest.tokenizer.fingerprint
     assert describe_document(made / "out", 1)["text"] == f"{TEXTS[1]}<|endoftext|>"
-    assert document_at(made / "out", 0)["parts"] == [f"{TEXTS[0]}<|endoftext|>"]
+    assert read_document(made / "out", 0)["parts"] == [f"{TEXTS[0]}<|endoftext|>"]
 
 
 def test_another_tokenizer_in_its_place_is_never_used(made):
@@ -47,8 +47,8 @@ def test_another_tokenizer_in_its_place_is_never_used(made):
     found = describe_document(made / "out", 1)
     assert found["text"] is None
     assert "different ids" in found["why_no_text"]
-    assert document_at(made / "out", 0)["parts"][0].replace(" ", "").isdigit()
-    assert dataset_report(made / "out")["scripts"] == []
+    assert read_document(made / "out", 0)["parts"][0].replace(" ", "").isdigit()
+    assert collect_dataset(made / "out")["scripts"] == []
     with pytest.raises(DatasetError, match="this tokenizer gives different ids"):
         load_dataset_tokenizer(made / "out", manifest, tokenmill.Tokenizer.load(made / "tok"))
 

@@ -87,13 +87,13 @@ def test_a_variable_that_cannot_be_read(tmp_path):
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(url, package, extra):
     data, output = ([url, "local.jsonl"], url) if package == "obstore" else ([url], None)
-    assert list(doctor_setup.extras(data, output)) == []
+    assert list(doctor_setup.check_extras(data, output)) == []
     # A module that is None in sys.modules cannot be imported: what a machine without the package sees.
     code = f"""
 import json, sys
 sys.modules[{package!r}] = None
-from tokenmill.insight.doctor.doctor_setup import extras
-print(json.dumps([(check.status, check.fix) for check in extras({data!r}, {output!r})]))
+from tokenmill.insight.doctor.doctor_setup import check_extras
+print(json.dumps([(check.status, check.fix) for check in check_extras({data!r}, {output!r})]))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = ["problem", f"pip install 'tokenmill[{extra}]'"]
@@ -103,9 +103,9 @@ print(json.dumps([(check.status, check.fix) for check in extras({data!r}, {outpu
 
 
 def test_urls_that_nothing_opens():
-    (found,) = doctor_setup.extras(["nowhere://x"])
+    (found,) = doctor_setup.check_extras(["nowhere://x"])
     assert "Protocol not known" in found.found
-    (found,) = doctor_setup.extras([], "hf://datasets/a/b")
+    (found,) = doctor_setup.check_extras([], "hf://datasets/a/b")
     assert "a dataset cannot be kept there" in found.found
 
 
@@ -117,12 +117,12 @@ def test_an_output_that_cannot_be_written(tmp_path, monkeypatch):
 
 def test_free_space_against_the_estimate(tmp_path, monkeypatch):
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n' * 1000)
-    needed = doctor_disk.estimate((str(tmp_path / "a.jsonl"),))
+    needed = doctor_disk.estimate_bytes((str(tmp_path / "a.jsonl"),))
     assert 14_000 < needed < 20_000
     monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 2 * GB)
-    assert doctor_disk.free_space(tmp_path, GB).status == "ok"
-    assert doctor_disk.free_space(tmp_path, 3 * GB).status == "problem"
-    assert doctor_disk.estimate(("nowhere/*.jsonl",)) is None
+    assert doctor_disk.check_free_space(tmp_path, GB).status == "ok"
+    assert doctor_disk.check_free_space(tmp_path, 3 * GB).status == "problem"
+    assert doctor_disk.estimate_bytes(("nowhere/*.jsonl",)) is None
 
 
 def test_slow_disks_and_missing_locks_are_warnings(tmp_path, monkeypatch):
@@ -142,24 +142,24 @@ def test_leftovers_of_dead_runs(tmp_path):
     (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").write_bytes(b"1234")
     (tmp_path / f".tmp-{host}-{os.getpid()}-ab12-y.bin").write_bytes(b"1")
     (tmp_path / "progress.json").write_text(json.dumps({"state": "running", "pid": dead, "host": host}))
-    check = doctor_disk.leftovers(tmp_path)
+    check = doctor_disk.check_leftovers(tmp_path)
     assert check.status == "warning"
     assert check.found == f"1 unfinished files (4 B), a run of process {dead} that died"
     (tmp_path / "progress.json").write_text(
         json.dumps({"state": "running", "pid": os.getpid(), "host": host})
     )
     (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").unlink()
-    assert doctor_disk.leftovers(tmp_path).status == "ok"
+    assert doctor_disk.check_leftovers(tmp_path).status == "ok"
 
 
 @pytest.mark.parametrize(
     ("check", "status"),
     [
-        (doctor_machine.open_files(256), "warning"),
-        (doctor_machine.open_files(-1), "ok"),
-        (doctor_machine.shared(1000), "warning"),
-        (doctor_machine.cpu_features(("portable", [])), "warning"),
-        (doctor_machine.cpu_features(("avx2", ["avx2", "bmi2"])), "ok"),
+        (doctor_machine.check_open_files(256), "warning"),
+        (doctor_machine.check_open_files(-1), "ok"),
+        (doctor_machine.check_shared_memory(1000), "warning"),
+        (doctor_machine.check_cpu_features(("portable", [])), "warning"),
+        (doctor_machine.check_cpu_features(("avx2", ["avx2", "bmi2"])), "ok"),
     ],
 )
 def test_limits_of_the_machine(check, status):
@@ -221,11 +221,11 @@ def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
 
 def test_tables_that_cannot_be_kept_are_a_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
-    assert doctor_setup.kept_tables().found == f"0 files, 0 B in {tmp_path / 'cache' / 'tables'}"
+    assert doctor_setup.check_kept_tables().found == f"0 files, 0 B in {tmp_path / 'cache' / 'tables'}"
     (tmp_path / "cache").write_text("a file where the folder would be")
-    bad = doctor_setup.kept_tables()
+    bad = doctor_setup.check_kept_tables()
     assert (bad.status, bad.found) == ("warning", f"{tmp_path / 'cache' / 'tables'} cannot be written")
     monkeypatch.setenv("TOKENMILL_CACHE_TABLES", "off")
-    assert doctor_setup.kept_tables().found == "not kept"
+    assert doctor_setup.check_kept_tables().found == "not kept"
     monkeypatch.setenv("TOKENMILL_CACHE_TABLES", "1")
-    assert doctor_setup.kept_tables().status == "problem"
+    assert doctor_setup.check_kept_tables().status == "problem"

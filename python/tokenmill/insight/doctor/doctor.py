@@ -52,10 +52,10 @@ def examine(
     machine = machine or measure(environ)
     place = Path(output) if output is not None and not is_remote(output) else Path.cwd()
     parts: list[tuple[str, Callable[[], Iterable[Check]]]] = [
-        ("tokenizer", lambda: doctor_tokenizer.checks(tokenizer, data)),
-        ("machine", lambda: doctor_machine.checks(machine)),
-        ("output", lambda: doctor_disk.checks(place, data, given=output is not None)),
-        ("set-up", lambda: doctor_setup.checks(machine, environ, data, output)),
+        ("tokenizer", lambda: doctor_tokenizer.run_checks(tokenizer, data)),
+        ("machine", lambda: doctor_machine.run_checks(machine)),
+        ("output", lambda: doctor_disk.run_checks(place, data, given=output is not None)),
+        ("set-up", lambda: doctor_setup.run_checks(machine, environ, data, output)),
     ]
     checks = tuple(check for name, part in parts for check in _guard(name, part))
     worst: Status = max((check.status for check in checks), key=ORDER.index, default="ok")

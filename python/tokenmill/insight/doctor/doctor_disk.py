@@ -24,7 +24,7 @@ BYTES_PER_TEXT_BYTE = 4 / 3.5 * 1.05
 ROOM = 100 * 1000**2
 
 
-def checks(output: Path, data: tuple[str, ...] = (), *, given: bool = True) -> Iterator[Check]:
+def run_checks(output: Path, data: tuple[str, ...] = (), *, given: bool = True) -> Iterator[Check]:
     """Every check of the directory that a job would write to; the probe leaves nothing behind."""
     home = disk.find_existing(output)
     name = str(output) if given else f"{output} (no --output given)"
@@ -37,16 +37,16 @@ def checks(output: Path, data: tuple[str, ...] = (), *, given: bool = True) -> I
             fix=f"chmod u+wx {home}, or choose another --output",
         )
         return
-    space = free_space(home, estimate(data))
+    space = check_free_space(home, estimate_bytes(data))
     yield space
     if space.status == "problem":
         return
-    yield speed(home, name)
-    yield locks(home)
-    yield leftovers(output)
+    yield check_speed(home, name)
+    yield check_locks(home)
+    yield check_leftovers(output)
 
 
-def estimate(data: tuple[str, ...]) -> int | None:
+def estimate_bytes(data: tuple[str, ...]) -> int | None:
     """Bytes that a dataset of these inputs may take; None when nothing is known."""
     if not data:
         return None
@@ -61,7 +61,7 @@ def estimate(data: tuple[str, ...]) -> int | None:
     return int(text * BYTES_PER_TEXT_BYTE)
 
 
-def free_space(home: Path, needed: int | None) -> Check:
+def check_free_space(home: Path, needed: int | None) -> Check:
     """Free space against the estimate."""
     free = disk.free_bytes(home)
     short = free < max(ROOM, needed or 0)
@@ -75,7 +75,7 @@ def free_space(home: Path, needed: int | None) -> Check:
     )
 
 
-def speed(home: Path, name: str) -> Check:
+def check_speed(home: Path, name: str) -> Check:
     """A timed write and read: the kernel's own word about a disk is wrong on virtual machines."""
     measured = disk.probe(home)
     kind = disk.find_filesystem(home)
@@ -90,7 +90,7 @@ def speed(home: Path, name: str) -> Check:
     )
 
 
-def locks(home: Path) -> Check:
+def check_locks(home: Path) -> Check:
     """Whether a lock on this file system keeps a second process out."""
     works, kind = disk.locks_work(home), disk.find_filesystem(home)
     return Check(
@@ -106,10 +106,10 @@ def locks(home: Path) -> Check:
     )
 
 
-def leftovers(output: Path) -> Check:
+def check_leftovers(output: Path) -> Check:
     """Unfinished files, and a run that says it is running although its process is gone."""
     dead = [path for path in output.rglob(".tmp-*") if _owner_is_dead(path.name)] if output.is_dir() else []
-    run = _dead_run(output)
+    run = _find_dead_run(output)
     if not dead and run is None:
         return Check(name="leftovers", status="ok", found="none", meaning="no dead run left anything here")
     size = sum(path.stat().st_size for path in dead if path.exists())
@@ -131,7 +131,7 @@ def _owner_is_dead(name: str) -> bool:
     return rest != name and process.isdecimal() and not is_alive(int(process))
 
 
-def _dead_run(output: Path) -> int | None:
+def _find_dead_run(output: Path) -> int | None:
     progress = read_progress(output) or {}
     process, here = progress.get("pid"), progress.get("host") == platform.node()
     if progress.get("state") != "running" or not here or not isinstance(process, int):

@@ -26,17 +26,17 @@ MODES = {
 }
 
 
-def checks(machine: Machine, shared_memory: Path = Path("/dev/shm")) -> Iterator[Check]:  # noqa: S108
+def run_checks(machine: Machine, shared_memory: Path = Path("/dev/shm")) -> Iterator[Check]:  # noqa: S108
     """Every check of the machine itself."""
-    yield cores(machine)
-    yield memory(machine)
-    yield cpu_features()
-    yield open_files(open_file_limit())
+    yield check_cores(machine)
+    yield check_memory(machine)
+    yield check_cpu_features()
+    yield check_open_files(open_file_limit())
     if shared_memory.is_dir():
-        yield shared(shutil.disk_usage(shared_memory).total)
+        yield check_shared_memory(shutil.disk_usage(shared_memory).total)
 
 
-def cores(machine: Machine) -> Check:
+def check_cores(machine: Machine) -> Check:
     """How many cores a job will use, and what limits them."""
     found = machine.cores
     told = f"{found.usable} usable ({found.reason})"
@@ -51,7 +51,7 @@ def cores(machine: Machine) -> Check:
     )
 
 
-def memory(machine: Machine) -> Check:
+def check_memory(machine: Machine) -> Check:
     """How much memory is free within the limit, and the mode that follows."""
     found = machine.memory
     told = f"{found.available / GB:.1f} GB available ({found.reason}), {found.mode} mode"
@@ -73,7 +73,7 @@ def memory(machine: Machine) -> Check:
     )
 
 
-def cpu_features(used: tuple[str, list[str]] | None = None) -> Check:
+def check_cpu_features(used: tuple[str, list[str]] | None = None) -> Check:
     """The vector instructions that the core uses."""
     name, features = list_instructions() if used is None else used
     return Check(
@@ -87,7 +87,7 @@ def cpu_features(used: tuple[str, list[str]] | None = None) -> Check:
     )
 
 
-def open_files(limit: int) -> Check:
+def check_open_files(limit: int) -> Check:
     """How many files a process may have open."""
     few = 0 <= limit < FEW_FILES
     return Check(
@@ -99,7 +99,7 @@ def open_files(limit: int) -> Check:
     )
 
 
-def shared(total: int) -> Check:
+def check_shared_memory(total: int) -> Check:
     """The shared memory that a training job's data loaders use."""
     small = total < SMALL_SHARED_MEMORY
     return Check(

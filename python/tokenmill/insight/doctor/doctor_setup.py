@@ -35,17 +35,17 @@ PACKAGES = (
 OLDEST_PYTHON = (3, 11)
 
 
-def checks(
+def run_checks(
     machine: Machine, environ: Mapping[str, str], data: Sequence[str] = (), output: str | None = None
 ) -> Iterator[Check]:
     """Every check of the set-up around a job."""
-    yield from variables(machine, environ)
-    yield kept_tables()
-    yield versions()
-    yield from extras(data, output)
+    yield from check_variables(machine, environ)
+    yield check_kept_tables()
+    yield check_versions()
+    yield from check_extras(data, output)
 
 
-def variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
+def check_variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
     """Variables that slow a job down, contradict each other or mean nothing; else one line of those set."""
     seen = [
         f"{name}={environ[name]}" for name in sorted(environ) if name in VARIABLES or name.startswith(PREFIX)
@@ -53,12 +53,12 @@ def variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
     try:
         warnings = resolve(environ=environ, machine=machine).warnings
     except ConfigError as error:
-        yield _variable("problem", str(error), "a job would stop at once", "unset it, or correct it")
+        yield _check_variable("problem", str(error), "a job would stop at once", "unset it, or correct it")
         return
     troubled = False
     if environ.get("TOKENIZERS_PARALLELISM", "").lower() in FALSE:
         troubled = True
-        yield _variable(
+        yield _check_variable(
             "problem" if machine.cores.usable > 1 else "warning",
             f"TOKENIZERS_PARALLELISM={environ['TOKENIZERS_PARALLELISM']}",
             f"tokenizers are held to one thread of {machine.cores.usable}",
@@ -66,28 +66,28 @@ def variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
         )
     for warning in warnings:
         troubled = True
-        yield _variable(
+        yield _check_variable(
             "warning", warning, "the settings are not what they look like", 'eval "$(tokenmill config env)"'
         )
     if not troubled:
-        yield _variable("ok", ", ".join(seen) or "none set", "automatic values fit this machine", None)
+        yield _check_variable("ok", ", ".join(seen) or "none set", "automatic values fit this machine", None)
 
 
-def _variable(status: Status, found: str, meaning: str, fix: str | None) -> Check:
+def _check_variable(status: Status, found: str, meaning: str, fix: str | None) -> Check:
     return Check(name="environment", status=status, found=found, meaning=meaning, fix=fix)
 
 
-def kept_tables() -> Check:
+def check_kept_tables() -> Check:
     """Whether tables of large vocabularies are kept between processes, and how much they take."""
     try:
         folder = tables_folder()
     except ConfigError as error:
-        return _tables("problem", str(error), "no tokenizer can be loaded", "unset it, or correct it")
+        return _check_tables("problem", str(error), "no tokenizer can be loaded", "unset it, or correct it")
     if folder is None:
-        return _tables("ok", "not kept", "large vocabularies are built anew by every process", None)
+        return _check_tables("ok", "not kept", "large vocabularies are built anew by every process", None)
     home = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))  # noqa: PTH110 - no error where a parent may not be entered
     if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
-        return _tables(
+        return _check_tables(
             "warning",
             f"{folder} cannot be written",
             "large vocabularies are built anew by every process, in some 0.3 s",
@@ -95,14 +95,14 @@ def kept_tables() -> Check:
         )
     sizes = [path.stat().st_size for path in folder.glob("*.tables")]
     parts = f"{len(sizes)} files, {words.size(sum(sizes))} in {folder}"
-    return _tables("ok", parts, "large vocabularies load in a few hundredths of a second", None)
+    return _check_tables("ok", parts, "large vocabularies load in a few hundredths of a second", None)
 
 
-def _tables(status: Status, found: str, meaning: str, fix: str | None) -> Check:
+def _check_tables(status: Status, found: str, meaning: str, fix: str | None) -> Check:
     return Check(name="kept tables", status=status, found=found, meaning=meaning, fix=fix)
 
 
-def versions() -> Check:
+def check_versions() -> Check:
     """The versions that a bug report needs, and whether Python is new enough."""
     parts = [f"python {platform.python_version()}", f"tokenmill {tokenmill.__version__}"]
     for package in PACKAGES:
@@ -120,7 +120,7 @@ def versions() -> Check:
     )
 
 
-def extras(data: Sequence[str], output: str | None = None) -> Iterator[Check]:
+def check_extras(data: Sequence[str], output: str | None = None) -> Iterator[Check]:
     """Packages that these URLs need; a missing one is a problem before the job, not in it."""
     places: list[tuple[str, Callable[[str], object]]] = [(url, open_filesystem) for url in data]
     if output is not None:
@@ -131,12 +131,12 @@ def extras(data: Sequence[str], output: str | None = None) -> Iterator[Check]:
         try:
             check(place)
         except MissingExtraError as error:
-            yield _cannot_be_opened(place, error, error.remedy)
+            yield _report_unopened(place, error, error.remedy)
         except TokenmillError as error:
-            yield _cannot_be_opened(place, error, "use a path, or a URL of a kind that is known")
+            yield _report_unopened(place, error, "use a path, or a URL of a kind that is known")
 
 
-def _cannot_be_opened(place: str, error: TokenmillError, fix: str) -> Check:
+def _report_unopened(place: str, error: TokenmillError, fix: str) -> Check:
     return Check(
         name="extras", status="problem", found=str(error), meaning=f"{place} cannot be opened", fix=fix
     )

@@ -22,7 +22,7 @@ SAMPLES = (
 TRAIN = "tokenmill train INPUT --vocab-size 32000 --output DIR"
 
 
-def checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Check]:
+def run_checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Check]:
     """Every check of the tokenizer; nothing when none is given."""
     if tokenizer is None:
         return
@@ -41,11 +41,11 @@ def checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Check]
             else f"check the path, or train one: {TRAIN}",
         )
         return
-    yield engine(loaded)
-    yield parity(loaded, data)
+    yield check_engine(loaded)
+    yield check_ids(loaded, data)
 
 
-def engine(tokenizer: Tokenizer) -> Check:
+def check_engine(tokenizer: Tokenizer) -> Check:
     """Native, fast or slow."""
     name = tokenizer.strategy.name
     told = f"{tokenizer.source}: {tokenizer.vocab_size} tokens, {tokenizer.strategy}"
@@ -64,11 +64,11 @@ def engine(tokenizer: Tokenizer) -> Check:
     return Check(name="tokenizer", status="ok", found=told, meaning=meaning[name])
 
 
-def parity(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
+def check_ids(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
     """The same ids from native and from Hugging Face, on the user's documents where they are given."""
     from tokenmill.engine.parity.check import check_parity
 
-    own = sample(data)
+    own = read_sample(data)
     verdict = check_parity(tokenizer, own or SAMPLES)
     if verdict.skipped:
         compared = tokenizer.engine.imitates
@@ -96,7 +96,7 @@ def parity(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
     )
 
 
-def sample(data: tuple[str, ...]) -> list[str]:
+def read_sample(data: tuple[str, ...]) -> list[str]:
     """The first documents of the inputs; nothing when they cannot be read, which other checks tell."""
     if not data:
         return []

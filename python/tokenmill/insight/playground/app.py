@@ -29,7 +29,7 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
     from tokenmill.insight.playground import runs, tokenize, watch
     from tokenmill.insight.playground.guard import explain_error, guard_hosts
 
-    served = Served(tuple(_directory(path) for path in directories))
+    served = Served(tuple(_resolve_directory(path) for path in directories))
 
     async def page(_: Any) -> FileResponse:
         return FileResponse(STATIC / "index.html")
@@ -38,16 +38,16 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
         routes=[
             Route("/", page),
             Mount("/static", StaticFiles(directory=STATIC)),
-            *tokenize.routes(served),
-            *runs.routes(served),
-            *watch.routes(served),
+            *tokenize.make_routes(served),
+            *runs.make_routes(served),
+            *watch.make_routes(served),
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard_hosts(hosts))],
         exception_handlers={TokenmillError: explain_error, Exception: explain_error},
     )
 
 
-def _directory(path: str | Path) -> Path:
+def _resolve_directory(path: str | Path) -> Path:
     resolved = Path(path).resolve()
     if not resolved.is_dir():
         raise ConfigError(

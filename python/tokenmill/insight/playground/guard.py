@@ -45,7 +45,7 @@ class RequestError(TokenmillError):
         self.status = status
 
 
-async def body_of(request: Request) -> dict[str, Any]:
+async def read_body(request: Request) -> dict[str, Any]:
     """The JSON object that a request carries, read no further than the largest size allowed."""
     from starlette.requests import ClientDisconnect
 
@@ -68,7 +68,7 @@ async def body_of(request: Request) -> dict[str, Any]:
     return body
 
 
-def number_of(text: str, name: str) -> int | None:
+def parse_number(text: str, name: str) -> int | None:
     """A whole number from 0 on that a request has under a name; None for nothing at all."""
     if not text:
         return None

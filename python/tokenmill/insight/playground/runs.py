@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError
-from tokenmill.insight.browse import describe_run, document_at, find_token, progress_of, row_at
-from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError, number_of
+from tokenmill.insight.browse import describe_run, find_progress, find_token, read_document, read_row
+from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError, parse_number
 from tokenmill.insight.report.report import REPORT_HTML
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ POLL_SECONDS = 0.4
 FINAL = {"done", "failed", "interrupted"}
 
 
-def routes(served: Served) -> list[Any]:
+def make_routes(served: Served) -> list[Any]:
     """The runs' routes; a run's id is its path below the served directory."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import HTMLResponse, JSONResponse, StreamingResponse
@@ -34,13 +34,13 @@ def routes(served: Served) -> list[Any]:
         return served.resolve(request.path_params["run"])
 
     async def list_runs(_: Request) -> Response:
-        names = await run_in_threadpool(served.runs)
+        names = await run_in_threadpool(served.list_runs)
         runs = [await run_in_threadpool(describe_run, served.resolve(name), name) for name in names]
         return JSONResponse({"runs": runs})
 
     async def events(request: Request) -> Response:
         return StreamingResponse(
-            _progress_events(request, directory(request)), media_type="text/event-stream"
+            _stream_progress(request, directory(request)), media_type="text/event-stream"
         )
 
     async def report(request: Request) -> Response:
@@ -53,10 +53,10 @@ def routes(served: Served) -> list[Any]:
         return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
 
     async def document(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(document_at, directory(request), _index(request)))
+        return JSONResponse(await run_in_threadpool(read_document, directory(request), _parse_index(request)))
 
     async def row(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(row_at, directory(request), _index(request)))
+        return JSONResponse(await run_in_threadpool(read_row, directory(request), _parse_index(request)))
 
     async def search(request: Request) -> Response:
         token = request.query_params.get("token", "")
@@ -74,18 +74,18 @@ def routes(served: Served) -> list[Any]:
     ]
 
 
-def _index(request: Request) -> int:
-    number = number_of(request.path_params["index"], "number of a document or row")
+def _parse_index(request: Request) -> int:
+    number = parse_number(request.path_params["index"], "number of a document or row")
     if number is None:
         raise RequestError(400, "the number of a document or row is missing")
     return number
 
 
-async def _progress_events(request: Request, root: Path) -> AsyncIterator[str]:
+async def _stream_progress(request: Request, root: Path) -> AsyncIterator[str]:
     """Server-sent events: one whenever the progress file changes, the last one when the job has ended."""
     last = None
     while not await request.is_disconnected():
-        progress = progress_of(root)
+        progress = find_progress(root)
         if progress != last:
             yield f"data: {json.dumps(progress)}\n\n"
             last = progress

@@ -54,20 +54,20 @@ class Served:
             f"{name!r} is not under a served directory ({shown}); start the server with its directory"
         )
 
-    def tokenizers(self) -> list[str]:
+    def list_tokenizers(self) -> list[str]:
         """Names, relative to their served directory, of everything that looks like a tokenizer."""
         names = {
-            self._name(path.parent if path.name == TOKENIZER else path): None
+            self._name_path(path.parent if path.name == TOKENIZER else path): None
             for path in self._walk()
             if path.parent.name != COPY and any(path.match(pattern) for pattern in TOKENIZER_FILES)
         }
         return list(names)
 
-    def runs(self) -> list[str]:
+    def list_runs(self) -> list[str]:
         """Names of the directories that hold a dataset or a job."""
-        return list({self._name(path.parent): None for path in self._walk() if path.name in RUN_FILES})
+        return list({self._name_path(path.parent): None for path in self._walk() if path.name in RUN_FILES})
 
-    def tokenizer(self, name: str) -> Tokenizer:
+    def load_tokenizer(self, name: str) -> Tokenizer:
         """The tokenizer at a served path, loaded once and kept while it is among the last few used."""
         from tokenmill.engine.tokenizer import Tokenizer
 
@@ -81,14 +81,14 @@ class Served:
                 self._loaded.pop(next(iter(self._loaded)))
             return found
 
-    def _name(self, path: Path) -> str:
+    def _name_path(self, path: Path) -> str:
         root = next(root for root in self.roots if path.is_relative_to(root))
         return str(path.relative_to(root))
 
     def _walk(self) -> Iterator[Path]:
         found = 0
         for root in self.roots:
-            for path in _files(root, DEEPEST):
+            for path in _walk_files(root, DEEPEST):
                 if path.name in RUN_FILES or any(path.match(pattern) for pattern in TOKENIZER_FILES):
                     yield path
                     found += 1
@@ -96,7 +96,7 @@ class Served:
                     return
 
 
-def _files(folder: Path, depth: int) -> Iterator[Path]:
+def _walk_files(folder: Path, depth: int) -> Iterator[Path]:
     try:
         entries = sorted(folder.iterdir())
     except OSError:
@@ -106,6 +106,6 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
             continue
         if entry.is_dir():
             if depth:
-                yield from _files(entry, depth - 1)
+                yield from _walk_files(entry, depth - 1)
         else:
             yield entry

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.insight.chats import show_typed
-from tokenmill.insight.explain import explain, merge_history
-from tokenmill.insight.playground.guard import RequestError, body_of
+from tokenmill.insight.explain import explain, explain_merges
+from tokenmill.insight.playground.guard import RequestError, read_body
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from tokenmill.insight.playground.served import Served
 
 
-def routes(served: Served) -> list[Any]:
+def make_routes(served: Served) -> list[Any]:
     """The playground's routes."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
     async def list_tokenizers(_: Request) -> Response:
-        names = await run_in_threadpool(served.tokenizers)
+        names = await run_in_threadpool(served.list_tokenizers)
         return JSONResponse({"tokenizers": [{"name": name, "label": name} for name in names]})
 
     async def tokenize(request: Request) -> Response:
-        body = await body_of(request)
+        body = await read_body(request)
         return JSONResponse(await run_in_threadpool(_tokenize, served, body))
 
     async def chat(request: Request) -> Response:
-        body = await body_of(request)
-        return JSONResponse(await run_in_threadpool(_chat, served, body))
+        body = await read_body(request)
+        return JSONResponse(await run_in_threadpool(_show_chat, served, body))
 
     async def merges(request: Request) -> Response:
-        body = await body_of(request)
-        return JSONResponse(await run_in_threadpool(_merges, served, body))
+        body = await read_body(request)
+        return JSONResponse(await run_in_threadpool(_explain_merges, served, body))
 
     return [
         Route("/api/tokenizers", list_tokenizers),
@@ -46,11 +46,11 @@ def routes(served: Served) -> list[Any]:
 
 
 def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
-    name, text = _string(body, "tokenizer"), _string(body, "text")
+    name, text = _read_string(body, "tokenizer"), _read_string(body, "text")
     special = body.get("special", "text")
     if special not in ("text", "parse"):
         raise RequestError(400, f"special is {special!r}; expected 'text' or 'parse'")
-    tokenizer = served.tokenizer(name)
+    tokenizer = served.load_tokenizer(name)
     return {
         "tokenizer": name,
         "source": str(served.resolve(name)),
@@ -58,19 +58,19 @@ def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _chat(served: Served, body: dict[str, Any]) -> dict[str, Any]:
-    name = _string(body, "tokenizer")
-    return {"tokenizer": name, **show_typed(served.tokenizer(name), _string(body, "text"))}
+def _show_chat(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    name = _read_string(body, "tokenizer")
+    return {"tokenizer": name, **show_typed(served.load_tokenizer(name), _read_string(body, "text"))}
 
 
-def _merges(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+def _explain_merges(served: Served, body: dict[str, Any]) -> dict[str, Any]:
     token = body.get("id")
     if not isinstance(token, int) or isinstance(token, bool):
         raise RequestError(400, f"id is {token!r}; expected a token id")
-    return merge_history(served.tokenizer(_string(body, "tokenizer")), token)
+    return explain_merges(served.load_tokenizer(_read_string(body, "tokenizer")), token)
 
 
-def _string(body: dict[str, Any], key: str) -> str:
+def _read_string(body: dict[str, Any], key: str) -> str:
     value = body.get(key)
     if not isinstance(value, str):
         raise RequestError(400, f"{key} is {type(value).__name__}; expected a string")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.insight.charts import chart_run, trace_step
-from tokenmill.insight.playground.guard import RequestError, number_of
+from tokenmill.insight.playground.guard import RequestError, parse_number
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tokenmill.insight.playground.served import Served
 
 
-def routes(served: Served) -> list[Any]:
+def make_routes(served: Served) -> list[Any]:
     """The routes of a run's page; a run's id is its path below the served directory."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
@@ -31,7 +31,9 @@ def routes(served: Served) -> list[Any]:
 
 def _trace(served: Served, request: Request) -> dict[str, Any]:
     names = ("step", "batch", "ranks", "seed", "length")
-    step, batch, ranks, seed, length = (number_of(request.query_params.get(name, ""), name) for name in names)
+    step, batch, ranks, seed, length = (
+        parse_number(request.query_params.get(name, ""), name) for name in names
+    )
     if step is None or batch is None or ranks is None:
         raise RequestError(400, "a trace needs a step, a batch size and a number of ranks")
     root = served.resolve(request.path_params["run"])

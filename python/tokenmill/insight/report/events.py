@@ -17,7 +17,7 @@ STRAGGLER = 3.0  # times the median unit
 
 
 @dataclass
-class History:
+class EventLog:
     """All runs that worked on one output directory, on one clock that starts with the first."""
 
     starts: list[dict[str, Any]] = field(default_factory=list)
@@ -30,7 +30,7 @@ class History:
         """Seconds at which a later run went on."""
         return [event["seconds_in"] for event in self.starts[1:]]
 
-    def throughput(self) -> list[dict[str, float]]:
+    def measure_throughput(self) -> list[dict[str, float]]:
         """Bytes and tokens per second over time: each unit's work is spread over the time it took."""
         if not self.units:
             return []
@@ -49,24 +49,24 @@ class History:
                 points[k]["tokens_per_second"] += unit["tokens"] * share
         return points
 
-    def stragglers(self) -> set[int]:
+    def find_stragglers(self) -> set[int]:
         """Units that took more than three times the median."""
         times = sorted(unit["seconds"] for unit in self.units)
         limit = STRAGGLER * times[len(times) // 2] if times else 0.0
         return {unit["unit"] for unit in self.units if unit["seconds"] > limit}
 
 
-def read_history(root: Path) -> History:
-    """The history of a directory; empty where there is none. A last line cut by a kill is passed over."""
-    history = History()
+def read_events(root: Path) -> EventLog:
+    """The log of a directory; empty where there is none. A last line cut by a kill is passed over."""
+    log = EventLog()
     lists = {
-        "start": history.starts,
-        "unit": history.units,
-        "sample": history.samples,
-        "finish": history.finishes,
+        "start": log.starts,
+        "unit": log.units,
+        "sample": log.samples,
+        "finish": log.finishes,
     }
     zero: datetime | None = None
-    for line in _lines(root):
+    for line in _read_lines(root):
         try:
             event = json.loads(line)
             at = datetime.fromisoformat(event["at"])
@@ -75,10 +75,10 @@ def read_history(root: Path) -> History:
         zero = zero or at
         event["seconds_in"] = (at - zero).total_seconds()
         lists.get(event.get("event"), []).append(event)
-    return history
+    return log
 
 
-def _lines(root: Path) -> list[str]:
+def _read_lines(root: Path) -> list[str]:
     try:
         return (root / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

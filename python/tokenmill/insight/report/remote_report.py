@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.durable import readable_json
 from tokenmill.datasets.store.cache import open_cached
 from tokenmill.datasets.store.remote import Remote
-from tokenmill.insight.report.report_data import Counted, dataset_report
-from tokenmill.insight.report.report_page import dataset_page
+from tokenmill.insight.report.report_data import Counted, collect_dataset
+from tokenmill.insight.report.report_page import render_dataset
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
@@ -29,19 +29,19 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
     remote = Remote.at(address)
     remote.pull(remote.work)
     manifest, cache = open_cached(remote.address)
-    chosen = some_shards(manifest, MOST_BYTES)
+    chosen = choose_shards(manifest, MOST_BYTES)
     for shard in chosen:
         for entry in shard.files:
             cache.path(entry)
     sizes = {entry.path: entry.bytes for shard in manifest.shards for entry in shard.files}
     counted = Counted(cache.root, chosen, remote.address.rpartition("/")[2], sizes)
-    data = dataset_report(remote.work, tokenizer, counted)
+    data = collect_dataset(remote.work, tokenizer, counted)
     remote.store.replace(REPORT_JSON, readable_json(data))
-    remote.store.replace(REPORT_HTML, dataset_page(data).encode("utf-8", "backslashreplace"))
+    remote.store.replace(REPORT_HTML, render_dataset(data).encode("utf-8", "backslashreplace"))
     return f"{remote.address}/{REPORT_HTML}"
 
 
-def some_shards(manifest: Manifest, most: int) -> tuple[ShardEntry, ...]:
+def choose_shards(manifest: Manifest, most: int) -> tuple[ShardEntry, ...]:
     """Every n-th shard, so many that they have at most about `most` bytes together, and at least one."""
     total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
     return manifest.shards[:: max(1, math.ceil(total / most))]

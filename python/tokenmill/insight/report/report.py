@@ -11,8 +11,8 @@ from tokenmill.base.errors import DatasetError, TokenmillError
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.engine.training.outputs import TRAINING
 from tokenmill.insight.report.page import page, paragraph, section, table
-from tokenmill.insight.report.report_data import dataset_report
-from tokenmill.insight.report.report_page import dataset_page
+from tokenmill.insight.report.report_data import collect_dataset
+from tokenmill.insight.report.report_page import render_dataset
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
     root = Path(directory)
     data = collect(root, tokenizer)
     if data["kind"] == "train":
-        from tokenmill.insight.report.training_report import training_page
+        from tokenmill.insight.report.training_report import render_training
 
-        html = training_page(data)
+        html = render_training(data)
     else:
-        html = dataset_page(data)
+        html = render_dataset(data)
     publish_bytes(root / REPORT_JSON, readable_json(data))
     publish_bytes(root / REPORT_HTML, html.encode("utf-8", "backslashreplace"))
     return root / REPORT_HTML
@@ -60,12 +60,12 @@ def report_if_possible(location: str | Path, tokenizer: Any = None) -> None:
 def collect(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     """The report of whatever the directory holds: a dataset or a trained tokenizer."""
     if (root / TRAINING).exists() and not (root / PLAN).exists():
-        from tokenmill.insight.report.training_report import training_report
+        from tokenmill.insight.report.training_report import collect_training
 
-        return training_report(root)
+        return collect_training(root)
     if not root.is_dir():
         raise DatasetError(f"{root}: no such directory; give the output directory of a prepare or train run")
-    return dataset_report(root, tokenizer)
+    return collect_dataset(root, tokenizer)
 
 
 def write_comparison(first: str | Path, second: str | Path, output: str | Path) -> Path:
@@ -89,7 +89,7 @@ def compare(first: str | Path, second: str | Path) -> list[dict[str, Any]]:
 
 def _compare(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, Any, str]]:
     """Numbers that both reports have at the same place, and words that differ; lists are left out."""
-    flat_a, flat_b = _flat(a), _flat(b)
+    flat_a, flat_b = _flatten(a), _flatten(b)
     for name, left in flat_a.items():
         if name not in flat_b:
             continue
@@ -105,11 +105,11 @@ def _compare(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, Any, A
             yield name, left, right, "differs"
 
 
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, item in value.items():
         if isinstance(item, dict):
-            found |= _flat(item, f"{prefix}{key}.")
+            found |= _flatten(item, f"{prefix}{key}.")
         elif not isinstance(item, list) and item is not None:
             found[f"{prefix}{key}"] = item
     return found

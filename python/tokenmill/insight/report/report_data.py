@@ -15,7 +15,7 @@ from tokenmill.datasets.ledger.record import to_plain
 from tokenmill.datasets.shards.format import find_format, read_items
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer
-from tokenmill.insight.report.events import read_history
+from tokenmill.insight.report.events import read_events
 from tokenmill.insight.report.token_census import take_census
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.ledger.receipt import ShardEntry
-    from tokenmill.insight.report.events import History
+    from tokenmill.insight.report.events import EventLog
 
 REPORT_VERSION = 1
 
@@ -40,18 +40,18 @@ class Counted:
     sizes: Mapping[str, int] | None = None  # of the files that are not below the report's own directory
 
 
-def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = None) -> dict[str, Any]:
-    """`dataset_report(DIR)` -> what `report.json` holds."""
+def collect_dataset(root: Path, tokenizer: Any = None, counted: Counted | None = None) -> dict[str, Any]:
+    """`collect_dataset(DIR)` -> what `report.json` holds."""
     manifest = load_manifest(root)
-    history = read_history(root)
+    log = read_events(root)
     if not isinstance(tokenizer, Tokenizer):
         # A report without the vocabulary shows ids.
         tokenizer = find_dataset_tokenizer(root, manifest)
     counted = counted or Counted(root, manifest.shards, root.name)
     splits: list[int] = []
-    census = take_census(_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
+    census = take_census(_read_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
     if manifest.packing.pad_id is not None:
-        census.counts[manifest.packing.pad_id] -= _padding(root, manifest, counted)
+        census.counts[manifest.packing.pad_id] -= _count_padding(root, manifest, counted)
     return {
         "report_version": REPORT_VERSION,
         "kind": "prepare",
@@ -67,17 +67,17 @@ def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = 
         "rows": manifest.rows,
         "disk_bytes": sum(entry.bytes for shard in manifest.shards for entry in shard.files),
         "account": manifest.account.to_json(),
-        "sources": _sources(root, manifest, counted.sizes),
-        "scripts": census.scripts(tokenizer) if tokenizer else [],
-        "lengths": census.lengths() | {"context_length": manifest.packing.context_length},
-        "packing": _packing(manifest) | {"split_documents": sum(splits) if splits else None},
-        "vocabulary": census.vocabulary(tokenizer),
+        "sources": _sum_sources(root, manifest, counted.sizes),
+        "scripts": census.count_scripts(tokenizer) if tokenizer else [],
+        "lengths": census.count_lengths() | {"context_length": manifest.packing.context_length},
+        "packing": _describe_packing(manifest) | {"split_documents": sum(splits) if splits else None},
+        "vocabulary": census.describe_vocabulary(tokenizer),
         "rejects": {
             "by_reason": manifest.account.to_json()["rejected"],
             "replaced": manifest.account.to_json()["replaced"],
             "places": to_plain(manifest.rejects),
         },
-        "run": _run(history),
+        "run": _describe_run(log),
         "provenance": {
             "inputs": to_plain(manifest.inputs),
             "config": manifest.config,
@@ -85,7 +85,7 @@ def dataset_report(root: Path, tokenizer: Any = None, counted: Counted | None = 
     }
 
 
-def _padding(root: Path, manifest: Manifest, counted: Counted) -> int:
+def _count_padding(root: Path, manifest: Manifest, counted: Counted) -> int:
     """Padding in the shards that are counted; where that is all, no receipt needs to be there."""
     if len(counted.shards) == len(manifest.shards):
         return manifest.account.tokens_padding
@@ -93,7 +93,7 @@ def _padding(root: Path, manifest: Manifest, counted: Counted) -> int:
     return sum(receipt.account.tokens_padding for receipt in receipts if receipt is not None)
 
 
-def _arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
+def _read_arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
     """Token ids and document lengths, some at a time; a document in rows is as long as its stretches.
 
     `splits` gets, for each shard of rows, how many documents lie in more than one stretch.
@@ -114,10 +114,10 @@ def _arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator
             yield none, lengths
 
 
-def _sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
+def _sum_sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
     """Documents, tokens and bytes per input, in plan order; receipts know their unit, the plan its input."""
     plan = load_plan(root)
-    names = {unit.id: _source_name(plan, unit) for unit in plan.units} if plan else {}
+    names = {unit.id: _name_source(plan, unit) for unit in plan.units} if plan else {}
     sums: dict[str, Counter[str]] = {}
     for shard in manifest.shards:
         receipt = load_receipt(root, shard.name, shard.unit, sizes)
@@ -138,7 +138,7 @@ def _sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None) ->
     ]
 
 
-def _source_name(plan: Plan, unit: Unit) -> str:
+def _name_source(plan: Plan, unit: Unit) -> str:
     """The input's path; a unit of several small files is named by the first."""
     paths = list(dict.fromkeys(plan.inputs[part.input].url for part in unit.parts))
     if len(paths) == 1:
@@ -146,7 +146,7 @@ def _source_name(plan: Plan, unit: Unit) -> str:
     return f"{len(paths)} small files from {paths[0]} on"
 
 
-def _packing(manifest: Manifest) -> dict[str, Any]:
+def _describe_packing(manifest: Manifest) -> dict[str, Any]:
     tokens = manifest.account
     stored = tokens.tokens_stored
     return {
@@ -161,18 +161,18 @@ def _packing(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _run(history: History) -> dict[str, Any]:
-    last = history.starts[-1] if history.starts else {}
-    slow = history.stragglers()
+def _describe_run(log: EventLog) -> dict[str, Any]:
+    last = log.starts[-1] if log.starts else {}
+    slow = log.find_stragglers()
     return {
-        "runs": len(history.starts),
-        "restarts": history.restarts,
+        "runs": len(log.starts),
+        "restarts": log.restarts,
         "command": last.get("command"),
         "versions": last.get("versions", {}),
         "machine": last.get("machine", {}),
         "budget": last.get("budget", {}),
-        "seconds": sum(event.get("seconds", 0.0) for event in history.finishes),
-        "throughput": history.throughput(),
+        "seconds": sum(event.get("seconds", 0.0) for event in log.finishes),
+        "throughput": log.measure_throughput(),
         "units": [
             {
                 "unit": unit["unit"],
@@ -182,7 +182,7 @@ def _run(history: History) -> dict[str, Any]:
                 "tokens": unit["tokens"],
                 "straggler": unit["unit"] in slow,
             }
-            for unit in history.units
+            for unit in log.units
         ],
         "samples": [
             {
@@ -191,6 +191,6 @@ def _run(history: History) -> dict[str, Any]:
                 "cpu_percent": s.get("cpu_percent"),
                 "disk_bytes": s.get("disk_bytes"),
             }
-            for s in history.samples
+            for s in log.samples
         ],
     }

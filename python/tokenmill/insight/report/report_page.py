@@ -6,12 +6,12 @@ import shlex
 from typing import Any
 
 from tokenmill.insight.report.page import cards, code, page, paragraph, section, table
-from tokenmill.insight.report.svg import Axis, bars, histogram, line, number, timeline
+from tokenmill.insight.report.svg import Axis, bars, format_number, histogram, line, timeline
 
 MOST_UNITS = 100  # a timeline with more rows cannot be read; the longest are shown
 
 
-def dataset_page(data: dict[str, Any]) -> str:
+def render_dataset(data: dict[str, Any]) -> str:
     """The HTML of one dataset's report."""
     account, vocabulary = data["account"], data["vocabulary"]
     parts = [
@@ -20,28 +20,28 @@ def dataset_page(data: dict[str, Any]) -> str:
                 "documents": f"{data['documents']:,}",
                 "tokens": f"{data['tokens']:,}",
                 "bytes per token": f"{_ratio(account['text_bytes'], account['tokens']['encoded']):.3f}",
-                "on disk": f"{number(data['disk_bytes'])}B",
+                "on disk": f"{format_number(data['disk_bytes'])}B",
                 "vocabulary used": f"{100 * _ratio(vocabulary['used'], vocabulary['size']):.1f} %",
                 "seconds": f"{data['run']['seconds']:,.1f}",
             }
         ),
-        _show_counts(data["shards"]),
-        _account(account),
-        _throughput(data["run"]),
-        _sources(data["sources"]),
-        _scripts(data["scripts"]),
-        _lengths(data["lengths"]),
-        _packing(data["packing"], account),
-        _vocabulary(data["vocabulary"]),
-        _rejects(data["rejects"], account),
-        _units(data["run"]),
-        _resources(data["run"]),
-        _provenance(data),
+        _render_counts(data["shards"]),
+        _render_account(account),
+        _render_throughput(data["run"]),
+        _render_sources(data["sources"]),
+        _render_scripts(data["scripts"]),
+        _render_lengths(data["lengths"]),
+        _render_packing(data["packing"], account),
+        _render_vocabulary(data["vocabulary"]),
+        _render_rejects(data["rejects"], account),
+        _render_units(data["run"]),
+        _render_resources(data["run"]),
+        _render_provenance(data),
     ]
     return page(f"Report of {data['name']}", [part for part in parts if part])
 
 
-def _show_counts(shards: dict[str, int]) -> str:
+def _render_counts(shards: dict[str, int]) -> str:
     if shards["counted"] == shards["all"]:
         return ""
     return paragraph(
@@ -54,7 +54,7 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b else 0.0
 
 
-def _account(account: dict[str, Any]) -> str:
+def _render_account(account: dict[str, Any]) -> str:
     tokens, documents = account["tokens"], account["documents"]
     rows = [("documents read", documents["read"]), ("documents written", documents["written"])]
     rows += [(f"documents dropped: {reason}", count) for reason, count in documents["dropped"].items()]
@@ -71,12 +71,14 @@ def _account(account: dict[str, Any]) -> str:
         rows += [(f"learned tokens of {role}", count) for role, count in learned["roles"].items()]
     return section(
         "The account",
-        paragraph("Read = written + dropped, for documents and for tokens." + _learned_share(account)),
+        paragraph(
+            "Read = written + dropped, for documents and for tokens." + _describe_learned_share(account)
+        ),
         table(("what", "count"), rows, folded=False),
     )
 
 
-def _learned_share(account: dict[str, Any]) -> str:
+def _describe_learned_share(account: dict[str, Any]) -> str:
     """Of conversations, the share of tokens that are learned."""
     learned = account.get("learned")
     if learned is None:
@@ -85,7 +87,7 @@ def _learned_share(account: dict[str, Any]) -> str:
     return f" Of all tokens written, {share:.1%} are learned."
 
 
-def _throughput(run: dict[str, Any]) -> str:
+def _render_throughput(run: dict[str, Any]) -> str:
     points = run["throughput"]
     if not points:
         return ""
@@ -104,7 +106,7 @@ def _throughput(run: dict[str, Any]) -> str:
     )
 
 
-def _sources(sources: list[dict[str, Any]]) -> str:
+def _render_sources(sources: list[dict[str, Any]]) -> str:
     shown = sorted(sources, key=lambda s: -s["tokens"])[:30]
     rows = [(s["path"], s["documents"], s["tokens"], s["text_bytes"], s["bytes_per_token"]) for s in sources]
     header = ("source", "documents", "tokens", "bytes of text", "bytes per token")
@@ -115,7 +117,7 @@ def _sources(sources: list[dict[str, Any]]) -> str:
     )
 
 
-def _scripts(scripts: list[dict[str, Any]]) -> str:
+def _render_scripts(scripts: list[dict[str, Any]]) -> str:
     if not scripts:
         return ""
     rows = [(s["script"], s["tokens"], s["bytes"], s["bytes_per_token"]) for s in scripts]
@@ -127,7 +129,7 @@ def _scripts(scripts: list[dict[str, Any]]) -> str:
     )
 
 
-def _lengths(lengths: dict[str, Any]) -> str:
+def _render_lengths(lengths: dict[str, Any]) -> str:
     classes = lengths["classes"]
     if not classes:
         return ""
@@ -150,7 +152,7 @@ def _lengths(lengths: dict[str, Any]) -> str:
     )
 
 
-def _packing(packing: dict[str, Any], account: dict[str, Any]) -> str:
+def _render_packing(packing: dict[str, Any], account: dict[str, Any]) -> str:
     parts = {
         "written once": packing["written"],
         "repeated by overlap": packing["repeated"],
@@ -173,7 +175,7 @@ def _packing(packing: dict[str, Any], account: dict[str, Any]) -> str:
     )
 
 
-def _vocabulary(vocabulary: dict[str, Any]) -> str:
+def _render_vocabulary(vocabulary: dict[str, Any]) -> str:
     curve = vocabulary["rank_frequency"]
     words = f"{vocabulary['used']:,} of {vocabulary['size']:,} ids occur; {vocabulary['unused']:,} never do."
     top = table(
@@ -192,7 +194,7 @@ def _vocabulary(vocabulary: dict[str, Any]) -> str:
     return section("Vocabulary", chart, paragraph(words), unused, top)
 
 
-def _rejects(rejects: dict[str, Any], account: dict[str, Any]) -> str:
+def _render_rejects(rejects: dict[str, Any], account: dict[str, Any]) -> str:
     if not rejects["by_reason"] and not rejects["replaced"]:
         read = account["documents"]["read"]
         return section("Rejects", paragraph(f"None: all {read:,} records could be read as they were."))
@@ -206,7 +208,7 @@ def _rejects(rejects: dict[str, Any], account: dict[str, Any]) -> str:
     )
 
 
-def _units(run: dict[str, Any]) -> str:
+def _render_units(run: dict[str, Any]) -> str:
     units = run["units"]
     if not units:
         return ""
@@ -230,7 +232,7 @@ def _units(run: dict[str, Any]) -> str:
     )
 
 
-def _resources(run: dict[str, Any]) -> str:
+def _render_resources(run: dict[str, Any]) -> str:
     samples = [s for s in run["samples"] if s["rss"] is not None]
     if not samples:
         return ""
@@ -243,8 +245,8 @@ def _resources(run: dict[str, Any]) -> str:
     chart = line(x, Axis.over("MB of memory", heights, zero=True), series)
     rows = [(s["seconds"], s["rss"], s["cpu_percent"] or 0.0, s["disk_bytes"] or 0) for s in samples]
     peak = max(s["rss"] for s in samples)
-    words = f"Peak {number(peak)}B of memory" + (
-        f" against a budget of {number(budget)}B." if budget else "."
+    words = f"Peak {format_number(peak)}B of memory" + (
+        f" against a budget of {format_number(budget)}B." if budget else "."
     )
     return section(
         "Memory, CPU and disk",
@@ -254,7 +256,7 @@ def _resources(run: dict[str, Any]) -> str:
     )
 
 
-def _provenance(data: dict[str, Any]) -> str:
+def _render_provenance(data: dict[str, Any]) -> str:
     run, tokenizer = data["run"], data["tokenizer"]
     rows = [
         ("content hash", data["content_hash"]),

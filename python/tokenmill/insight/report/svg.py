@@ -64,15 +64,15 @@ def line(
     marks: Sequence[tuple[float, str]] = (),
 ) -> str:
     """Lines over a common pair of axes; `marks` are labelled vertical lines (a restart, a context length)."""
-    px, py = _placers(x, y)
-    body = [_frame(x, y)]
+    px, py = _make_placers(x, y)
+    body = [_draw_frame(x, y)]
     for number, (name, points) in enumerate(series.items()):
         path = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in points)
         body.append(
             f'<polyline class="s{number % 4}" points="{path}"><title>{escape(name)}</title></polyline>'
         )
-    body += [_mark(px(at), label) for at, label in marks if x.low <= at <= x.high]
-    return _svg(f"{y.label} by {x.label}", body)
+    body += [_draw_mark(px(at), label) for at, label in marks if x.low <= at <= x.high]
+    return _wrap_svg(f"{y.label} by {x.label}", body)
 
 
 def bars(labels: Sequence[str], values: Sequence[float], y_label: str) -> str:
@@ -82,11 +82,11 @@ def bars(labels: Sequence[str], values: Sequence[float], y_label: str) -> str:
     for row, (label, value) in enumerate(zip(labels, values, strict=True)):
         y = 8 + 24 * row
         rows.append(
-            f'<text x="196" y="{y + 13}" text-anchor="end">{escape(_short(label, 28))}</text>'
+            f'<text x="196" y="{y + 13}" text-anchor="end">{escape(_shorten(label, 28))}</text>'
             f'<rect class="s0 fill" x="204" y="{y}" width="{360 * value / top:.1f}" height="16"/>'
-            f'<text x="{210 + 360 * value / top:.1f}" y="{y + 13}">{escape(number(value))}</text>'
+            f'<text x="{210 + 360 * value / top:.1f}" y="{y + 13}">{escape(format_number(value))}</text>'
         )
-    return _svg(y_label, rows, height=16 + 24 * max(len(rows), 1))
+    return _wrap_svg(y_label, rows, height=16 + 24 * max(len(rows), 1))
 
 
 def histogram(
@@ -97,46 +97,48 @@ def histogram(
 ) -> str:
     """Boxes from (low, high, count); the x axis is usually logarithmic."""
     y = Axis.over(y_label, [count for _, _, count in edges], zero=True)
-    px, py = _placers(x, y)
-    body = [_frame(x, y)]
+    px, py = _make_placers(x, y)
+    body = [_draw_frame(x, y)]
     for low, high, count in edges:
         left, right = px(low), px(high)
-        words = f"{number(low)} to {number(high)}: {number(count)}"
-        body.append(_box("s0", left, py(count), max(right - left - 1, 1), HEIGHT - BOTTOM - py(count), words))
-    body += [_mark(px(at), label) for at, label in marks if x.low <= at <= x.high]
-    return _svg(f"{y_label} by {x.label}", body)
+        words = f"{format_number(low)} to {format_number(high)}: {format_number(count)}"
+        body.append(
+            _draw_box("s0", left, py(count), max(right - left - 1, 1), HEIGHT - BOTTOM - py(count), words)
+        )
+    body += [_draw_mark(px(at), label) for at, label in marks if x.low <= at <= x.high]
+    return _wrap_svg(f"{y_label} by {x.label}", body)
 
 
 def timeline(spans: Sequence[tuple[float, float, str, bool]], x_label: str) -> str:
     """One thin bar a span (start, end, name, highlighted), each on a row of its own."""
     x = Axis.over(x_label, [edge for start, end, _, _ in spans for edge in (start, end)], zero=True)
     row = max(2.0, min(14.0, (HEIGHT - TOP - BOTTOM) / max(len(spans), 1)))
-    px, _ = _placers(x, Axis("", 0, 1))
-    body = [_x_axis(x)]
+    px, _ = _make_placers(x, Axis("", 0, 1))
+    body = [_draw_x_axis(x)]
     for index, (start, end, name, marked) in enumerate(spans):
         width = max(px(end) - px(start), 1)
-        body.append(_box("s1" if marked else "s0", px(start), TOP + index * row, width, row * 0.8, name))
-    return _svg(f"units by {x_label}", body)
+        body.append(_draw_box("s1" if marked else "s0", px(start), TOP + index * row, width, row * 0.8, name))
+    return _wrap_svg(f"units by {x_label}", body)
 
 
-def number(value: float) -> str:
-    """`number(1234567)` -> '1.23 M': three digits for an axis or a label."""
+def format_number(value: float) -> str:
+    """`format_number(1234567)` -> '1.23 M': three digits for an axis or a label."""
     for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
 
 
-def _placers(x: Axis, y: Axis) -> tuple[Callable[[float], float], Callable[[float], float]]:
+def _make_placers(x: Axis, y: Axis) -> tuple[Callable[[float], float], Callable[[float], float]]:
     across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     return lambda v: LEFT + across * x.place(v), lambda v: HEIGHT - BOTTOM - down * y.place(v)
 
 
-def _frame(x: Axis, y: Axis) -> str:
-    _, py = _placers(x, y)
+def _draw_frame(x: Axis, y: Axis) -> str:
+    _, py = _make_placers(x, y)
     lines = [
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py(t):.1f}" y2="{py(t):.1f}"/>'
-        f'<text x="{LEFT - 6}" y="{py(t) + 4:.1f}" text-anchor="end">{number(t)}</text>'
+        f'<text x="{LEFT - 6}" y="{py(t) + 4:.1f}" text-anchor="end">{format_number(t)}</text>'
         for t in y.ticks()
     ]
     middle = (HEIGHT - BOTTOM + TOP) / 2
@@ -144,14 +146,15 @@ def _frame(x: Axis, y: Axis) -> str:
         f'<text class="label" transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">'
         f"{escape(y.label)}</text>"
     )
-    return "".join(lines) + _x_axis(x)
+    return "".join(lines) + _draw_x_axis(x)
 
 
-def _x_axis(x: Axis) -> str:
-    px, _ = _placers(x, Axis("", 0, 1))
+def _draw_x_axis(x: Axis) -> str:
+    px, _ = _make_placers(x, Axis("", 0, 1))
     base = HEIGHT - BOTTOM
     ticks = [
-        f'<text x="{px(t):.1f}" y="{base + 16}" text-anchor="middle">{number(t)}</text>' for t in x.ticks()
+        f'<text x="{px(t):.1f}" y="{base + 16}" text-anchor="middle">{format_number(t)}</text>'
+        for t in x.ticks()
     ]
     return (
         f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}"/>'
@@ -161,21 +164,21 @@ def _x_axis(x: Axis) -> str:
     )
 
 
-def _box(style: str, x: float, y: float, width: float, height: float, words: str) -> str:
+def _draw_box(style: str, x: float, y: float, width: float, height: float, words: str) -> str:
     return (
         f'<rect class="{style} fill" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}">'
         f"<title>{escape(words)}</title></rect>"
     )
 
 
-def _mark(at: float, label: str) -> str:
+def _draw_mark(at: float, label: str) -> str:
     return (
         f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
         f'<text class="mark" x="{at + 4:.1f}" y="{TOP + 12}">{escape(label)}</text>'
     )
 
 
-def _svg(title: str, body: Sequence[str], height: float = HEIGHT) -> str:
+def _wrap_svg(title: str, body: Sequence[str], height: float = HEIGHT) -> str:
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title, quote=True)}">'
         + "".join(body)
@@ -183,5 +186,5 @@ def _svg(title: str, body: Sequence[str], height: float = HEIGHT) -> str:
     )
 
 
-def _short(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else "…" + text[1 - most :]

@@ -27,7 +27,7 @@ class Census:
     longest: int
     length_sum: int
 
-    def vocabulary(self, tokenizer: Tokenizer | None) -> dict[str, Any]:
+    def describe_vocabulary(self, tokenizer: Tokenizer | None) -> dict[str, Any]:
         """Used and unused ids, the most frequent tokens, and the rank-frequency curve at about 60 ranks."""
         order = np.argsort(-self.counts, kind="stable")
         used = int((self.counts > 0).sum())
@@ -45,7 +45,7 @@ class Census:
             "rank_frequency": [{"rank": rank, "count": int(self.counts[order[rank - 1]])} for rank in ranks],
         }
 
-    def scripts(self, tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    def count_scripts(self, tokenizer: Tokenizer) -> list[dict[str, Any]]:
         """Tokens, bytes and bytes per token by script, the script with most bytes first."""
         found: dict[str, list[int]] = {}
         for token in np.flatnonzero(self.counts):
@@ -59,7 +59,7 @@ class Census:
         ]
         return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
 
-    def lengths(self) -> dict[str, Any]:
+    def count_lengths(self) -> dict[str, Any]:
         """Documents by length class, cumulated, with the longest and the mean."""
         total = int(self.length_classes.sum())
         rows, seen = [], 0

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError
 from tokenmill.engine.training.outputs import TRAINING
-from tokenmill.insight.report.events import read_history
+from tokenmill.insight.report.events import read_events
 from tokenmill.insight.report.page import cards, code, page, section, table
-from tokenmill.insight.report.svg import bars, number
+from tokenmill.insight.report.svg import bars, format_number
 from tokenmill.insight.scripts import script_of
 
 if TYPE_CHECKING:
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 LONGEST_SHOWN = 40
 
 
-def training_report(root: Path) -> dict[str, Any]:
-    """`training_report(DIR)` -> what `report.json` holds for a trained tokenizer."""
+def collect_training(root: Path) -> dict[str, Any]:
+    """`collect_training(DIR)` -> what `report.json` holds for a trained tokenizer."""
     from tokenmill.engine.tokenizer import Tokenizer
 
     try:
         figures = json.loads((root / TRAINING).read_bytes())
     except (OSError, ValueError) as error:
         raise DatasetError(f"{root / TRAINING} cannot be read ({error}); train again") from error
-    start = read_history(root).starts[-1:] or [{}]
+    start = read_events(root).starts[-1:] or [{}]
     tokenizer = Tokenizer.load(root)
     return {
         "report_version": 1,
         "kind": "train",
         "name": root.name,
         "figures": figures,
-        "vocabulary": _vocabulary(tokenizer),
+        "vocabulary": _describe_vocabulary(tokenizer),
         "command": start[0].get("command"),
         "versions": start[0].get("versions", {}),
         "machine": start[0].get("machine", {}),
     }
 
 
-def training_page(data: dict[str, Any]) -> str:
+def render_training(data: dict[str, Any]) -> str:
     """The HTML of one training's report."""
     figures, vocabulary = data["figures"], data["vocabulary"]
     seconds = {name: value for name, value in figures.get("seconds", {}).items() if name != "total"}
@@ -55,7 +55,7 @@ def training_page(data: dict[str, Any]) -> str:
             {
                 "vocabulary": f"{figures['vocab_size']:,}",
                 "documents": f"{figures['documents']:,}",
-                "read": f"{number(figures['bytes'])}B",
+                "read": f"{format_number(figures['bytes'])}B",
                 "pieces": f"{figures['pieces']:,}",
                 "different pieces": f"{figures['unique']:,}",
                 "seconds": f"{figures['seconds']['total']:,.2f}",
@@ -77,12 +77,12 @@ def training_page(data: dict[str, Any]) -> str:
             table(("script", "tokens"), list(vocabulary["scripts"].items())),
         ),
         section("Longest tokens", table(("token", "id"), longest)),
-        section("Provenance", *_provenance(data)),
+        section("Provenance", *_render_provenance(data)),
     ]
     return page(f"Training of {data['name']}", parts)
 
 
-def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
+def _describe_vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
     tokens = [(token, tokenizer.token_bytes(token)) for token in range(tokenizer.vocab_size)]
     lengths = Counter(len(data) for _, data in tokens)
     longest = sorted(tokens, key=lambda item: (-len(item[1]), item[0]))[:LONGEST_SHOWN]
@@ -96,7 +96,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
     }
 
 
-def _provenance(data: dict[str, Any]) -> list[str]:
+def _render_provenance(data: dict[str, Any]) -> list[str]:
     rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in data["figures"].items()]
     rows += [(f"version of {name}", version) for name, version in data["versions"].items()]
     rows += [(name, str(value)) for name, value in data["machine"].items()]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tokenmill.insight.account.account import Account
+    from tokenmill.insight.cost.cost import ModelCost
 
 
-def render(result: Account) -> str:
+def render(result: ModelCost) -> str:
     """The tables that `tokenmill account` prints."""
     data = result.to_dict()
     sections = [
-        _section(
+        _format_section(
             "Parameters",
             [
                 (name, f"{part['value']:,}", f"{part['percent']:.2f} %")
@@ -22,10 +22,10 @@ def render(result: Account) -> str:
             ],
             ("total", f"{data['parameters']:,}", ""),
         ),
-        _section(
+        _format_section(
             "Memory", [(name, f"{size / 2**30:.2f} GiB", "") for name, size in data["memory_bytes"].items()]
         ),
-        _section(
+        _format_section(
             f"Forward FLOPs for {result.context_length:,} tokens",
             [
                 (name, f"{part['value']:,}", f"{part['percent']:.2f} %")
@@ -58,7 +58,7 @@ def render(result: Account) -> str:
     return "\n\n".join(sections)
 
 
-def _section(title: str, rows: Iterable[Sequence[str]], total: Sequence[str] | None = None) -> str:
+def _format_section(title: str, rows: Iterable[Sequence[str]], total: Sequence[str] | None = None) -> str:
     return title + "\n" + _align([*rows, *([total] if total else [])])
 
 

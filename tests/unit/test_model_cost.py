@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.cli.account import command
-from tokenmill.insight.account.account import account
-from tokenmill.insight.account.model_shape import load_shape
+from tokenmill.insight.cost.cost import compute_cost
+from tokenmill.insight.cost.model_shape import load_shape
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt2-xl.json"
 
@@ -21,7 +21,7 @@ def shape_of(tmp_path, **values):
 
 
 def test_gpt2_xl_in_a_llama_shape():
-    result = account(load_shape(EXAMPLE))
+    result = compute_cost(load_shape(EXAMPLE))
     assert result.total_parameters == 2_127_057_600
     assert result.memory["float32"] == 4 * 2_127_057_600
     assert result.forward_flops == 4_513_336_524_800
@@ -30,7 +30,7 @@ def test_gpt2_xl_in_a_llama_shape():
 
 
 def test_gpt2_xl_at_a_longer_context():
-    result = account(load_shape(EXAMPLE), context_length=16_384)
+    result = compute_cost(load_shape(EXAMPLE), context_length=16_384)
     assert result.forward_flops == 149_522_795_724_800
     assert result.to_dict()["forward_flops_by_component"]["attention"]["percent"] == pytest.approx(
         55, abs=0.5
@@ -67,7 +67,7 @@ def test_published_gpt2_sizes(tmp_path, layers, width, heads, published):
         n_layer=layers,
         n_head=heads,
     )
-    assert account(shape).total_parameters == published
+    assert compute_cost(shape).total_parameters == published
 
 
 def test_published_llama_3_8b(tmp_path):
@@ -75,7 +75,7 @@ def test_published_llama_3_8b(tmp_path):
         tmp_path, model_type="llama", vocab_size=128256, max_position_embeddings=8192, hidden_size=4096,
         num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, intermediate_size=14336,
     )  # fmt: skip
-    assert account(shape).total_parameters == 8_030_261_248
+    assert compute_cost(shape).total_parameters == 8_030_261_248
 
 
 def test_published_qwen2_half_billion(tmp_path):
@@ -83,7 +83,7 @@ def test_published_qwen2_half_billion(tmp_path):
         tmp_path, model_type="qwen2", vocab_size=151936, max_position_embeddings=131072, hidden_size=896, tie_word_embeddings=True,
         num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2, intermediate_size=4864,
     )  # fmt: skip
-    assert account(shape).total_parameters == 494_032_768
+    assert compute_cost(shape).total_parameters == 494_032_768
 
 
 def test_share_of_the_output_layer_falls_with_size(tmp_path):
@@ -98,12 +98,12 @@ def test_share_of_the_output_layer_falls_with_size(tmp_path):
             num_heads=heads,
             d_ff=4 * width,
         )
-        shares.append(account(shape).to_dict()["forward_flops_by_component"]["output layer"]["percent"])
+        shares.append(compute_cost(shape).to_dict()["forward_flops_by_component"]["output layer"]["percent"])
     assert shares == sorted(shares, reverse=True)
 
 
 def test_vocabulary_break_even_is_zero_for_its_own_size():
-    rows = account(load_shape(EXAMPLE)).to_dict()["vocabulary"]
+    rows = compute_cost(load_shape(EXAMPLE)).to_dict()["vocabulary"]
     own = [row for row in rows if row["vocab_size"] == 50257]
     assert own[0]["break_even_percent"] == 0
     costs = [row["break_even_percent"] for row in rows]
@@ -146,6 +146,6 @@ def test_a_missing_model_file_and_bad_numbers(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load_shape(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="context_length is 0"):
-        account(load_shape(EXAMPLE), context_length=0)
+        compute_cost(load_shape(EXAMPLE), context_length=0)
     with pytest.raises(ConfigError, match="tokens is 0"):
-        account(load_shape(EXAMPLE), tokens=0)
+        compute_cost(load_shape(EXAMPLE), tokens=0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tokenmill.insight.account.model_shape import ModelShape
+    from tokenmill.insight.cost.model_shape import ModelShape
 
 BYTES_PER_PARAMETER = {"float32": 4, "bfloat16": 2, "int8": 1}
 # Mixed-precision AdamW: bf16 weight and gradient (2 + 2), float32 master weight and two moments (4 + 4 + 4).
@@ -22,7 +22,7 @@ VOCABULARIES = (32_000, 64_000, 128_000, 200_000, 256_000)
 
 
 @dataclass(frozen=True)
-class Account:
+class ModelCost:
     """The account of one shape at one context length; `to_dict` is what `--json` prints."""
 
     shape: ModelShape
@@ -64,40 +64,42 @@ class Account:
             "shape": dict(vars(self.shape)),
             "context_length": self.context_length,
             "parameters": self.total_parameters,
-            "parameters_by_component": _with_shares(self.parameters),
+            "parameters_by_component": _add_shares(self.parameters),
             "memory_bytes": self.memory,
             "forward_flops": self.forward_flops,
-            "forward_flops_by_component": _with_shares(self.flops),
+            "forward_flops_by_component": _add_shares(self.flops),
             "training_flops_per_token": TRAINING_FACTOR * self.forward_flops // self.context_length,
             "tokens": self.tokens,
             "training_flops": self.training_flops,
-            "vocabulary": vocabulary_table(self.shape, self.context_length),
+            "vocabulary": compare_vocabularies(self.shape, self.context_length),
         }
 
 
-def account(shape: ModelShape, *, context_length: int | None = None, tokens: int | None = None) -> Account:
+def compute_cost(
+    shape: ModelShape, *, context_length: int | None = None, tokens: int | None = None
+) -> ModelCost:
     """`account(gpt2_xl).forward_flops` -> 4_513_336_524_800."""
     length = shape.context_length if context_length is None else context_length
     if length < 1:
         raise ConfigError(f"context_length is {length}; expected a positive number of tokens")
     if tokens is not None and tokens < 1:
         raise ConfigError(f"tokens is {tokens}; expected a positive number of tokens")
-    return Account(shape, length, _parameters(shape, length), _flops(shape, length), tokens)
+    return ModelCost(shape, length, _count_parameters(shape, length), _count_flops(shape, length), tokens)
 
 
-def vocabulary_table(shape: ModelShape, context_length: int) -> list[dict[str, Any]]:
+def compare_vocabularies(shape: ModelShape, context_length: int) -> list[dict[str, Any]]:
     """What a larger vocabulary costs, and how much shorter it must make sequences to pay for itself.
 
     `break_even_percent` is the rise in bytes per token over this shape's own vocabulary at which the forward
     FLOPs per byte of text are the same; above it the larger vocabulary trains faster on the same text.
     """
-    base = _flops_per_token(shape, context_length)
+    base = _count_flops_per_token(shape, context_length)
     rows = []
     for size in sorted({*VOCABULARIES, shape.vocab_size}):
         other = replace(shape, vocab_size=size)
-        parameters = _parameters(other, context_length)
+        parameters = _count_parameters(other, context_length)
         embedding = parameters["embedding"] + parameters.get("output layer", 0)
-        per_token = _flops_per_token(other, context_length)
+        per_token = _count_flops_per_token(other, context_length)
         rows.append(
             {
                 "vocab_size": size,
@@ -110,11 +112,11 @@ def vocabulary_table(shape: ModelShape, context_length: int) -> list[dict[str, A
     return rows
 
 
-def _flops_per_token(shape: ModelShape, context_length: int) -> int:
-    return sum(_flops(shape, context_length).values()) // context_length
+def _count_flops_per_token(shape: ModelShape, context_length: int) -> int:
+    return sum(_count_flops(shape, context_length).values()) // context_length
 
 
-def _parameters(s: ModelShape, context_length: int) -> dict[str, int]:
+def _count_parameters(s: ModelShape, context_length: int) -> dict[str, int]:
     norm = s.d_model * (2 if s.norm == "layernorm" else 1)
     attention = 2 * s.d_model * s.q_width + 2 * s.d_model * s.kv_width
     if s.attention_bias or s.bias:
@@ -136,7 +138,7 @@ def _parameters(s: ModelShape, context_length: int) -> dict[str, int]:
     return parts
 
 
-def _flops(s: ModelShape, length: int) -> dict[str, int]:
+def _count_flops(s: ModelShape, length: int) -> dict[str, int]:
     projections = 2 * length * s.d_model * (2 * s.q_width + 2 * s.kv_width)
     return {
         "attention projections": s.num_layers * projections,
@@ -146,6 +148,6 @@ def _flops(s: ModelShape, length: int) -> dict[str, int]:
     }
 
 
-def _with_shares(parts: dict[str, int]) -> dict[str, dict[str, Any]]:
+def _add_shares(parts: dict[str, int]) -> dict[str, dict[str, Any]]:
     total = sum(parts.values())
     return {name: {"value": value, "percent": round(100 * value / total, 2)} for name, value in parts.items()}
