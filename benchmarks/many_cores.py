@@ -20,7 +20,7 @@ from pathlib import Path
 from corpora import CORPORA
 from grown import grow
 from prepare import gpt2
-from tokenmill.jobs.executors.local import largest_block
+from tokenmill.jobs.executors.local import choose_block_bytes
 
 RESULTS = Path(__file__).parent / "results"
 BLOCK = 1 << 20
@@ -29,7 +29,7 @@ CORES = (1, 2, 4, 8, 16, 32, 64, 128)
 JOB = """
 import sys, time, tokenmill
 from tokenmill.jobs.executors import local
-local.largest_block = lambda _: int(sys.argv[4])
+local.choose_block_bytes = lambda _: int(sys.argv[4])
 start = time.process_time()
 tokenmill.prepare([sys.argv[1]], sys.argv[2], sys.argv[3], threads=int(sys.argv[5]), unit_bytes="32MiB", show_progress=False)
 print(time.process_time() - start)
@@ -100,7 +100,7 @@ def main():
     )
     print("|---|---|---|---|")
     for cores in CORES:
-        times = largest_block(cores) // BLOCK
+        times = choose_block_bytes(cores) // BLOCK
         told = [tell(native, locked, cores, each) for each in (1, times)]
         print(f"| {cores} | {told[0]} | {times} MiB | {told[1]} |")
     report = {"size": size, "cpu": best, "locked": locked, "native": native}

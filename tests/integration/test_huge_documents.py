@@ -77,5 +77,5 @@ def test_ids_grow_in_place_and_stand_between_markers():
         for part in np.array_split(np.arange(1000, dtype=np.uint16), 7):
             found.append(part)
         around = [value for value in (bos, *range(1000), eos) if value is not None]
-        assert found.framed(bos, eos).tolist() == around
-    assert huge.Framed("uint32", 2).framed(1, 2).tolist() == [1, 2]
+        assert found.frame(bos, eos).tolist() == around
+    assert huge.Framed("uint32", 2).frame(1, 2).tolist() == [1, 2]

@@ -8,13 +8,13 @@ from pathlib import Path
 CONTENDER = textwrap.dedent("""
     import os, sys, time
     from pathlib import Path
-    from tokenmill.jobs.prepare.launch import this_launch
+    from tokenmill.jobs.prepare.launch import find_launch
     from tokenmill.jobs.prepare.lease import Lease
 
     root, until = Path(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     turns = 0
     while time.monotonic() < until:
-        lease = Lease(root, this_launch({}), {})
+        lease = Lease(root, find_launch({}), {})
         if lease.take():
             inside = os.open(root / "inside", os.O_CREAT | os.O_EXCL)
             os.close(inside)

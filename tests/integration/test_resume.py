@@ -226,7 +226,7 @@ def test_progress_and_events_are_left_for_those_who_watch(corpus, tmp_path):
 
 def test_outcome_has_the_summary(corpus, tmp_path):
     resolved = from_options(inputs=str(corpus), output=str(tmp_path / "out"), verbose_level="ERROR")
-    summary = set_up(resolved, tokenizer=ByteTokenizer())[""].execute().summary()
+    summary = set_up(resolved, tokenizer=ByteTokenizer())[""].execute().summarise()
     assert summary["examples"] == 200
     assert summary["examples_per_second"] > 0
     assert summary["rating"] is None or "per core" in summary["rating"]

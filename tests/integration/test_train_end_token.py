@@ -34,7 +34,7 @@ def run(capfd):
     return call
 
 
-def config_of(folder):
+def restore_config(folder):
     return json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
 
 
@@ -54,7 +54,7 @@ def test_without_a_separator_prepare_warns(corpus, tmp_path, run, caplog):
         run("train", corpus, "--vocab-size", 300, "-o", tmp_path / "tok", "--no-special", "--quiet")[0] == 0
     )
     assert tokenmill.Tokenizer.load(tmp_path / "tok").special_tokens == {}
-    assert not {"eos_token", "pad_token"} & set(config_of(tmp_path / "tok"))
+    assert not {"eos_token", "pad_token"} & set(restore_config(tmp_path / "tok"))
     run("prepare", corpus, "--tokenizer", tmp_path / "tok", "--output", tmp_path / "data")
     (warning,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
     assert warning.startswith("No token stands between documents")
@@ -83,7 +83,7 @@ def test_transformers_knows_the_end_and_the_padding(corpus, tmp_path, save_as):
 def test_special_tokens_that_are_given_take_its_place_and_their_roles(tmp_path, special, roles):
     made = tokenmill.train(iter(TEXTS), 300, special_tokens=special, output=tmp_path, progress=False)
     assert made.special_tokens == {token: place for place, token in enumerate(special)}
-    config = config_of(tmp_path)
+    config = restore_config(tmp_path)
     assert {name: config[name] for name in config if name.endswith("_token")} == roles
 
 
@@ -120,7 +120,7 @@ def test_smaller_sizes_of_a_ladder_have_it_too(tmp_path):
     for size in (260, 270):
         smaller = tokenmill.Tokenizer.load(tmp_path / str(size))
         assert smaller.fingerprint == tokenmill.train(iter(TEXTS), size, progress=False).fingerprint
-        assert config_of(tmp_path / str(size))["eos_token"] == END
+        assert restore_config(tmp_path / str(size))["eos_token"] == END
 
 
 def test_counts_without_it_say_how_to_go_on(tmp_path):

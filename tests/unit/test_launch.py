@@ -13,7 +13,7 @@ from tokenmill.base.console.logs import PlainFormatter
 from tokenmill.base.durable import ReplacedError
 from tokenmill.base.errors import ConfigError, LeaderError
 from tokenmill.jobs.prepare import lease, waiting
-from tokenmill.jobs.prepare.launch import alone, host_clock, started_at, this_launch
+from tokenmill.jobs.prepare.launch import find_launch, find_start_time, is_alone, read_host_clock
 from tokenmill.jobs.prepare.lease import FAILURE, MARKER, Lease
 from tokenmill.jobs.prepare.prepare import prepare
 from tokenmill.jobs.prepare.ranks import lead_or_wait
@@ -35,20 +35,20 @@ from tokenmill.settings.schema import ExecutionConfig
     ],
 )
 def test_who_leads(environ, rank, decides):
-    launch = this_launch(environ)
+    launch = find_launch(environ)
     assert (launch.rank, launch.decides) == (rank, decides)
     assert launch.leads == (rank == 0)
 
 
 def test_per_host_without_a_shared_file_system():
     environ = {"RANK": "8", "LOCAL_RANK": "0"}
-    assert this_launch(environ, shared_filesystem=False).leads
-    assert not this_launch(environ).leads
-    assert this_launch({"RANK": "8"}, shared_filesystem=False).rank is None
+    assert find_launch(environ, shared_filesystem=False).leads
+    assert not find_launch(environ).leads
+    assert find_launch({"RANK": "8"}, shared_filesystem=False).rank is None
 
 
 @pytest.mark.parametrize(
-    ("environ", "is_alone"),
+    ("environ", "expected"),
     [
         ({}, True),
         ({"RANK": "0", "WORLD_SIZE": "1"}, True),
@@ -57,24 +57,24 @@ def test_per_host_without_a_shared_file_system():
         ({"PMI_RANK": "1"}, False),
     ],
 )
-def test_who_is_alone(environ, is_alone):
-    assert alone(environ) is is_alone
+def test_who_is_alone(environ, expected):
+    assert is_alone(environ) is expected
 
 
 def test_a_launch_has_one_name():
-    first = this_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "RANK": "0"})
-    other = this_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "RANK": "1"})
-    again = this_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "TORCHELASTIC_RESTART_COUNT": "1"})
+    first = find_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "RANK": "0"})
+    other = find_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "RANK": "1"})
+    again = find_launch({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "TORCHELASTIC_RESTART_COUNT": "1"})
     assert first.name == other.name != again.name
-    assert this_launch({"TORCHELASTIC_RUN_ID": "none"}).name == ""
+    assert find_launch({"TORCHELASTIC_RUN_ID": "none"}).name == ""
 
 
 def test_this_process_started_before_now():
-    assert 0 < started_at() < host_clock()
+    assert 0 < find_start_time() < read_host_clock()
 
 
 def test_the_lock_is_for_one(tmp_path):
-    first, second = (Lease(tmp_path, this_launch({"RANK": "0"}), {}) for _ in range(2))
+    first, second = (Lease(tmp_path, find_launch({"RANK": "0"}), {}) for _ in range(2))
     assert first.take()
     assert not second.take()
     with first.lead():
@@ -92,7 +92,7 @@ def test_without_locks_a_leader_that_was_stopped_before_a_sign_of_life_does_not_
     monkeypatch.setattr(lease, "BEAT_SECONDS", 0.005)
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to("data")  # `guard` has one leader per directory and process
-    first, second = (Lease(tmp_path / name, this_launch({"RANK": "0"}), {}) for name in ("data", "link"))
+    first, second = (Lease(tmp_path / name, find_launch({"RANK": "0"}), {}) for name in ("data", "link"))
     replace, stopped = Path.replace, []
 
     def stop(path, target):
@@ -131,7 +131,7 @@ def test_without_locks_a_dataset_that_was_published_before_the_first_sign_of_lif
 def watching(root, monkeypatch, **execution):
     clock = [1000.0]
     monkeypatch.setattr(waiting.time, "monotonic", lambda: clock[0])
-    return LeaderView(root, this_launch({"RANK": "1"}), {}, ExecutionConfig(**execution)), clock
+    return LeaderView(root, find_launch({"RANK": "1"}), {}, ExecutionConfig(**execution)), clock
 
 
 def test_a_leader_of_another_host_gets_more_time(tmp_path, monkeypatch):
@@ -195,11 +195,11 @@ def test_a_failure_of_this_launch_ends_even_a_late_rank(tmp_path):
         "exit_code": 75,
         "fields": {},
     }
-    from tokenmill.jobs.prepare.launch import this_host
+    from tokenmill.jobs.prepare.launch import identify_host
 
-    (tmp_path / FAILURE).write_text(json.dumps({**failure, "host": this_host(), "at": host_clock()}))
+    (tmp_path / FAILURE).write_text(json.dumps({**failure, "host": identify_host(), "at": read_host_clock()}))
     with pytest.raises(LeaderError, match="OSError: full") as raised:
-        LeaderView(tmp_path, this_launch({"RANK": "1"}), {}, ExecutionConfig()).leader_is_gone()
+        LeaderView(tmp_path, find_launch({"RANK": "1"}), {}, ExecutionConfig()).leader_is_gone()
     assert raised.value.exit_code == 75
 
 

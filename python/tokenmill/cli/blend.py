@@ -31,9 +31,9 @@ def command(datasets: tuple[str, ...], *, output: str | None, sequences: str | N
     if as_json:
         click.echo(json.dumps({"weights": made.weights, "sequences": made.sequences}))
     elif output is None:
-        click.echo(made.data_path())
+        click.echo(made.to_data_path())
     else:
-        Path(output).write_text(made.data_path() + "\n", encoding="utf-8")
+        Path(output).write_text(made.to_data_path() + "\n", encoding="utf-8")
 
 
 def _read_share(text: str) -> tuple[str, float | None]:

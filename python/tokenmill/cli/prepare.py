@@ -71,7 +71,7 @@ def command(
         resolved = resolve(config_file, flags | {"execution.verbose_level": "WARNING"}, job="prepare")
     tokenizer = begin_loading(resolved.config)
     # Only now: these take longer to import than the core to load a tokenizer.
-    from tokenmill.jobs.prepare.set_up import list_splits, set_up
+    from tokenmill.jobs.prepare.set_up import set_up, write_split_list
 
     runs = set_up(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
     for run in runs.values():
@@ -85,7 +85,7 @@ def command(
         else:
             _show_outcome(run.execute(), as_json=as_json)
     if not dry_run:
-        list_splits(resolved, list(runs))
+        write_split_list(resolved, list(runs))
 
 
 def _show_choices(run: Run) -> None:
@@ -168,7 +168,7 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
 def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
     from tokenmill.base.console import words
 
-    summary = outcome.summary()
+    summary = outcome.summarise()
     if as_json:
         click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
         return

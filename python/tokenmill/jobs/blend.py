@@ -17,7 +17,7 @@ class Blend:
     weights: dict[str, float]
     sequences: dict[str, tuple[int, int]]
 
-    def data_path(self) -> str:
+    def to_data_path(self) -> str:
         """`0.25 /data/a/shards/x 0.75 /data/b/shards/y`: one line, as `--data-path` takes it."""
         return " ".join(f"{weight:.9g} {prefix}" for prefix, weight in self.weights.items())
 

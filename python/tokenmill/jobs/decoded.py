@@ -46,14 +46,14 @@ class DocumentDecoder:
         for token in tokenizer.recipe.added:
             self._widths[token.id] = len(token.content.encode())
 
-    def blocks(self, shard: int, part: int | None, block_bytes: int) -> Iterator[Block]:
+    def read_blocks(self, shard: int, part: int | None, block_bytes: int) -> Iterator[Block]:
         """The documents of a shard, or those of one part of its unit with the rows that they were."""
         at_once = max(1, block_bytes // _BYTES_PER_TOKEN)
         if part is None:
             for first, ids, offsets in read_documents(self.dataset.shards, shard, at_once):
-                yield self._block(ids, offsets, np.arange(first, first + len(offsets) - 1), None)
+                yield self._decode_block(ids, offsets, np.arange(first, first + len(offsets) - 1), None)
             return
-        with read_origins(self._path(shard)) as table:
+        with read_origins(self._find_origins(shard)) as table:
             mine = np.flatnonzero(table["part"].to_numpy() == part)
             begin, end = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
             rows = table["row"].to_numpy()
@@ -63,24 +63,24 @@ class DocumentDecoder:
                 if low < high:
                     some = offsets[low - first : high - first + 1]
                     name = None if names is None else names.slice(low, high - low).combine_chunks()
-                    yield self._block(ids[some[0] : some[-1]], some - some[0], rows[low:high], name)
-        yield Block(rows_read=max(0, self._records(shard, part) - len(mine)))
+                    yield self._decode_block(ids[some[0] : some[-1]], some - some[0], rows[low:high], name)
+        yield Block(rows_read=max(0, self._count_records(shard, part) - len(mine)))
 
-    def _path(self, shard: int) -> Any:
+    def _find_origins(self, shard: int) -> Any:
         shards = self.dataset.shards
         return shards.path(shards.entries[shard].file(PROVENANCE))
 
-    def _records(self, shard: int, part: int) -> int:
+    def _count_records(self, shard: int, part: int) -> int:
         """How many records that part of the raw data had, those that became no document included."""
         name = receipt_name(self.dataset.manifest.shards[shard].name)
         data = read_file(self.dataset.address, name)
         records = () if data is None else parse_receipt(data, f"{self.dataset.address}/{name}").records
         return records[part] if part < len(records) else 0
 
-    def _block(
+    def _decode_block(
         self, ids: NDArray[Any], offsets: NDArray[np.int64], rows: NDArray[np.int64], names: Any
     ) -> Block:
-        bare, ends = self._without_markers(ids, offsets)
+        bare, ends = self._strip_markers(ids, offsets)
         places = np.concatenate([[0], np.cumsum(self._widths[bare])])
         data = self._tokenizer.decode_bytes(bare)
         texts = Texts(data, np.ascontiguousarray(places[ends], np.int64))
@@ -90,7 +90,7 @@ class DocumentDecoder:
             known = Known(ids, offsets, self._joins.any_in(bare, ends), frame)
         return Block(texts, rows, names, bytes_read=len(data), rows_read=len(offsets) - 1, known=known)
 
-    def _without_markers(
+    def _strip_markers(
         self, ids: NDArray[Any], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids without the tokens around documents."""
@@ -137,7 +137,7 @@ class DecodedInput(Shaped):
         del start, stop
         homes = dict(zip(self.ranges, self.homes, strict=True))
         for shard, part in [homes[request.part]] if request.part in homes else self.homes:
-            yield from self.decoder.blocks(shard, part, request.block_bytes)
+            yield from self.decoder.read_blocks(shard, part, request.block_bytes)
 
 
 def decode_by_shard(decoder: DocumentDecoder) -> Parts:

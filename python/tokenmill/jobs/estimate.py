@@ -67,7 +67,7 @@ def estimate(
     counts = [_count(tok, block) for block in sample.blocks]
     ends = tok.special_id("eos") is not None  # a job adds one to each document
     scale = scale_up(sample, counts, added=int(ends), assume_size=assume_size)
-    speed = _speed(tok, sample)
+    speed = _measure_speed(tok, sample)
     result = {
         "inputs": {"files": len(files), "bytes_on_disk": sample.total_disk, "notes": notes},
         "sample": {
@@ -82,14 +82,14 @@ def estimate(
         "tokens": round(scale.tokens),
         "bytes_per_token": scale.text_bytes / max(scale.tokens, 1),
         "margin_percent": None if scale.margin is None else 100 * scale.margin,
-        "disk_bytes": _disk(tok, sample, scale),
+        "disk_bytes": _estimate_disk(tok, sample, scale),
         "seconds_here": scale.text_bytes / speed,
         "machines": machines,
         "seconds_on_machines": scale.text_bytes / speed / machines,
         "bytes_per_second_here": speed,
         "memory_budget": measure().memory_budget,
     }
-    return result | _training(model, tok, scale, budget_tokens)
+    return result | _estimate_training(model, tok, scale, budget_tokens)
 
 
 def scale_up(
@@ -110,14 +110,14 @@ def scale_up(
     total = text * ratio + added * documents
     if assume_size is None and sample.complete and sizes.sum() >= text:
         return Scale(documents, text, total, None)
-    errors = [_ratio_error(tokens, sizes)]
+    errors = [_estimate_error(tokens, sizes)]
     if assume_size is None and not sample.complete:
         seen = np.array([(part.text, part.disk) for part in sample.seen], dtype=np.float64)
-        errors.append(_ratio_error(seen[:, 0], seen[:, 1]))
+        errors.append(_estimate_error(seen[:, 0], seen[:, 1]))
     return Scale(documents, text, total, 2 * math.hypot(*errors))
 
 
-def _ratio_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
+def _estimate_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
     """The relative standard error of sum(values) / sum(sizes); one block alone says nothing, so take 10 %."""
     count = len(values)
     if count < 2 or not values.sum():
@@ -132,7 +132,7 @@ def _count(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
     return size, int(tok.count_batch(block, special="text").sum())
 
 
-def _speed(tok: Tokenizer, sample: Sample) -> float:
+def _measure_speed(tok: Tokenizer, sample: Sample) -> float:
     """Bytes of text a second of a whole prepare job on this machine, measured on the sample.
 
     A first run pays for what every process pays once (imports, tables, page faults); the second is timed.
@@ -165,20 +165,20 @@ def _prepare_sample(tok: Tokenizer, path: Path, output: str) -> None:
     )
 
 
-def _disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
+def _estimate_disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
     """Bytes in each format: exact arithmetic for flat files, a written sample for a compressed one."""
     found = {}
     for known in every_format():
         dtype = known.choose_dtype("auto", tok.vocab_size)
         if known.bytes_per_document is None:
-            found[known.name] = round(scale.tokens * _written_bytes(tok, sample, known, dtype))
+            found[known.name] = round(scale.tokens * _measure_written_bytes(tok, sample, known, dtype))
         else:
             tokens = scale.tokens * np.dtype(dtype).itemsize
             found[known.name] = round(tokens + scale.documents * known.bytes_per_document)
     return found
 
 
-def _written_bytes(tok: Tokenizer, sample: Sample, known: Format, dtype: str) -> float:
+def _measure_written_bytes(tok: Tokenizer, sample: Sample, known: Format, dtype: str) -> float:
     """Bytes per token of the first block of the sample, written as that format."""
     batch = tok.encode_batch(sample.blocks[0], special="text")
     with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
@@ -188,7 +188,7 @@ def _written_bytes(tok: Tokenizer, sample: Sample, known: Format, dtype: str) ->
     return written / max(len(batch.ids), 1)
 
 
-def _training(model: str | None, tok: Tokenizer, scale: Scale, budget: int | None) -> dict[str, Any]:
+def _estimate_training(model: str | None, tok: Tokenizer, scale: Scale, budget: int | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if budget is not None:
         found["epochs"] = budget / max(scale.tokens, 1)

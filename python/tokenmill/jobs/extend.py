@@ -134,7 +134,7 @@ def extend(
             counts,
             threads=threads,
             memory_budget=memory_budget,
-            elsewhere=_on_cluster(execution, output),
+            elsewhere=_make_cluster_counter(execution, output),
         )
         if not counted.pieces:
             raise InputError("the inputs hold no text to learn from; name files with documents, or counts")
@@ -155,7 +155,7 @@ def _check_numbers(add: int, min_frequency: int, longest: int | None, executor: 
         raise ConfigError(f"executor is {executor!r}; expected one of {', '.join(get_args(ExecutorName))}")
 
 
-def _on_cluster(execution: ExecutionConfig, output: str | Path | None) -> Any:
+def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None) -> Any:
     """How an executor that is not this process counts; None for this one."""
     executor = choose_executor(execution)
     if executor.in_process:

@@ -87,12 +87,12 @@ def hash_file(path: Path) -> str:
 
 def find_versions() -> dict[str, str]:
     """The versions of everything here that may decide bytes."""
-    found = {"tokenmill": _version("tokenmill"), "python": platform.python_version()}
-    found |= {name: _version(name) for name in _PACKAGES}
+    found = {"tokenmill": _find_version("tokenmill"), "python": platform.python_version()}
+    found |= {name: _find_version(name) for name in _PACKAGES}
     return {name: version for name, version in found.items() if version}
 
 
-def _version(name: str) -> str:
+def _find_version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

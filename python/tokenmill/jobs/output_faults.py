@@ -48,7 +48,7 @@ def _explain(error: OSError, output: Path) -> TokenmillError:
         return ConfigError(
             f"{output} cannot be written ({where}). Get the right to write there, or name another output"
         )
-    if error.errno == errno.ENOENT and not _can_be_made(output, error.filename):
+    if error.errno == errno.ENOENT and not _can_create(output, error.filename):
         return ConfigError(f"{output} cannot be created ({where}). Name another output")
     inside = Path(str(error.filename)).is_relative_to(output)
     if error.errno == errno.ENOENT and (inside or not output.exists()):
@@ -62,7 +62,7 @@ def _explain(error: OSError, output: Path) -> TokenmillError:
     )
 
 
-def _can_be_made(output: Path, missing: object) -> bool:
+def _can_create(output: Path, missing: object) -> bool:
     """Whether an output that is not there could be: `/proc` says no more of that than a removed folder does.
 
     Only to make it tells; it is asked where the system refused the output itself or what is above it.

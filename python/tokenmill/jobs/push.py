@@ -43,7 +43,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
             commit_message=f"tokenmill dataset {manifest.content_hash[:12]}",
         )
         done = api.upload_file(
-            path_or_fileobj=write_card(name, manifest).encode(),
+            path_or_fileobj=make_card(name, manifest).encode(),
             path_in_repo=CARD,
             repo_id=name,
             repo_type="dataset",
@@ -60,7 +60,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
     return str(done.commit_url)
 
 
-def write_card(name: str, manifest: Manifest) -> str:
+def make_card(name: str, manifest: Manifest) -> str:
     """The README of the dataset: its figures, where they come from, and how it is opened."""
     packing = manifest.packing
     rows = f", rows of {packing.context_length}" if manifest.layout == "rows" else ""

@@ -18,7 +18,7 @@ from tokenmill.jobs.prepare.run import Run
 from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 from tokenmill.jobs.remove import remove
 from tokenmill.jobs.units.job import make_job
-from tokenmill.jobs.verify import config_of
+from tokenmill.jobs.verify import restore_config
 from tokenmill.sources.model import MEMORY
 from tokenmill.sources.raw import find_remote_identity, local_identity
 
@@ -57,7 +57,7 @@ def rebuild(
     """
     read, root = load_lock(Path(lock)), Path(output)
     files, problems = _find_inputs(read, None if inputs is None else Path(inputs))
-    config = config_of(read.plan)
+    config = restore_config(read.plan)
     config = replace(config, output=replace(config.output, path=str(root), report=False))
     encoder = None
     try:

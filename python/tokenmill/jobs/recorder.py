@@ -34,7 +34,7 @@ PERIOD = 0.5
 SAMPLE_PERIOD = 2.0
 
 
-def now() -> str:
+def format_now() -> str:
     """This moment, for people and machines: `2026-01-02T03:04:05.678+00:00`."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
@@ -66,8 +66,8 @@ class Recorder:
             "bytes_total": bytes_total,
             "units_done": units_done,
             "units_total": units_total,
-            "started_at": now(),
-            "updated_at": now(),
+            "started_at": format_now(),
+            "updated_at": format_now(),
             "counter": 0,
             "pid": os.getpid(),
             "host": platform.node(),
@@ -82,7 +82,7 @@ class Recorder:
             start_thread(self._thread)
         return self
 
-    def start(self, *, resumed: bool, threads: int, memory: int) -> None:
+    def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:
         """The first event of a run."""
         machine = {
             "cpus": os.cpu_count(),
@@ -91,11 +91,11 @@ class Recorder:
             "system": f"{platform.system()} {platform.release()}",
             "processor": platform.machine(),
         }
-        self.event(
+        self.write_event(
             "start",
             command=sys.argv,
             resumed=resumed,
-            versions=_versions(),
+            versions=_find_versions(),
             machine=machine,
             budget={"memory": memory, "threads": threads},
         )
@@ -116,12 +116,12 @@ class Recorder:
             self.state |= {"state": state, "phase": ended, "error": str(error) if error is not None else None}
         try:
             self._write_progress()
-            self.event("finish", state=ended, seconds=round(time.monotonic() - self._started, 3))
+            self.write_event("finish", state=ended, seconds=round(time.monotonic() - self._started, 3))
         except OSError:
             # A full disk ends a job; it must not hide why the job ended.
             return
 
-    def phase(self, name: str) -> None:
+    def enter_phase(self, name: str) -> None:
         """Tell what the job is doing."""
         with self._lock:
             self.state["phase"] = name
@@ -150,11 +150,11 @@ class Recorder:
         if self._progress is not None:
             self._progress.note = workers.words
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def write_event(self, kind: str, **fields: Any) -> None:
         """Append one line with one write, so that lines of several processes never mix."""
         if self._root is None:
             return
-        line = readable_json({"event": kind, "at": now(), "run": self._run, **fields}, indent=None)
+        line = readable_json({"event": kind, "at": format_now(), "run": self._run, **fields}, indent=None)
         handle = os.open(self._root / EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(handle, line)
@@ -179,7 +179,7 @@ class Recorder:
 
         if self._process is None:
             self._process = psutil.Process()
-        self.event(
+        self.write_event(
             "sample",
             rss=self._process.memory_info().rss,
             cpu_percent=self._process.cpu_percent(),
@@ -190,12 +190,12 @@ class Recorder:
         if self._root is None:
             return
         with self._lock:
-            self.state |= {"counter": self.state["counter"] + 1, "updated_at": now()}
+            self.state |= {"counter": self.state["counter"] + 1, "updated_at": format_now()}
             text = json.dumps(self.state)
         replace_file(self._root / PROGRESS, text.encode())
 
 
-def _versions() -> dict[str, str]:
+def _find_versions() -> dict[str, str]:
     """Of what this process has loaded: anything else has no part in the result."""
     found = {"python": platform.python_version(), "tokenmill": tokenmill.__version__}
     for name in ("numpy", "pyarrow", "tokenizers", "transformers"):

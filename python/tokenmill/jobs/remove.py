@@ -245,7 +245,7 @@ class _Unit:
             files = builder.close()
         finally:
             builder.discard()
-        account = _account_without(receipt.account, builder.account, Counter(self.reasons.values()), tokens)
+        account = _subtract_removed(receipt.account, builder.account, Counter(self.reasons.values()), tokens)
         account = replace(
             account,
             learned_written=builder.account.learned_written,
@@ -301,7 +301,7 @@ def _read_origins(path: Path) -> _Origins:
         return _Origins(table)
 
 
-def _account_without(old: Account, new: Account, documents: Counter[str], tokens: Counter[str]) -> Account:
+def _subtract_removed(old: Account, new: Account, documents: Counter[str], tokens: Counter[str]) -> Account:
     """The account of a shard that lost some documents: read as before, written less, the rest by reason."""
     return replace(
         old,

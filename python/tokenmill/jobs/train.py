@@ -25,8 +25,7 @@ from tokenmill.engine.training.outputs import save_all
 from tokenmill.engine.training.summary import summarise
 from tokenmill.engine.training.vocabulary import first_tokens, minbpe_recipe_of, recipe_of
 from tokenmill.jobs.count_parts import count_by_parts
-from tokenmill.jobs.executors.choose import budget as usable
-from tokenmill.jobs.executors.choose import choose_executor
+from tokenmill.jobs.executors.choose import choose_executor, read_budget
 from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.recorder import Recorder
 from tokenmill.settings.fields import SaveFormat
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import JobConfig
 
     # Whether to show progress, or whom to tell of (stage, done, total) instead.
-    Told = bool | Callable[[str, int, int | None], None] | None
+    ProgressChoice = bool | Callable[[str, int, int | None], None] | None
 
 logger = logging.getLogger("tokenmill.train")
 # Counting that took longer than this is kept on disk, so that a resumed run need not repeat it.
@@ -60,7 +59,7 @@ def train(
     vocab_size: int | None = None,
     *,
     config: str | Path | None = None,
-    progress: Told = None,
+    progress: ProgressChoice = None,
     **options: Unpack[TrainOptions],
 ) -> Tokenizer:
     """Train a byte-level BPE tokenizer. Nothing about the machine changes the result.
@@ -96,7 +95,7 @@ def run(
     resolved: Resolved,
     inputs: Any = None,
     *,
-    progress: Told = None,
+    progress: ProgressChoice = None,
 ) -> Trained:
     """Count, merge, save; raises before anything is written when the settings make no sense."""
     config = resolved.config
@@ -119,7 +118,7 @@ class _Training:
         config: JobConfig,
         corpus: Corpus,
         *,
-        progress: Told,
+        progress: ProgressChoice,
     ) -> None:
         self.config, self.options, self.execution = config, config.training, config.execution
         self.corpus = corpus
@@ -154,9 +153,9 @@ class _Training:
         return Trained(tokenizer, summary)
 
     def _count(self, *, kept: bool) -> Counted:
-        threads, budget = usable(self.execution)
-        self.recorder.phase("counting")
-        self.recorder.start(resumed=kept, threads=threads, memory=budget)
+        threads, budget = read_budget(self.execution)
+        self.recorder.enter_phase("counting")
+        self.recorder.write_start(resumed=kept, threads=threads, memory=budget)
         spill_dir = self.execution.spill_dir or self.output or tempfile.gettempdir()
         counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(spill_dir))
         saved = self.checkpoint.counts
@@ -195,7 +194,7 @@ class _Training:
                 count_by_parts(counting, self.options, corpus, executor, self.output, advance)
 
     def _merge(self, counted: Counted, steps: Any) -> Merged:
-        self.recorder.phase("merging")
+        self.recorder.enter_phase("merging")
         meter = _Meter() if self.execution.verbose else None
         bar = self._make_bar("Merging", self.options.model_tokens - 256, "merges")
         with self.recorder.show(bar):
@@ -248,7 +247,7 @@ class _Training:
 
     def _make_bar(self, stage: str, total: int | None, unit: str) -> Progress:
         if callable(self._progress):
-            return _Called(self._progress, stage, total, unit)
+            return _CallerProgress(self._progress, stage, total, unit)
         show = self.execution.show_progress if self._progress is None else self._progress
         return Progress(stage, total, unit=unit, show=show)
 
@@ -270,7 +269,7 @@ class _Meter:
         logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, share)
 
 
-class _Called(Progress):
+class _CallerProgress(Progress):
     """Progress that goes to the caller's function instead of a bar."""
 
     def __init__(

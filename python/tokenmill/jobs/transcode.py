@@ -56,12 +56,12 @@ def transcode(
         DatasetError: The old ids do not tell the text (a normalizer, unknown tokens), with the reason.
     """
     source = open_dataset(dataset)
-    old = _old_tokenizer(source, old_tokenizer)
+    old = _load_old_tokenizer(source, old_tokenizer)
     _check_lossless(source, old)
     new = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     manifest = source.manifest
     packing = manifest.packing
-    markers = _markers(packing, old, new)
+    markers = _choose_markers(packing, old, new)
     filters = {key: manifest.config.get(f"filter.{key}") for key in _TOKEN_FILTERS}
     # Where a filter counts tokens, every document is counted anew.
     joins = added_pairs(old, new) if not any(filters.values()) else None
@@ -89,7 +89,7 @@ def transcode(
     return made
 
 
-def _old_tokenizer(source: Dataset, given: str | Path | Tokenizer | None) -> Tokenizer:
+def _load_old_tokenizer(source: Dataset, given: str | Path | Tokenizer | None) -> Tokenizer:
     loaded = given if given is None or isinstance(given, Tokenizer) else Tokenizer.load(given)
     found: Tokenizer = load_dataset_tokenizer(source.address, source.manifest, loaded)
     return found
@@ -117,7 +117,7 @@ def _check_lossless(source: Dataset, old: Tokenizer) -> None:
         )
 
 
-def _markers(packing: PackingIdentity, old: Tokenizer, new: Tokenizer) -> dict[str, Any]:
+def _choose_markers(packing: PackingIdentity, old: Tokenizer, new: Tokenizer) -> dict[str, Any]:
     """The same tokens around documents, by their strings where the new tokenizer has them, else by role."""
     strings = {token: string for string, token in old.special_tokens.items()}
     settings: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from tokenmill.datasets.store.cache import local_copy
 from tokenmill.insight.dataset_tokenizer import load_copy, load_dataset_tokenizer, load_identified
 from tokenmill.jobs.units.control import Control
 from tokenmill.jobs.units.job import make_job
-from tokenmill.jobs.units.unit import run_unit, task_of
+from tokenmill.jobs.units.unit import make_task, run_unit
 from tokenmill.settings.schema import JobConfig
 from tokenmill.sources.stores import is_remote
 
@@ -110,7 +110,7 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
 def _make_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
     from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 
-    config, identity = config_of(plan), plan.target.tokenizer
+    config, identity = restore_config(plan), plan.target.tokenizer
     if tokenizer is None:
         encoder = load_identified(root, identity, config.tokenizer.pattern)
     else:
@@ -123,10 +123,10 @@ def _make_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path)
         names = [other.name for other in plan.units if hashes_path(root, other.name).exists()]
         again = Duplicates(root, names, DUPLICATE_BUDGET).of(unit.name)
     job = replace(make_job(config, encoder, root=place), dtype=plan.target.dtype)
-    return run_unit(job, task_of(unit, plan.inputs, again), Control()).shard
+    return run_unit(job, make_task(unit, plan.inputs, again), Control()).shard
 
 
-def config_of(plan: Plan) -> JobConfig:
+def restore_config(plan: Plan) -> JobConfig:
     """The settings that decided the bytes, as a config again."""
     sections: dict[str, dict[str, Any]] = {}
     known = set(JobConfig().fingerprint_settings())

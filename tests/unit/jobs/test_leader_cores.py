@@ -5,7 +5,7 @@ import pytest
 from tokenmill.base.hardware.cpu import Cores
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
-from tokenmill.jobs.prepare.launch import with_all_cores
+from tokenmill.jobs.prepare.launch import use_all_cores
 from tokenmill.settings.resolve import resolve
 
 
@@ -19,7 +19,7 @@ def resolved(flags=None, quota=None, environ=None):
 @pytest.mark.parametrize(("quota", "threads"), [(None, 16), (4.0, 4), (1.5, 2), (100.0, 16)])
 def test_all_cores_within_the_limits(quota, threads):
     given = resolved(quota=quota)
-    mine = with_all_cores(given)
+    mine = use_all_cores(given)
     assert mine.config.execution.threads == threads
     assert "the other ranks of this host wait" in str(mine.origins["execution.threads"])
     assert given.config.execution.threads in {1, 2}
@@ -32,10 +32,10 @@ def test_all_cores_within_the_limits(quota, threads):
 )
 def test_where_the_settings_stay_as_they_are(flags):
     given = resolved(flags)
-    assert with_all_cores(given) is given
+    assert use_all_cores(given) is given
 
 
 def test_a_process_alone_has_them_already():
     cores = Cores(16, 16, 16, None, 1, "16 on this host")
     given = resolve(environ={}, machine=Machine(cores, Memory(60 * GB, 64 * GB, None, "free")))
-    assert with_all_cores(given) is given
+    assert use_all_cores(given) is given

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tokenmill.sources import InputFile
 
 
-def budget(execution: ExecutionConfig) -> tuple[int, int]:
+def read_budget(execution: ExecutionConfig) -> tuple[int, int]:
     """Threads and bytes of memory that this process may use."""
     return execution.threads or 1, execution.memory_budget or (256 << 20)
 

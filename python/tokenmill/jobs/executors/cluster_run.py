@@ -25,7 +25,7 @@ logger = logging.getLogger("tokenmill.ray")
 # A unit that fails or kills its worker is tried three times more; a node that is lost says nothing of it.
 MOST_FAILURES, MOST_LOSSES = 4, 20
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-SPEAK_SECONDS = 30.0
+LOG_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 _CLUSTER_SECONDS = 1.0
 
@@ -40,7 +40,7 @@ class Attempt:
     not_before: float = 0.0
     last: BaseException | None = None
 
-    def may_go_on(self, now: float) -> bool:
+    def schedule_retry(self, now: float) -> bool:
         """Whether to try again, after a pause that doubles with every try."""
         tries = self.failures + self.losses
         self.not_before = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1))
@@ -59,7 +59,7 @@ class ClusterRun:
     aside: list[Attempt] = field(default_factory=list)
     _cpus: int = 1
     _measured: float = float("-inf")
-    _spoken: float = field(default_factory=time.monotonic)
+    _logged: float = field(default_factory=time.monotonic)
     _began: float = field(default_factory=time.monotonic)
     _busy: dict[str, float] = field(default_factory=dict)
 
@@ -75,12 +75,12 @@ class ClusterRun:
                     raise InterruptedJobError(
                         "the job was stopped; the same command goes on where it stopped"
                     )
-                self._speak(done, count)
+                self._log_progress(done, count)
         finally:
             for handle in self.running:
                 self.ray.cancel(handle, force=False)
-        self.context.workers(self.workers())
-        logger.info("Cluster: %s", self.workers().words)
+        self.context.workers(self.count_workers())
+        logger.info("Cluster: %s", self.count_workers().words)
         self._raise_if_aside(count)
 
     def _fill(self, source: Iterator[Task]) -> bool:
@@ -89,15 +89,15 @@ class ClusterRun:
         if now - self._measured >= _CLUSTER_SECONDS:
             self._measured = now
             self._cpus = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-            self.context.workers(self.workers())
+            self.context.workers(self.count_workers())
         while len(self.running) < 2 * self._cpus:
-            attempt = self._next(source, now)
+            attempt = self._pick_attempt(source, now)
             if attempt is None:
                 break
             self.running[self.submit(attempt.task)] = attempt
         return bool(self.running or self.waiting)
 
-    def _next(self, source: Iterator[Task], now: float) -> Attempt | None:
+    def _pick_attempt(self, source: Iterator[Task], now: float) -> Attempt | None:
         """An attempt whose pause is over, else a new task; None if there is neither."""
         for attempt in self.waiting:
             if attempt.not_before <= now:
@@ -135,7 +135,7 @@ class ClusterRun:
         else:
             attempt.losses += 1
         attempt.last = error
-        again = attempt.may_go_on(time.monotonic())
+        again = attempt.schedule_retry(time.monotonic())
         if again:
             self.waiting.append(attempt)
         elif isinstance(error, StoreError):
@@ -144,24 +144,24 @@ class ClusterRun:
         else:
             self.aside.append(attempt)
         what = "it is tried again" if again else "it is set aside"
-        logger.warning("unit %s failed (%s); %s", attempt.task.name, in_a_line(error), what)
+        logger.warning("unit %s failed (%s); %s", attempt.task.name, summarise_error(error), what)
 
-    def workers(self) -> Workers:
+    def count_workers(self) -> Workers:
         """Who is at work now, and how much of the time each node's CPUs were so far."""
         seconds = time.monotonic() - self._began
         return Workers(min(len(self.running), self._cpus), self._cpus, seconds, dict(self._busy))
 
-    def _speak(self, done: int, count: int) -> None:
-        if time.monotonic() - self._spoken > SPEAK_SECONDS:
-            self._spoken = time.monotonic()
-            logger.info("%d of %d units done; %s", done, count, self.workers().words)
+    def _log_progress(self, done: int, count: int) -> None:
+        if time.monotonic() - self._logged > LOG_SECONDS:
+            self._logged = time.monotonic()
+            logger.info("%d of %d units done; %s", done, count, self.count_workers().words)
 
     def _raise_if_aside(self, count: int) -> None:
         if not self.aside:
             return
         named = "; ".join(
             f"unit {attempt.task.name} of {attempt.task.source} after "
-            f"{attempt.failures + attempt.losses} attempts: {in_a_line(attempt.last)}"
+            f"{attempt.failures + attempt.losses} attempts: {summarise_error(attempt.last)}"
             for attempt in self.aside
         )
         done = count - len(self.aside)
@@ -171,7 +171,7 @@ class ClusterRun:
         )
 
 
-def in_a_line(error: BaseException | None) -> str:
+def summarise_error(error: BaseException | None) -> str:
     """The sentence in an error: Ray puts a traceback before the one of a task, and advice after its own."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     if not lines:

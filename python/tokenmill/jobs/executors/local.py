@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.base.errors import InterruptedJobError
 from tokenmill.jobs.executors.base import time_work
-from tokenmill.jobs.executors.choose import budget
+from tokenmill.jobs.executors.choose import read_budget
 from tokenmill.jobs.units.control import DEFAULT_BLOCK_BYTES, Control
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class LocalExecutor:
     @classmethod
     def make(cls, execution: ExecutionConfig) -> LocalExecutor:
         """With the threads and the memory of the settings."""
-        return cls(*budget(execution))
+        return cls(*read_budget(execution))
 
     def warm(self) -> None:
         """Threads need no time to start."""
@@ -50,7 +50,7 @@ class LocalExecutor:
     ) -> Iterator[Done]:
         """Each task as it ends."""
         workers = max(1, min(self.threads, count))
-        control = self._control(workers, context)
+        control = self._make_control(workers, context)
         waiting = iter(tasks)
         with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-unit") as pool:
             running: dict[Future[Any], Task] = {}
@@ -73,15 +73,15 @@ class LocalExecutor:
                 raise
             except BaseException:
                 context.stop.set()
-                raise_first(running)
+                raise_first_error(running)
                 raise
 
-    def _control(self, workers: int, context: RunContext) -> Control:
+    def _make_control(self, workers: int, context: RunContext) -> Control:
         threads = max(1, self.threads // workers)
         share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
         return Control(
             threads=threads,
-            block_bytes=max(MIN_BLOCK_BYTES, min(largest_block(self.threads), share)),
+            block_bytes=max(MIN_BLOCK_BYTES, min(choose_block_bytes(self.threads), share)),
             batching=context.batching,
             stop=context.stop,
             report=context.report,
@@ -92,12 +92,12 @@ class LocalExecutor:
 EXECUTOR = LocalExecutor
 
 
-def largest_block(threads: int) -> int:
+def choose_block_bytes(threads: int) -> int:
     """The bytes of a block where memory is no matter."""
     return DEFAULT_BLOCK_BYTES * min(4, -(-threads // THREADS_PER_BLOCK_SIZE))
 
 
-def raise_first(running: dict[Future[Any], Task]) -> None:
+def raise_first_error(running: dict[Future[Any], Task]) -> None:
     """Wait for what is under way; an error of its own (not the stop that we sent) says more than ours."""
     wait(running)
     for future in running:

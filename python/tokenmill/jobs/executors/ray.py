@@ -137,7 +137,7 @@ _JOBS: dict[str, Any] = {}
 _OWN_VARIABLES = frozenset(os.environ)
 
 
-def _job_of(key: str, reference: list[Any]) -> Any:
+def _load_job(key: str, reference: list[Any]) -> Any:
     """The job of this run. A node that has settings of its own for stores keeps them; else the driver's."""
     if key not in _JOBS:
         import ray
@@ -161,14 +161,14 @@ def _run_task(
 
     control = Control(threads=1, batching=batching, report=report)
     try:
-        return time_work(work, _job_of(key, reference), task, control), counts, _node()
+        return time_work(work, _load_job(key, reference), task, control), counts, _find_node()
     except TokenmillError as error:
         raise type(error)(f"on host {socket.gethostname()} (process {os.getpid()}): {error}") from error
     except OSError as error:
         raise TokenmillError(f"on host {socket.gethostname()}: {error}") from error
 
 
-def _node() -> str:
+def _find_node() -> str:
     import ray
 
     return str(ray.get_runtime_context().get_node_id())

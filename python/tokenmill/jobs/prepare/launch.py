@@ -46,24 +46,24 @@ class Launch:
         return "" if self.rank is None else f"[Rank {self.rank}] "
 
 
-def this_launch(environ: Mapping[str, str] = os.environ, *, shared_filesystem: bool = True) -> Launch:
+def find_launch(environ: Mapping[str, str] = os.environ, *, shared_filesystem: bool = True) -> Launch:
     """The launch of this process. Without a shared file system, ranks are counted per host."""
     names = world.RANK + world.LOCAL_RANK if shared_filesystem else world.LOCAL_RANK
     for name in names:
         value = environ.get(name, "")
         if value.isdecimal():
-            return Launch(int(value), name, _launch_name(environ))
-    return Launch(None, "lock", _launch_name(environ))
+            return Launch(int(value), name, _find_launch_name(environ))
+    return Launch(None, "lock", _find_launch_name(environ))
 
 
-def alone(environ: Mapping[str, str] = os.environ) -> bool:
+def is_alone(environ: Mapping[str, str] = os.environ) -> bool:
     """True unless the launcher says that there are other ranks."""
     sizes = [int(environ[name]) for name in _WORLD_SIZE if environ.get(name, "").isdecimal()]
     rank = world.find_rank(environ)
     return rank is None or (rank == 0 and (not sizes or sizes[0] == 1))
 
 
-def with_all_cores(resolved: Resolved) -> Resolved:
+def use_all_cores(resolved: Resolved) -> Resolved:
     """Settings for a job that one rank of a host does while its other ranks wait: all of the host's cores.
 
     Not where somebody set the threads, where every process does a share of its own, or on a cluster.
@@ -83,7 +83,7 @@ def with_all_cores(resolved: Resolved) -> Resolved:
     )
 
 
-def _launch_name(environ: Mapping[str, str]) -> str:
+def _find_launch_name(environ: Mapping[str, str]) -> str:
     for names in _LAUNCH:
         values = [environ.get(name, "") for name in names]
         # A static torchrun calls every run "none".
@@ -93,18 +93,18 @@ def _launch_name(environ: Mapping[str, str]) -> str:
 
 
 @cache
-def this_host() -> str:
+def identify_host() -> str:
     """The same for two processes only if they see the same processes and locks."""
     boot = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
     return f"{platform.node()}/{boot}"
 
 
-def host_clock() -> float:
+def read_host_clock() -> float:
     """Seconds on a clock that all processes of this host share and nobody sets; 0 where there is none."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0.0
 
 
-def started_at() -> float:
+def find_start_time() -> float:
     """When this process was there for certain, on the host's clock; never where the system does not tell."""
     try:
         # Field 22, in clock ticks; the command in field 2 may hold spaces, so count from its end.

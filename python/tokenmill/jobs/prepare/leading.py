@@ -15,12 +15,12 @@ from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.jobs.executors.base import RunContext
 from tokenmill.jobs.prepare.parity_gate import DifferentIdsError, compare_engines
 from tokenmill.jobs.prepare.readiness import get_ready
-from tokenmill.jobs.prepare.signals import stopping
+from tokenmill.jobs.prepare.signals import stop_on_signals
 from tokenmill.jobs.recorder import Recorder
-from tokenmill.jobs.units.commit import commit, find_receipts, pending
+from tokenmill.jobs.units.commit import commit, find_pending, find_receipts
 from tokenmill.jobs.units.control import do_nothing
 from tokenmill.jobs.units.hashing import hash_unit
-from tokenmill.jobs.units.unit import Task, run_unit, task_of
+from tokenmill.jobs.units.unit import Task, make_task, run_unit
 from tokenmill.sources.first_documents import read_first_documents
 
 if TYPE_CHECKING:
@@ -82,13 +82,13 @@ class Leader:
 
         Many processes may do parts at once: the plan is the same for all of them and a unit belongs to one.
         """
-        started, todo = time.monotonic(), pending(self._plan, self._receipts)
+        started, todo = time.monotonic(), find_pending(self._plan, self._receipts)
         if part is None:
             self._sweep()
         else:
             todo = [unit for unit in todo if part.has(unit.ordinal)]
         with self._recorder:
-            self._receipts |= self._do(todo)
+            self._receipts |= self._run_units(todo)
             if part is not None:
                 self._receipts = self._find_receipts()
             if part is None or not self.missing:
@@ -112,22 +112,24 @@ class Leader:
     @property
     def missing(self) -> int:
         """How many of them have no receipt, as far as was last looked."""
-        return len(pending(self._plan, self._receipts))
+        return len(find_pending(self._plan, self._receipts))
 
     def _find_receipts(self) -> dict[int, Receipt]:
         return find_receipts(self._job.root, self._plan, self._job.remote)
 
     def _commit(self) -> None:
-        self._recorder.phase("commit")
+        self._recorder.enter_phase("commit")
         self.manifest = commit(self._job.root, self._plan, self._receipts, self._job.remote)
 
-    def _do(self, todo: list[Unit]) -> dict[int, Receipt]:
+    def _run_units(self, todo: list[Unit]) -> dict[int, Receipt]:
         """The receipts of the units done now."""
         run, made = self._run, {}
-        self._recorder.start(resumed=bool(self._receipts), threads=run.threads, memory=run.memory_budget)
-        with stopping(self._stop), self._recorder.show(self._progress):
-            tasks = self._tasks(todo)
-            self._recorder.phase("tokenizing")
+        self._recorder.write_start(
+            resumed=bool(self._receipts), threads=run.threads, memory=run.memory_budget
+        )
+        with stop_on_signals(self._stop), self._recorder.show(self._progress):
+            tasks = self._make_tasks(todo)
+            self._recorder.enter_phase("tokenizing")
             context = RunContext(
                 self._batching, self._recorder.count, self._stop, self._confirm, self._recorder.show_workers
             )
@@ -136,17 +138,17 @@ class Leader:
                 self._record(*done)
         return made
 
-    def _tasks(self, todo: list[Unit]) -> Iterator[Task]:
+    def _make_tasks(self, todo: list[Unit]) -> Iterator[Task]:
         duplicates = self._find_duplicates() if self._job.config.filter.deduplicate and todo else None
         inputs = self._plan.inputs
-        return (task_of(unit, inputs, duplicates.of(unit.name) if duplicates else None) for unit in todo)
+        return (make_task(unit, inputs, duplicates.of(unit.name) if duplicates else None) for unit in todo)
 
     def _find_duplicates(self) -> Duplicates:
         """Hash what is not hashed yet, then compare all; see docs/format.md for the rule."""
-        self._recorder.phase("hashing")
+        self._recorder.enter_phase("hashing")
         root, units = self._job.root, self._plan.units
         unhashed = [unit for unit in units if not hashes_path(root, unit.name).exists()]
-        tasks = (task_of(unit, self._plan.inputs) for unit in unhashed)
+        tasks = (make_task(unit, self._plan.inputs) for unit in unhashed)
         # Not reported: these bytes are read again.
         context = RunContext(stop=self._stop)
         for _ in self._run.executor.run(hash_unit, self._job, tasks, len(unhashed), context):
@@ -155,7 +157,7 @@ class Leader:
 
     def _record(self, task: Task, receipt: Receipt, seconds: float) -> None:
         self._recorder.count(units_done=1)
-        self._recorder.event(
+        self._recorder.write_event(
             "unit",
             unit=task.unit.ordinal,
             unit_id=task.unit.id,

@@ -18,7 +18,7 @@ from tokenmill.base.durable import ReplacedError, guard
 from tokenmill.base.errors import EXIT_FAILED
 from tokenmill.base.platform import start_thread, try_lock
 from tokenmill.base.run_files import PROGRESS, parse_object, read_object, replace_file
-from tokenmill.jobs.prepare.launch import host_clock, this_host
+from tokenmill.jobs.prepare.launch import identify_host, read_host_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,11 +119,11 @@ class Lease:
                     self._renew(beat)
 
     def _show(self, beat: int) -> None:
-        self._publish(MARKER, self._spell_sign(beat))
+        self._publish(MARKER, self._encode_sign(beat))
 
-    def _spell_sign(self, beat: int) -> bytes:
+    def _encode_sign(self, beat: int) -> bytes:
         """Equally long for every beat, so that a renewed one changes digits only."""
-        return f'{_spell(self._signature())[:-1]}, "beat": {beat:>20}}}'.encode()
+        return f'{_to_json(self._describe_self())[:-1]}, "beat": {beat:>20}}}'.encode()
 
     def _hold_sign(self) -> None:
         """Keep the sign of life open: without locks it is renewed in place.
@@ -139,7 +139,7 @@ class Lease:
     def _renew(self, beat: int) -> None:
         if self._sign is None:
             return
-        data = self._spell_sign(beat)
+        data = self._encode_sign(beat)
         self._sign.seek(0)
         self._sign.write(data)
         # A file server's other hosts see it only then.
@@ -147,12 +147,12 @@ class Lease:
         if self._mirror is not None:
             self._mirror.beat(data)
 
-    def _signature(self) -> dict[str, Any]:
+    def _describe_self(self) -> dict[str, Any]:
         return {
             "token": self.token,
             "rank": self.launch.rank,
             "launch": self.launch.name,
-            "host": this_host(),
+            "host": identify_host(),
             "pid": os.getpid(),
             "fields": self.fields,
         }
@@ -162,8 +162,8 @@ class Lease:
         cause = f"{kind}: {error}" if str(error) else kind
         code = getattr(error, "exit_code", EXIT_FAILED)
         with suppress(OSError):
-            failure = {**self._signature(), "cause": cause, "exit_code": code, "at": host_clock()}
-            self._publish(FAILURE, _spell(failure).encode())
+            failure = {**self._describe_self(), "cause": cause, "exit_code": code, "at": read_host_clock()}
+            self._publish(FAILURE, _to_json(failure).encode())
 
     def _publish(self, name: str, data: bytes) -> None:
         replace_file(self.root / name, data)
@@ -190,7 +190,7 @@ class Lease:
         self._lock = None
 
 
-def _spell(value: dict[str, Any]) -> str:
+def _to_json(value: dict[str, Any]) -> str:
     return json.dumps(value, default=str)
 
 

@@ -14,7 +14,7 @@ from tokenmill.base.durable import publish_bytes
 from tokenmill.base.errors import StoreError
 from tokenmill.base.run_files import PROGRESS, parse_object, read_object
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
-from tokenmill.jobs.prepare.launch import this_host
+from tokenmill.jobs.prepare.launch import identify_host
 from tokenmill.jobs.prepare.lease import FAILURE, MARKER
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Mirror:
         if time.monotonic() - self._fetched < FETCH_SECONDS:
             return
         self._fetched = time.monotonic()
-        if _host(self._root / MARKER) == this_host():
+        if _read_host(self._root / MARKER) == identify_host():
             return
         with suppress(StoreError):
             for name in (FAILURE, MARKER):
@@ -78,9 +78,9 @@ class Mirror:
 
     def _fetch_sign(self, name: str) -> None:
         path, data = self._root / name, self._store.read(name)
-        if data is not None and parse_object(data).get("host") != this_host():
+        if data is not None and parse_object(data).get("host") != identify_host():
             publish_bytes(path, data)
-        elif data is None and _host(path) not in {None, this_host()}:
+        elif data is None and _read_host(path) not in {None, identify_host()}:
             path.unlink(missing_ok=True)
 
     def _fetch_manifest(self) -> None:
@@ -94,6 +94,6 @@ class Mirror:
             publish_bytes(self._root / MANIFEST, data)
 
 
-def _host(path: Path) -> str | None:
+def _read_host(path: Path) -> str | None:
     """The host that a file of a leader names; None if there is no such file."""
     return (read_object(path) or {}).get("host")

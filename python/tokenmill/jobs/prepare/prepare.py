@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tokenmill.base.errors import ConfigError
-from tokenmill.jobs.prepare.set_up import list_splits, set_up
+from tokenmill.jobs.prepare.set_up import set_up, write_split_list
 from tokenmill.settings.names import SETTINGS_FILES
 from tokenmill.settings.resolve import Resolved, from_options
 
@@ -101,7 +101,7 @@ def prepare(
     with _attach(dataset) as files:
         runs = set_up(resolved, inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh)
         made = {name: run.execute().dataset for name, run in runs.items()}
-        list_splits(resolved, list(made))
+        write_split_list(resolved, list(made))
     return made[""] if "" in made else made if len(made) > 1 else next(iter(made.values()))
 
 

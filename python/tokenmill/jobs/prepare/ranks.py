@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tokenmill.base.durable import ReplacedError, read_version
 from tokenmill.datasets.ledger.manifest import MANIFEST
-from tokenmill.jobs.prepare.launch import this_launch
+from tokenmill.jobs.prepare.launch import find_launch
 from tokenmill.jobs.prepare.lease import Lease
 from tokenmill.jobs.prepare.waiting import LeaderView
 
@@ -48,7 +48,7 @@ def lead_or_wait(
     writes nothing. `lead` does the work, and may be called where a dead leader stopped. `mirror` is for an
     output that lies elsewhere than `root`, so that other hosts see who leads.
     """
-    launch = this_launch(shared_filesystem=execution.shared_filesystem)
+    launch = find_launch(shared_filesystem=execution.shared_filesystem)
     if launch.rank is not None:
         # Ranks above 0 are silent otherwise, but those who wait should say for what.
         logger.setLevel(logging.INFO)
@@ -97,7 +97,7 @@ def _lead(
         with lease.lead():
             # Without locks we may have been stopped before our sign of life was there, and replaced.
             dataset = None if lease.exclusive else _open_published(lease.launch, lease.root, find)
-            return _lead_aloud(lease, lead) if dataset is None else dataset
+            return _lead_and_log(lease, lead) if dataset is None else dataset
     except ReplacedError:
         logger.warning("%sAnother process took over while this one was stopped", lease.launch.label)
         raise
@@ -108,12 +108,12 @@ def _lead(
 def _check_takeover(view: LeaderView) -> None:
     numbered = view.launch.rank is not None
     if view.execution.leader_death == "fail" and (numbered or view.saw_leader):
-        raise view.death()
+        raise view.make_death_error()
     if view.saw_leader:
         logger.warning("%sThe leader died; taking over where it stopped", view.launch.label)
 
 
-def _lead_aloud(lease: Lease, lead: Callable[[], T]) -> T:
+def _lead_and_log(lease: Lease, lead: Callable[[], T]) -> T:
     label, started = lease.launch.label, time.monotonic()
     if label:
         logger.info("%sPreparing the dataset in: %s", label, lease.root)

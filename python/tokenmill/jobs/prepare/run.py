@@ -22,7 +22,7 @@ from tokenmill.datasets.shards.format import every_format
 from tokenmill.datasets.store.tokenizer_copy import COPY, save_copy
 from tokenmill.engine.files.copying import copy_files
 from tokenmill.engine.tokenizer import Tokenizer
-from tokenmill.jobs.executors.choose import budget
+from tokenmill.jobs.executors.choose import read_budget
 from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.prepare.leading import lead
 from tokenmill.jobs.prepare.mirror import Mirror
@@ -58,7 +58,7 @@ class Run:
         self.job = job
         self.inputs = inputs
         self.executor = executor
-        self.threads, self.memory_budget = budget(job.config.execution)
+        self.threads, self.memory_budget = read_budget(job.config.execution)
         self.state: Literal["planned", "waiting", "leading", "published"] = "planned"
         self.seconds = 0.0
         self._plan: Plan | None = None
@@ -257,7 +257,7 @@ class Outcome:
         """What the job's speed is called; None where it is too short to say."""
         return lines.rate(self.dataset.manifest.account.text_bytes, self.seconds, self.cores)
 
-    def summary(self) -> dict[str, Any]:
+    def summarise(self) -> dict[str, Any]:
         """Everything that the end of a job tells, as numbers and words."""
         manifest = self.dataset.manifest
         examples = manifest.account.documents_read

@@ -14,7 +14,7 @@ from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import replace_file
 from tokenmill.jobs.executors.choose import check_inputs, choose_executor
-from tokenmill.jobs.prepare.launch import alone, this_launch, with_all_cores
+from tokenmill.jobs.prepare.launch import find_launch, is_alone, use_all_cores
 from tokenmill.jobs.prepare.run import Run
 from tokenmill.jobs.prepare.set_up_chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.jobs.prepare.tokenizers import load_tokenizer
@@ -45,13 +45,13 @@ def set_up(
 
     Beside that one there is another for validation, if a share of the documents is kept apart for it.
     """
-    resolved = with_all_cores(resolved)
+    resolved = use_all_cores(resolved)
     execution = resolved.config.execution
     logs.configure(execution.verbose_level, log_json=execution.log_json)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
     executor = choose_executor(execution)
-    if alone() or this_launch().leads:
+    if is_alone() or find_launch().leads:
         # A cluster begins to start its workers now, while this process still reads and plans.
         executor.warm()
     if inputs is None:
@@ -59,9 +59,9 @@ def set_up(
             inputs = discover(resolved.config.source)
     check_inputs(executor, inputs)
     runs: dict[str, Run] = {}
-    by_split = _by_split(inputs)
-    for name, files in by_split.items() if "" not in by_split else _parts(resolved, by_split[""]):
-        job = _settle_job(_of_split(resolved, name), files, tokenizer, keep)
+    by_split = _group_by_split(inputs)
+    for name, files in by_split.items() if "" not in by_split else _list_parts(resolved, by_split[""]):
+        job = _settle_job(_narrow_to_split(resolved, name), files, tokenizer, keep)
         tokenizer = job.encoder
         runs[name] = Run(job, files, executor)
         if fresh:
@@ -70,7 +70,7 @@ def set_up(
 
 
 def _clear(run: Run) -> None:
-    if not alone():
+    if not is_alone():
         # A rank that is late could not tell the new dataset from the one that is to go.
         raise ConfigError(
             "fresh=True is for one process, and this is one of several ranks: remove "
@@ -79,7 +79,7 @@ def _clear(run: Run) -> None:
     run.clear()
 
 
-def _by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
+def _group_by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
     """The inputs of each split by its name, in order; the empty name where there are none or only one."""
     names = list(dict.fromkeys(file.split for file in inputs))
     if len(names) < 2:
@@ -87,14 +87,14 @@ def _by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
     return {name or "rest": [file for file in inputs if file.split == name] for name in names}
 
 
-def _parts(resolved: Resolved, files: list[InputFile]) -> list[tuple[str, list[InputFile]]]:
+def _list_parts(resolved: Resolved, files: list[InputFile]) -> list[tuple[str, list[InputFile]]]:
     """The datasets of inputs without splits: one, and one more for validation where a share is asked for."""
     chosen = resolved.config.filter
     names = [""] if chosen.validation is None or chosen.validation_part == TRAINING else ["", VALIDATION]
     return [(name, files) for name in (names if chosen.validation_part != VALIDATION else [VALIDATION])]
 
 
-def _of_split(resolved: Resolved, name: str) -> Resolved:
+def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
     """The settings of one split's dataset: its own directory below the output; the output for training."""
     config = resolved.config
     if config.filter.validation is not None:
@@ -110,16 +110,16 @@ def _of_split(resolved: Resolved, name: str) -> Resolved:
         resolved = replace(resolved, config=replace(config, source=source))
     if not name or config.output.path is None:
         return resolved
-    output = replace(config.output, path=_below(config.output.path, name))
+    output = replace(config.output, path=_join_path(config.output.path, name))
     return replace(resolved, config=replace(resolved.config, output=output))
 
 
-def _below(path: str, name: str) -> str:
+def _join_path(path: str, name: str) -> str:
     # A URL keeps its two slashes.
     return f"{path.rstrip('/')}/{name}" if is_remote(path) else str(Path(path) / name)
 
 
-def list_splits(resolved: Resolved, names: Sequence[str]) -> None:
+def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
     """Write the file by which the format's readers know that the directory holds several datasets."""
     output = resolved.config.output
     make_list = find_format(output.format).list_splits

@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stopping(stop: threading.Event) -> Iterator[None]:
+def stop_on_signals(stop: threading.Event) -> Iterator[None]:
     """While this lasts, a signal sets `stop`. Only the main thread can listen; elsewhere nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError, LeaderError
 from tokenmill.base.run_files import read_progress
-from tokenmill.jobs.prepare.launch import Launch, started_at, this_host
+from tokenmill.jobs.prepare.launch import Launch, find_start_time, identify_host
 from tokenmill.jobs.prepare.lease import BEAT_SECONDS, read_failure, read_marker
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class LeaderView:
         self.execution = execution
         self.began = time.monotonic()
         self._mirror = mirror
-        self._spoken = self.began
+        self._logged = self.began
         self._beat = _Change()
         self._progress = _Change()
         self._marker: dict[str, Any] | None = None
@@ -91,9 +91,9 @@ class LeaderView:
                 self._seen.add(marker["token"])
                 self._compare_fields(marker)
         self._progress.note(self._read_progress(), now)
-        self._speak(now)
+        self._log_wait(now)
         self._shows_life = marker is not None and now - self._beat.at < QUIET_HERE
-        return now - self._beat.at >= min(self._patience(), self.execution.stall_timeout)
+        return now - self._beat.at >= min(self._choose_patience(), self.execution.stall_timeout)
 
     @property
     def shows_life(self) -> bool:
@@ -104,9 +104,9 @@ class LeaderView:
         if self._mirror is not None:
             self._mirror.fetch()
 
-    def _patience(self) -> float:
+    def _choose_patience(self) -> float:
         """Seconds without a sign of life after which the lock is tried; none for a process alone."""
-        if self._marker is not None and self._marker["host"] != this_host():
+        if self._marker is not None and self._marker["host"] != identify_host():
             return QUIET_ELSEWHERE
         if self.launch.rank is None:
             return 0.0
@@ -119,39 +119,39 @@ class LeaderView:
         """True once another process has shown a sign of life while we watched."""
         return bool(self._seen)
 
-    def death(self) -> LeaderError:
+    def make_death_error(self) -> LeaderError:
         """The error of a waiter that must not take over."""
         return LeaderError(
-            f"{_name(self._marker)} died while preparing {self.root} ({self._progress_words()}). "
+            f"{_name_leader(self._marker)} died while preparing {self.root} ({self._describe_progress()}). "
             "Run the same command again to go on where it stopped, or set leader_death: takeover"
         )
 
     def _raise_failure(self) -> None:
         failure = read_failure(self.root)
-        if failure is None or not self._is_news(failure):
+        if failure is None or not self._concerns_us(failure):
             return
         self._compare_fields(failure)
-        error = LeaderError(f"{_name(failure)} failed while preparing {self.root}: {failure['cause']}")
+        error = LeaderError(f"{_name_leader(failure)} failed while preparing {self.root}: {failure['cause']}")
         error.exit_code = failure.get("exit_code", error.exit_code)
         raise error
 
-    def _is_news(self, failure: dict[str, Any]) -> bool:
+    def _concerns_us(self, failure: dict[str, Any]) -> bool:
         """Whether a failure belongs to this launch, and not to one of yesterday."""
-        if failure["host"] == this_host() and failure["pid"] == os.getpid():
+        if failure["host"] == identify_host() and failure["pid"] == os.getpid():
             # Our own earlier try: whoever calls again wants it tried again.
             return False
         if failure != self._old_failure or failure["token"] in self._seen:
             return True
         if self.launch.name and failure["launch"] == self.launch.name:
             return True
-        return bool(failure["host"] == this_host() and failure["at"] > started_at())
+        return bool(failure["host"] == identify_host() and failure["at"] > find_start_time())
 
     def _compare_fields(self, marker: dict[str, Any]) -> None:
         theirs = marker["fields"]
         keys = sorted(key for key in {*theirs, *self.fields} if theirs.get(key) != self.fields.get(key))
         if keys:
             each = [
-                f"{key} is {self.fields.get(key)!r} here and {theirs.get(key)!r} on {_name(marker)}"
+                f"{key} is {self.fields.get(key)!r} here and {theirs.get(key)!r} on {_name_leader(marker)}"
                 for key in keys
             ]
             raise ConfigError(
@@ -164,14 +164,15 @@ class LeaderView:
         limit, now = self.execution.stall_timeout, time.monotonic()
         if now - self._beat.at > limit:
             raise LeaderError(
-                f"{_name(self._marker)} has shown no sign of life for {limit:.0f} s in {self.root} "
-                f"({self._progress_words()}): it is stopped, or its host or file system is gone. "
+                f"{_name_leader(self._marker)} has shown no sign of life for {limit:.0f} s in {self.root} "
+                f"({self._describe_progress()}): it is stopped, or its host or file system is gone. "
                 "Raise stall_timeout if that is normal here"
             )
         if now - self._progress.at > STUCK * limit:
             raise LeaderError(
-                f"{_name(self._marker)} lives but has made no progress for {STUCK * limit:.0f} s in "
-                f"{self.root} ({self._progress_words()}). Look at its log; raise stall_timeout to wait longer"
+                f"{_name_leader(self._marker)} is alive but has made no progress for {STUCK * limit:.0f} s in "
+                f"{self.root} ({self._describe_progress()}). Look at its log; raise stall_timeout to wait "
+                "longer"
             )
 
     def _read_progress(self) -> tuple[Any, ...]:
@@ -180,22 +181,24 @@ class LeaderView:
             return ()
         return tuple(value.get(key) for key in ("phase", "documents", "bytes", "bytes_total", "units_done"))
 
-    def _progress_words(self) -> str:
+    def _describe_progress(self) -> str:
         if not self._progress.value:
             return "nothing done yet"
         phase, documents, done, total, _ = self._progress.value
         part = f", {100 * done / total:.0f} %" if done and total else ""
         return f"{phase}: {documents or 0:,} documents{part}"
 
-    def _speak(self, now: float) -> None:
-        if now - self._spoken >= CALM_SECONDS:
-            self._spoken = now
+    def _log_wait(self, now: float) -> None:
+        if now - self._logged >= CALM_SECONDS:
+            self._logged = now
             text = "%sStill waiting for %s after %.0fs (%s)"
             waited = now - self.began
-            logger.info(text, self.launch.label, _name(self._marker), waited, self._progress_words())
+            logger.info(
+                text, self.launch.label, _name_leader(self._marker), waited, self._describe_progress()
+            )
 
 
-def _name(marker: dict[str, Any] | None) -> str:
+def _name_leader(marker: dict[str, Any] | None) -> str:
     if marker is None:
         return "the leader"
     rank = marker.get("rank")

@@ -30,14 +30,14 @@ def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[
     return {ordinal: receipt for ordinal, receipt in found if receipt is not None}
 
 
-def pending(plan: Plan, receipts: Mapping[int, Receipt]) -> list[Unit]:
+def find_pending(plan: Plan, receipts: Mapping[int, Receipt]) -> list[Unit]:
     """The units that are still to be done."""
     return [unit for unit in plan.units if unit.ordinal not in receipts]
 
 
 def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
     """The sum of all receipts, in plan order; raises `DatasetError` naming units that are not done."""
-    missing = pending(plan, receipts)
+    missing = find_pending(plan, receipts)
     if missing:
         names = ", ".join(unit.name for unit in missing[:5])
         raise DatasetError(

@@ -15,7 +15,7 @@ from tokenmill.datasets.ledger.origins import Origins
 from tokenmill.datasets.packing.known import slice_known, weave
 from tokenmill.datasets.packing.packer import frame_documents, select_documents
 from tokenmill.jobs.units.chat import count_learned, encode_chats, frame_chats
-from tokenmill.jobs.units.filters import token_filters
+from tokenmill.jobs.units.filters import filter_tokens
 from tokenmill.jobs.units.huge import HUGE, encode_huge, warn_over_budget
 from tokenmill.jobs.units.long import cut_long
 
@@ -171,7 +171,7 @@ def _encode_chats(job: Job, work: ChatWork, control: Control, texts: Texts, kept
 def _finish_chats(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Ids, Offsets, Mask]:
     """Token filters, markers and the policy for long ones."""
     lengths, learned = np.diff(offsets), count_learned(ids, offsets)
-    passed, documents, tokens, taught = token_filters(job.config.filter, lengths, learned)
+    passed, documents, tokens, taught = filter_tokens(job.config.filter, lengths, learned)
     account.documents_dropped.update(documents)
     account.tokens_dropped.update(tokens)
     account.learned_dropped.update(taught)
@@ -200,11 +200,11 @@ def _encode_huge(job: Job, control: Control, data: memoryview, kept: Kept) -> En
     found = encode_huge(job, control, data, kept.release)
     account, packing = kept.account, job.packing
     account.tokens_encoded += found.count
-    chosen = _filter_tokens(job, np.array([found.count]), account)
+    chosen = _apply_token_filters(job, np.array([found.count]), account)
     if not chosen[0]:
         none = np.empty(0, dtype=job.encoded_dtype)
         return Encoded(none, np.zeros(1, np.int64), kept.origins.take(chosen))
-    ids = found.framed(packing.bos_id, packing.eos_id)
+    ids = found.frame(packing.bos_id, packing.eos_id)
     account.tokens_added += len(ids) - found.count
     return Encoded(ids, np.array([0, len(ids)], np.int64), kept.origins)
 
@@ -223,7 +223,7 @@ def _encode_framed(
         return *framed, None
     batch = job.encoder.encode_batch(texts, special=special, threads=threads)
     account.tokens_encoded += len(batch.ids)
-    kept = _filter_tokens(job, np.diff(batch.offsets), account)
+    kept = _apply_token_filters(job, np.diff(batch.offsets), account)
     ids, offsets = select_documents(batch.ids, batch.offsets, kept)
     before = len(ids)
     ids, offsets = frame_documents(ids, offsets, *frame, job.encoded_dtype)
@@ -245,9 +245,9 @@ def _encode_stale(
     return ids, offsets
 
 
-def _filter_tokens(job: Job, lengths: NDArray[np.int64], account: Account) -> Mask:
+def _apply_token_filters(job: Job, lengths: NDArray[np.int64], account: Account) -> Mask:
     """Which documents of so many tokens pass the token filters; the others are counted."""
-    kept, documents, tokens, _ = token_filters(job.config.filter, lengths)
+    kept, documents, tokens, _ = filter_tokens(job.config.filter, lengths)
     account.documents_dropped.update(documents)
     account.tokens_dropped.update(tokens)
     return kept

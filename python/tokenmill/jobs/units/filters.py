@@ -78,7 +78,7 @@ class TextFilters:
         return sieve.kept, sieve.reasons
 
 
-def token_filters(
+def filter_tokens(
     config: FilterConfig, lengths: NDArray[np.int64], learned: NDArray[np.int64] | None = None
 ) -> tuple[Mask, Counter[str], Counter[str], Counter[str]]:
     """Which documents stay by their tokens; documents, tokens and learned tokens that go, by reason."""

@@ -41,7 +41,7 @@ class Framed:
         self._ids[1 + self.count : end] = ids
         self.count += len(ids)
 
-    def framed(self, bos: int | None, eos: int | None) -> NDArray[Any]:
+    def frame(self, bos: int | None, eos: int | None) -> NDArray[Any]:
         """All of them, between the tokens that are given."""
         ids, end = self._ids, 1 + self.count
         if bos is not None:
@@ -70,14 +70,14 @@ def encode_huge(
     # Rather too little room than too much: what is not filled is not there, but a limit may count it.
     found = Framed(job.encoded_dtype, len(data) // 4 + 2)
     work = partial(_encode, job, control, data)
-    for end, ids in map_in_order(work, _parts(job, data), control.threads):
+    for end, ids in map_in_order(work, _cut_parts(job, data), control.threads):
         found.append(ids)
         if release is not None:
             release(end)
     return found
 
 
-def _parts(job: Job, data: memoryview) -> Iterator[tuple[int, int]]:
+def _cut_parts(job: Job, data: memoryview) -> Iterator[tuple[int, int]]:
     start, size = 0, PART
     while start < len(data):
         part = data[start : start + size]

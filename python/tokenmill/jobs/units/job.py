@@ -135,15 +135,17 @@ def make_job(
         if config.output.path is None:
             raise ConfigError("no output directory: give --output DIR (in Python output=...)")
         root = Path(config.output.path)
-    chat = _chat_of(config, encoder)
+    chat = _make_chat(config, encoder)
     written_as = find_format(config.output.format)
-    packing = _packing(config.packing, encoder, written_as, conversations=chat is not None)
+    packing = _settle_packing(config.packing, encoder, written_as, conversations=chat is not None)
     written_as.check_columns(packing.columns)
     dtype = written_as.choose_dtype(config.output.dtype, encoder.vocab_size)
     identity = TokenizerIdentity(
         name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )
-    values = _without_chat(config.fingerprint_settings()) if chat is None else config.fingerprint_settings()
+    values = (
+        _drop_chat_settings(config.fingerprint_settings()) if chat is None else config.fingerprint_settings()
+    )
     values |= {
         "output.dtype": dtype,
         "packing.bos": packing.bos_id,
@@ -157,16 +159,16 @@ def make_job(
             str(chat.chat.template.today) if chat.chat.template.tells_the_date else None
         )
     if keep is not None:
-        values["filter.function"] = _name_of(keep)
+        values["filter.function"] = _name_function(keep)
     filters = TextFilters.of(config.filter, keep)
     plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
-    counter, split = StringCounter(plain), _split_of(config)
+    counter, split = StringCounter(plain), _make_split(config)
     return Job(
         config, root, encoder, identity, packing, dtype, filters, values, counter, split=split, chat=chat
     )
 
 
-def _split_of(config: JobConfig) -> Split | None:
+def _make_split(config: JobConfig) -> Split | None:
     chosen = config.filter
     if chosen.validation is None:
         return None
@@ -176,7 +178,7 @@ def _split_of(config: JobConfig) -> Split | None:
     return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
 
 
-def _chat_of(config: JobConfig, encoder: Encoder) -> ChatWork | None:
+def _make_chat(config: JobConfig, encoder: Encoder) -> ChatWork | None:
     """How the records of a job become conversations; None for a job of texts."""
     if not record_names(config.source):
         return None
@@ -185,7 +187,7 @@ def _chat_of(config: JobConfig, encoder: Encoder) -> ChatWork | None:
     return make_chat(config, encoder)
 
 
-def _without_chat(values: dict[str, Any]) -> dict[str, Any]:
+def _drop_chat_settings(values: dict[str, Any]) -> dict[str, Any]:
     """The settings that decide a job of texts, which older plans have without any of conversations."""
     fields = {
         "source.messages_field",
@@ -198,7 +200,7 @@ def _without_chat(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _packing(
+def _settle_packing(
     config: PackingConfig, encoder: Encoder, written_as: Format, *, conversations: bool
 ) -> PackingIdentity:
     if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
@@ -216,9 +218,9 @@ def _packing(
             f"or write {others}, which have them for whole documents too"
         )
     # A template writes its own tokens around a conversation.
-    eos = marker_id(encoder, config.eos, "eos", automatic=not conversations)
+    eos = find_marker_id(encoder, config.eos, "eos", automatic=not conversations)
     pad = (
-        special_id(encoder, config.pad_token, "pad")
+        find_special_id(encoder, config.pad_token, "pad")
         if config.pad_token is not None
         else encoder.special_id("pad")
     )
@@ -231,14 +233,14 @@ def _packing(
         context_length=config.context_length,
         overlap=config.overlap,
         tail=config.tail,
-        bos_id=marker_id(encoder, config.bos, "bos", automatic=False),
+        bos_id=find_marker_id(encoder, config.bos, "bos", automatic=False),
         eos_id=eos,
         pad_id=pad,
         columns=columns,
     )
 
 
-def marker_id(encoder: Encoder, value: Any, role: Role, *, automatic: bool) -> int | None:
+def find_marker_id(encoder: Encoder, value: Any, role: Role, *, automatic: bool) -> int | None:
     """`None` -> an EOS but no BOS, `False` -> none, `True` -> the tokenizer's own, else that token."""
     if value is False or (value is None and not automatic):
         return None
@@ -249,10 +251,10 @@ def marker_id(encoder: Encoder, value: Any, role: Role, *, automatic: bool) -> i
                 f"{role}: this tokenizer has no {role.upper()} token; give its string or its id"
             )
         return found
-    return special_id(encoder, value, role)
+    return find_special_id(encoder, value, role)
 
 
-def special_id(encoder: Encoder, value: str | int, role: str) -> int:
+def find_special_id(encoder: Encoder, value: str | int, role: str) -> int:
     """The id of a token given by its string or its id; raises `ConfigError` if the vocabulary lacks it."""
     if isinstance(value, int):
         if 0 <= value < encoder.vocab_size:
@@ -267,7 +269,7 @@ def special_id(encoder: Encoder, value: str | int, role: str) -> int:
     raise ConfigError(f"{role}: {value!r} is not a special token of this tokenizer; it has {shown}")
 
 
-def _name_of(function: Callable[[str], bool]) -> str:
+def _name_function(function: Callable[[str], bool]) -> str:
     """A name that changes when the function's code does, so that a resumed job notices."""
     code = getattr(function, "__code__", None)
     name = (

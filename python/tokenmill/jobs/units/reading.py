@@ -29,16 +29,16 @@ def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[Part, Bl
     alone = job.chat is not None or bool(make_fields(source, columns).paths)
     nth, count = 0, len(task.unit.parts)
     while nth < count:
-        stop = nth if alone else _end_of_run(job, task, nth, control.block_bytes)
+        stop = nth if alone else _find_small_end(job, task, nth, control.block_bytes)
         if stop - nth > 1:
-            yield from _read_run(job, task, control, nth, stop)
+            yield from _read_small_files(job, task, control, nth, stop)
             nth = stop
         else:
             yield from _read_part(job, task, control, nth)
             nth += 1
 
 
-def _end_of_run(job: Job, task: Task, first: int, block_bytes: int) -> int:
+def _find_small_end(job: Job, task: Task, first: int, block_bytes: int) -> int:
     """Where the small files end that begin with this part and fill no more than a block."""
     stop, held = first, 0
     while stop < min(len(task.inputs), first + TOGETHER):
@@ -50,7 +50,9 @@ def _end_of_run(job: Job, task: Task, first: int, block_bytes: int) -> int:
     return stop
 
 
-def _read_run(job: Job, task: Task, control: Control, first: int, stop: int) -> Iterator[tuple[Part, Block]]:
+def _read_small_files(
+    job: Job, task: Task, control: Control, first: int, stop: int
+) -> Iterator[tuple[Part, Block]]:
     """Small files together; one that is not as it should be goes its own way, in its place."""
     block, places = read_together(task.inputs[first:stop])
     control.check()
@@ -58,14 +60,14 @@ def _read_run(job: Job, task: Task, control: Control, first: int, stop: int) -> 
     for odd in np.setdiff1d(np.arange(stop - first), places):
         upto = int(np.searchsorted(places, odd))
         if upto > done:
-            yield first + places[done:upto], _some(block, done, upto)
+            yield first + places[done:upto], _slice_block(block, done, upto)
         yield from _read_part(job, task, control, first + int(odd))
         done = upto
     if done < len(places):
-        yield first + places[done:], _some(block, done, len(places))
+        yield first + places[done:], _slice_block(block, done, len(places))
 
 
-def _some(block: Block, start: int, stop: int) -> Block:
+def _slice_block(block: Block, start: int, stop: int) -> Block:
     if stop - start == len(block):
         return block
     texts = block.texts.slice(start, stop - start)

@@ -50,12 +50,12 @@ class ShardBuilder:
         self._length = length
         self._columns = packing.columns
         self._marked = marked
-        self._packer = _packer_of(packing, most_documents, marked=marked) if length is not None else None
+        self._packer = _make_packer(packing, most_documents, marked=marked) if length is not None else None
         self._held: list[Encoded] = []
         self._held_documents = 0
         self._flush_at = batching.writer_batch_size or 1
         self._writer = find_format(target.format).writer(shape)
-        self._provenance = _provenance_of(shape) if provenance else None
+        self._provenance = _open_provenance(shape) if provenance else None
 
     def add(self, encoded: Encoded) -> None:
         """Take documents; they are written when `writer_batch_size` of them are there."""
@@ -77,11 +77,11 @@ class ShardBuilder:
         self.account.documents_written += len(offsets) - 1
         if self._packer is None:
             self.account.tokens_written += len(ids)
-            self._writer.write(self._whole(np.asarray(ids), np.asarray(offsets), first))
+            self._writer.write(self._make_items(np.asarray(ids), np.asarray(offsets), first))
         else:
             self._write_rows(self._packer.push(np.asarray(ids), np.asarray(offsets)))
 
-    def _whole(self, ids: Any, offsets: Any, first: int) -> Items:
+    def _make_items(self, ids: Any, offsets: Any, first: int) -> Items:
         """Documents as they are, with the columns that were asked for."""
         lengths = np.diff(offsets)
         taught = None
@@ -132,13 +132,13 @@ def _join(held: list[Encoded]) -> tuple[Any, Any]:
     return np.concatenate([encoded.ids for encoded in held]), offsets
 
 
-def _provenance_of(shape: ShardShape) -> ProvenanceWriter:
+def _open_provenance(shape: ShardShape) -> ProvenanceWriter:
     from tokenmill.datasets.ledger.provenance import ProvenanceWriter  # here, since it brings Arrow along
 
     return ProvenanceWriter(shape)
 
 
-def _packer_of(packing: PackingIdentity, most_documents: int | None, *, marked: bool) -> Packer:
+def _make_packer(packing: PackingIdentity, most_documents: int | None, *, marked: bool) -> Packer:
     shape = RowShape(
         packing.context_length or 1,
         packing.pad_id or 0,

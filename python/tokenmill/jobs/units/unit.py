@@ -120,6 +120,6 @@ def name_faults(job: Job, task: Task, kept: Kept, most: int) -> list[Reject]:
     return named[: max(most, 0)]
 
 
-def task_of(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> Task:
+def make_task(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> Task:
     """The task of a unit of a plan, with its own inputs only."""
     return Task(unit, tuple(inputs[part.input] for part in unit.parts), duplicates)
