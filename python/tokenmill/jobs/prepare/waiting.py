@@ -170,8 +170,8 @@ class LeaderView:
             )
         if now - self._progress.at > STUCK * limit:
             raise LeaderError(
-                f"{_name_leader(self._marker)} is alive but has made no progress for {STUCK * limit:.0f} s in "
-                f"{self.root} ({self._describe_progress()}). Look at its log; raise stall_timeout to wait "
+                f"{_name_leader(self._marker)} is alive but has made no progress for {STUCK * limit:.0f} s "
+                f"in {self.root} ({self._describe_progress()}). Look at its log; raise stall_timeout to wait "
                 "longer"
             )
 
