@@ -155,7 +155,7 @@ def test_counts_of_another_pattern_or_special_token_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="weight"):
         tokenmill.train(vocab_size=300, counts=f"{counts}:-1")
     counts.write_bytes(counts.read_bytes()[:100])
-    with pytest.raises(InputError, match="not a whole counts file"):
+    with pytest.raises(InputError, match="not a complete counts file"):
         tokenmill.train(vocab_size=300, counts=counts)
     with pytest.raises(InputNotFoundError, match="save-counts"):
         tokenmill.train(vocab_size=300, counts=tmp_path / "absent.parquet")

@@ -41,7 +41,7 @@ def unigram():
 
 
 OTHERS = {"word-piece": word_piece, "unigram": unigram}
-REFUSED = "0.x may take it: pip install 'tokenizers<1'"
+REFUSED = "0.x may support it: pip install 'tokenizers<1'"
 SHAPES = [*NATIVE, *FAST, *OTHERS]
 
 
@@ -131,7 +131,7 @@ def test_offsets_are_refused_by_name(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text(word_piece().to_str(), encoding="utf-8")
     code = "import sys, tokenmill; tokenmill.Tokenizer.load(sys.argv[1]).offsets('the cat')"
-    assert "which gives no offsets; ask for ids alone, or pip install 'tokenizers<1'" in run("-c", code, path).stderr  # fmt: skip
+    assert "which gives no offsets; ask only for ids, or pip install 'tokenizers<1'" in run("-c", code, path).stderr  # fmt: skip
 
 
 def test_the_tokenizer_suite():

@@ -38,7 +38,9 @@ def _buffers(chunk: Any) -> tuple[Any, Any]:
 
     kind = str(chunk.type)
     if kind.startswith(("dictionary", "extension")):
-        raise InputError(f"an Arrow array of {kind}; cast it first, e.g. array.cast(pyarrow.large_string())")
+        raise InputError(
+            f"found an Arrow array of {kind}; cast it first, e.g. array.cast(pyarrow.large_string())"
+        )
     buffers, start, size = chunk.buffers(), chunk.offset, len(chunk)
     if kind in {"string_view", "binary_view"}:
         views = _bytes(buffers[1])[16 * start : 16 * (start + size)]
@@ -46,7 +48,7 @@ def _buffers(chunk: Any) -> tuple[Any, Any]:
     widths = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}
     if kind not in widths:
         raise InputError(
-            f"an Arrow array of {kind}; expected string, binary, or their large or view forms: "
+            f"found an Arrow array of {kind}; expected string, binary, or their large or view forms: "
             "pass the column that holds the text"
         )
     offsets = np.frombuffer(buffers[1], widths[kind]) if buffers[1] else np.zeros(1, widths[kind])

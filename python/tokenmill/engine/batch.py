@@ -35,7 +35,7 @@ class TokenBatch:
         """The ids of one document, as a view of the flat array."""
         size = len(self)
         if not -size <= index < size:
-            raise IndexError(f"document {index} of a batch of {size}")
+            raise IndexError(f"there is no document {index} in a batch of {size}")
         index %= size
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 

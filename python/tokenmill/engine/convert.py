@@ -29,21 +29,23 @@ def convert(
     *,
     pattern: str | None = None,
 ) -> Tokenizer:
-    """Loads `source`, saves it as `target`, and gives the tokenizer back."""
+    """Load `source`, save it as `target`, and return the tokenizer.
+
+    Raises `TokenizerError` where the format cannot hold it, or a file cannot be read or written.
+    """
     tokenizer = Tokenizer.load(source, pattern=pattern)
     tokenizer.save(target, format)
     return tokenizer
 
 
 def convert_checked(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
-    """Loads what was saved and compares ids on a few texts; the number compared."""
+    """Load what was saved and compare ids on a few texts; returns how many, raises `TokenizerError`."""
     pattern = None if KINDS[format].has_pattern else pattern_of(tokenizer.recipe.pre_tokenizer)
     again = Tokenizer.load(target, pattern=pattern)
     for probe in _PROBES:
         if again.encode(probe, special="text") != tokenizer.encode(probe, special="text"):
             raise TokenizerError(
-                f"{target}: encodes {probe[:20]!r}… differently from {tokenizer.source}; {format} "
-                "cannot hold this "
-                "tokenizer: save it as 'hf'"
+                f"{target}: encodes {probe[:20]!r}… differently from {tokenizer.source}; {format} cannot "
+                "hold this tokenizer: save it as 'hf'"
             )
     return len(_PROBES)

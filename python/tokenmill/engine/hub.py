@@ -23,7 +23,7 @@ def is_cached(name: str) -> bool:
         from huggingface_hub import snapshot_download
 
         snapshot_download(name, allow_patterns=_FILES, local_files_only=True)
-    except Exception:  # noqa: BLE001 - not installed or not there: no either way
+    except Exception:  # noqa: BLE001 - not installed or not there: either way, no
         return False
     return True
 

@@ -57,7 +57,7 @@ def recipe_of(
 
 
 def nearest(path: Path) -> list[str]:
-    """Tokenizers here with nearly the name of `path`: a typo is said at once, without asking the hub."""
+    """Tokenizers here with nearly the name of `path`: a typo is reported at once, without asking the hub."""
     return [str(near) for near in near_paths(path) if _holds_tokenizer(near)]
 
 
@@ -66,7 +66,7 @@ def _holds_tokenizer(path: Path) -> bool:
 
 
 def only_python(path: Path) -> bool:
-    """A saved transformers tokenizer with none of the files that we read: its own class must load it."""
+    """Whether this is a saved transformers tokenizer that only its own class can load."""
     return (path / names.TOKENIZER_CONFIG).is_file() and find_in(path) is None
 
 

@@ -65,13 +65,13 @@ def from_directory(path: Path) -> Recipe:
             raise TokenizerError(
                 f"{path}: this tokenizer is Python code that comes with its files, which is not run without "
                 "your consent. If you trust it, load it yourself with AutoTokenizer.from_pretrained(…, "
-                "trust_remote_code=True) and hand the object to Tokenizer.load"
+                "trust_remote_code=True) and pass the object to Tokenizer.load"
             ) from error
         raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error
 
 
 def _specials(source: Any) -> tuple[AddedToken, ...]:
-    """The special tokens of a Python tokenizer, where it tells their ids."""
+    """The special tokens of a Python tokenizer, where it gives their ids."""
     ask = getattr(source, "convert_tokens_to_ids", None)
     names = getattr(source, "all_special_tokens", None) or ()
     ids = {str(name): ask(str(name)) for name in names} if callable(ask) else {}

@@ -31,7 +31,7 @@ def pattern_of(pre_tokenizer: Json | None) -> str | None:
 
 
 def regex_of(pre_tokenizer: Json | None) -> str | None:
-    """The one regex whose matches are the pieces, in tiktoken's dialect; None where it takes more to say."""
+    """The one regex whose matches are the pieces, in tiktoken's dialect; None where there is none."""
     return _core.regex_of(json.dumps(pre_tokenizer))
 
 

@@ -102,9 +102,9 @@ class Recipe:
     vouched: bool = False
     # tokenizer_config.json and special_tokens_map.json, as they were.
     config: Json = field(default_factory=dict)
-    # A tokenizer that only Python can ask: an object with `encode` or `__call__`, for the `slow` strategy.
+    # A tokenizer that only Python can call: an object with `encode` or `__call__`, for the `slow` strategy.
     python: Any = None
-    # Why that is so, where it is not for the object's own sake.
+    # Why it runs in Python, where the object itself is not the reason.
     reason: str = ""
 
     def fingerprint(self) -> str:
@@ -146,7 +146,7 @@ class Recipe:
 
 
 def printable(source: object) -> str:
-    """A path as the core names it in messages: a file name may hold bytes that are no text."""
+    """A path as the core names it in messages: a file name may contain bytes that are not text."""
     return str(source).encode("utf-8", "backslashreplace").decode()
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Tokenizer:
-    """Text to ids and back. Immutable, picklable, safe from threads, after fork and under spawn.
+    """Text to ids and back. Immutable, picklable, and safe to use in threads, after fork and under spawn.
 
     >>> import tokenmill
     >>> tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False).save("my-tokenizer")
@@ -117,7 +117,7 @@ class Tokenizer:
 
     @property
     def recipe(self) -> Recipe:
-        """The plain data that this tokenizer was built from."""
+        """The plain data from which this tokenizer was built."""
         return self._recipe
 
     @property
@@ -156,11 +156,11 @@ class Tokenizer:
         return {token.content: token.id for token in sorted(self._recipe.added, key=lambda token: token.id)}
 
     def special_id(self, role: Role) -> int | None:
-        """The id that the config files give to a role, else that of a usual name such as `</s>`, or None."""
+        """The id of a role in the config files, else that of a usual name such as `</s>`, or None."""
         return role_id(self._recipe, role)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """`token_bytes(262)` -> `b" th"`: what one token spells."""
+        """`token_bytes(262)` -> `b" th"`: what one token spells; raises `InputError` for an unknown id."""
         found = self._engine.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
         if found is None:
             raise InputError(f"id {token_id} is not in the vocabulary of {self.source}")
@@ -190,7 +190,7 @@ class Tokenizer:
             The ids, those of the tokenizer's own library.
 
         Raises:
-            InputError: The bytes are not UTF-8, or a special token stands where it is forbidden.
+            InputError: The bytes are not UTF-8, or the text contains a special token that is forbidden.
         """
         return self._engine.encode(text, special, template=add_special_tokens)
 
@@ -236,7 +236,7 @@ class Tokenizer:
         )
 
     def encode_iterable(self, texts: Iterable[str], *, special: Special = "parse") -> Iterator[int]:
-        """The ids of the whole that the parts make together, in bounded memory.
+        """The ids of the text that the parts make together, in bounded memory.
 
         `list(tok.encode_iterable(open(path)))` equals `tok.encode(open(path).read())`.
         """
@@ -245,7 +245,7 @@ class Tokenizer:
     def count(
         self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> int:
-        """How many ids a text has."""
+        """How many ids a text has; takes and raises what `encode` does."""
         return int(self.count_batch([text], special=special, add_special_tokens=add_special_tokens)[0])
 
     def count_batch(
@@ -256,7 +256,7 @@ class Tokenizer:
         add_special_tokens: bool = False,
         threads: int | None = None,
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """How many ids each text has."""
+        """How many ids each text has; takes and raises what `encode_batch` does."""
         _not_one_text(texts)
         return self._engine.count_batch(
             texts, special, template=add_special_tokens, threads=thread_count(threads)
@@ -278,7 +278,7 @@ class Tokenizer:
         Args:
             ids: A list or an array.
             skip_special_tokens: Leave special tokens out.
-            errors: As in `bytes.decode`, for ids that end inside of a character.
+            errors: As in `bytes.decode`, for ids that end inside a character.
 
         Returns:
             The text.
@@ -289,7 +289,7 @@ class Tokenizer:
         return self._engine.decode_text(ids, errors, skip_special=skip_special_tokens)
 
     def decode_bytes(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
-        """The bytes that the ids stand for, exactly."""
+        """The exact bytes that the ids stand for; raises `InputError` for an unknown id."""
         return self._engine.decode(ids, skip_special=False)
 
     def decode_batch(
@@ -299,7 +299,7 @@ class Tokenizer:
         skip_special_tokens: bool = False,
         errors: str = "replace",
     ) -> list[str]:
-        """One text for each document of a batch or each list of ids."""
+        """One text for each document of a batch or list of ids; raises `InputError` for an unknown id."""
         if isinstance(batch, TokenBatch) and not skip_special_tokens:
             texts = self._engine.decode_texts(batch.ids, batch.offsets, errors)
             if texts is not None:
@@ -357,7 +357,7 @@ class Tokenizer:
     # To files
 
     def save(self, path: str | Path, format: SaveFormat = "hf") -> None:  # noqa: A002 - the public name
-        """Write the tokenizer so that loading the result encodes the same.
+        """Write the tokenizer to files that give the same ids when they are loaded.
 
         Args:
             path: A directory for "hf" and "vocab-merges", else a file.

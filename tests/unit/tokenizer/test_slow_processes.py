@@ -164,7 +164,7 @@ def test_dialects_of_foreign_tokenizers():
             Foreign(wrong)
     with pytest.raises(TokenizerError, match="expected a list of token ids"):
         Foreign(lambda text: text.split()).encode_many(["a b"], "text", template=False)
-    with pytest.raises(TokenizerError, match="gave None, expected"):
+    with pytest.raises(TokenizerError, match="returned None; expected"):
         Foreign(lambda text: None).encode_many(["a b"], "text", template=False)
     with pytest.raises(TokenizerError, match="no decode"):
         Foreign(Callable()).decode([1], skip_special=False)
@@ -172,7 +172,7 @@ def test_dialects_of_foreign_tokenizers():
 
 def test_an_id_beyond_what_the_tokenizer_says_is_an_error(backend):
     liar = SimpleNamespace(encode=lambda text: [len(text)], vocab_size=3)
-    with pytest.raises(TokenizerError, match="gave the id 5 although it says that ids are below 3"):
+    with pytest.raises(TokenizerError, match="returned the id 5 although it says that ids are below 3"):
         backend(liar).encode_batch(["abcde"], "text", template=False, threads=1)
 
 

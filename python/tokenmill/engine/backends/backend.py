@@ -42,13 +42,13 @@ class Engine(Protocol):
     # The largest id plus one, and the name of the scanner (native) or of the model's type.
     id_limit: int
     family: str
-    # `encode_framed` puts the ids of BOS and EOS around documents.
+    # Whether `encode_framed` can put the ids of BOS and EOS around documents.
     frames: bool
-    # `encode_part` goes on where a text was cut.
+    # Whether `encode_part` can continue where a text was cut.
     takes_parts: bool
-    # It does what another library does, with which a long job compares it first.
+    # Whether it reproduces another library, with which a long job compares it first.
     imitates: bool
-    # Its work is done by worker processes, whatever `threads` says.
+    # Whether worker processes do its work, whatever `threads` says.
     in_processes: bool
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
@@ -79,7 +79,7 @@ class Engine(Protocol):
         """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
 
     def piece_ends(self, text: str, special: Special) -> list[int] | None:
-        """Where pieces end, in bytes of the normalized text; None where the engine does not tell."""
+        """Where pieces end, in bytes of the normalized text; None where the engine does not say."""
 
     def offsets(
         self, text: str, special: Special, *, template: bool
@@ -99,14 +99,14 @@ class Engine(Protocol):
         """How many ids each text has."""
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        """What one id spells, or None for an id that nothing has."""
+        """What one id spells, or None for an id that is not in the vocabulary."""
 
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes, or None."""
 
 
 class BorrowedEngine(ABC):
-    """What the engines of other libraries share: they neither frame nor cut, and imitate nobody."""
+    """What the engines of other libraries share: they neither frame nor cut, and are their own reference."""
 
     id_limit: int
     frames = False
@@ -139,7 +139,7 @@ class BorrowedEngine(ABC):
     def encode_framed(
         self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
     ) -> tuple[memoryview, memoryview]:
-        """Refused: ask `frames` first."""
+        """Not supported: check `frames` first."""
         raise NotImplementedError
 
     def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
@@ -151,7 +151,7 @@ class BorrowedEngine(ABC):
         return 0
 
     def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
-        """Refused: ask `takes_parts` first."""
+        """Not supported: check `takes_parts` first."""
         raise NotImplementedError
 
     def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - unknown here

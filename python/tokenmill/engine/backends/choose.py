@@ -24,7 +24,7 @@ def build(
     if recipe.python is not None or wanted == "slow":
         return _slow(recipe, wanted, num_proc)
     if wanted == "fast":
-        return _fast(recipe), Strategy("fast", "asked for")
+        return _fast(recipe), Strategy("fast", "as requested")
     try:
         engine = NativeEngine(recipe)
     except UnsupportedError as reason:
@@ -40,7 +40,7 @@ def build(
 
 
 def _fast_after(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Engine, Strategy]:
-    """What the core refuses and Hugging Face loads from its own file: a vocabulary that lacks a byte, say."""
+    """The fast engine for a file that the core refuses and Hugging Face loads, or else the core's error."""
     if recipe.hf is not None and wanted == "auto":
         with suppress(TokenizerError):
             return _fast(recipe), Strategy("fast", str(error))
@@ -49,11 +49,11 @@ def _fast_after(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Eng
 
 def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, Strategy]:
     """Worker processes: the only engine of a Python tokenizer, and possible for any other."""
-    # Here, since it brings multiprocessing along, and few tokenizers need it.
+    # Imported here: it brings in multiprocessing, which few tokenizers need.
     from tokenmill.engine.backends.slow import HfInPython, SlowEngine
 
     if recipe.python is None:
-        return SlowEngine(HfInPython(_fast(recipe)), num_proc), Strategy("slow", "asked for")
+        return SlowEngine(HfInPython(_fast(recipe)), num_proc), Strategy("slow", "as requested")
     kind = type(recipe.python).__name__
     if wanted not in {"auto", "slow"}:
         raise TokenizerError(

@@ -37,7 +37,7 @@ class Decoder:
     """The decoder of a recipe."""
 
     def __init__(self, recipe: Recipe) -> None:
-        """`UnsupportedError` where a step is only known to Hugging Face."""
+        """Raises `UnsupportedError` for a step that only Hugging Face knows."""
         self._recipe = recipe
         leaves = list(walk(recipe.decoder))
         # A recipe that was made here, and not read from a tokenizer.json, need not say that bytes are joined.
@@ -48,7 +48,7 @@ class Decoder:
         kind = None if model is None or model.end_of_word_suffix else model.kind
         byte_level = [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
         self.joins_bytes = kind == "bytes" and (byte_level or unsaid)
-        # The same with a rule of its own for bytes that are no characters.
+        # The same, with a rule of its own for bytes that are not characters.
         plain = leaves[:3] == _BY_BYTES and leaves[3:] in ([], [_STRIP])
         self.joins_characters = kind == "chars" and plain
         self.strips = leaves[3:] == [_STRIP]
@@ -60,7 +60,7 @@ class Decoder:
 
     @cached_property
     def exceptions(self) -> frozenset[int]:
-        """Ids of which the decoder makes something else than the bytes that they stand for."""
+        """Ids that the decoder turns into something other than the bytes they stand for."""
         if self.joins_bytes:
             others = (*self._recipe.added, *self._unreachable)
             return frozenset(i for i, token in map(_name_of, others) if _by_alphabet(token) != token.encode())
@@ -145,7 +145,7 @@ class PieceDecoder(Decoder):
 
 
 def _each_character(run: bytearray) -> str:
-    """The characters of some bytes, and one replacement for every byte that is part of none."""
+    """The text of some bytes, with one replacement for every byte that is part of no character."""
     out, rest = [], bytes(run)
     while rest:
         try:
@@ -199,7 +199,7 @@ def _metaspace(leaf: Json) -> Step:
 
 
 def _strip(token: str, content: str, start: int, stop: int) -> str:
-    """Up to `start` of `content` off the left, up to `stop` off the right."""
+    """Remove up to `start` of `content` from the left and up to `stop` from the right."""
     left = len(token) - len(token.lstrip(content))
     token = token[min(left, start) :]
     right = len(token) - len(token.rstrip(content))

@@ -35,7 +35,7 @@ class FastEngine(BorrowedEngine):
         source: str,
         id_limit: int | None = None,
     ) -> None:
-        """`text` is that of a tokenizer.json, whose truncation and padding are left aside."""
+        """`text` is that of a tokenizer.json, whose truncation and padding are ignored."""
         self._json = text
         self._added, self._source = added, source
         self._specials = [token for token in added if token.special]

@@ -38,7 +38,7 @@ class Foreign:
         if not is_foreign(tokenizer):
             raise TokenizerError(
                 f"{type(tokenizer).__name__} has neither encode(text) nor __call__(text); "
-                "give one of them, returning a list of token ids"
+                "define one of them, and return a list of token ids"
             )
         self.tokenizer = tokenizer
         # transformers' objects take batches and switches by `__call__`; others are asked one text at a time.
@@ -71,7 +71,7 @@ class Foreign:
             split_special_tokens=special != "parse",
             return_attention_mask=False,
             return_token_type_ids=False,
-            # A document longer than the model's window is no mistake here.
+            # A document longer than the model's window is not a mistake here.
             verbose=False,
         )
         return [_ids(ids) for ids in found["input_ids"]]
@@ -80,7 +80,9 @@ class Foreign:
         """The bytes of the tokenizer's own decoding."""
         decode = getattr(self.tokenizer, "decode", None)
         if decode is None:
-            raise TokenizerError(f"{type(self.tokenizer).__name__} has no decode(ids), so its ids stay ids")
+            raise TokenizerError(
+                f"{type(self.tokenizer).__name__} has no decode(ids), so its ids cannot be decoded; define it"
+            )
         accepted = _parameters(decode)
         switches = {
             name: value
@@ -100,13 +102,13 @@ class Foreign:
 
     @property
     def vocabulary(self) -> dict[str, int]:
-        """Every token and its id, or nothing where the object does not tell."""
+        """Every token and its id; empty where the object does not say."""
         ask = getattr(self.tokenizer, "get_vocab", None)
         return dict(ask()) if callable(ask) else {}
 
     @property
     def id_limit(self) -> int:
-        """Ids are below this: from the vocabulary, else from the size that the object gives itself."""
+        """Ids are below this: from the vocabulary, or from the size that the object reports."""
         limit = 1 + max(self.vocabulary.values(), default=-1)
         for ask in (len, lambda it: it.vocab_size, lambda it: it.n_vocab):
             try:
@@ -116,13 +118,13 @@ class Foreign:
         return limit or UNKNOWN_LIMIT
 
     def token(self, token_id: int) -> str | None:
-        """The string of one id, or None where the object does not tell."""
+        """The string of one id, or None where the object does not say."""
         ask = getattr(self.tokenizer, "convert_ids_to_tokens", None)
         found = ask(token_id) if callable(ask) else None
         return found if isinstance(found, str) else None
 
     def fingerprint(self) -> str:
-        """A hash that changes when the ids would: the class, the vocabulary if told, and a probe's ids."""
+        """A hash that changes when the ids would: of the class, any known vocabulary, and a probe's ids."""
         kind = type(self.tokenizer)
         facts = [
             f"{kind.__module__}.{kind.__qualname__}",
@@ -141,7 +143,7 @@ class Foreign:
             if token and token in text:
                 place = text.index(token)
                 raise TokenizerError(
-                    f"the special token {token!r} stands in a document at character {place}; "
+                    f"a document contains the special token {token!r} at character {place}; "
                     "use special: text to read it as text, or special: parse to read it as the token"
                 )
 
@@ -166,11 +168,11 @@ def _ids(found: Any) -> list[int]:
     try:
         found = [*found]
     except TypeError:
-        raise TokenizerError(f"the tokenizer gave {found!r}, expected a list of token ids") from None
+        raise TokenizerError(f"the tokenizer returned {found!r}; expected a list of token ids") from None
     if found and isinstance(found[0], list | tuple):
         found = [token for row in found for token in row]
     if any(not isinstance(token, int) or isinstance(token, bool) or token < 0 for token in found):
         raise TokenizerError(
-            f"the tokenizer gave {found[:5]!r}, expected a list of token ids (whole numbers)"
+            f"the tokenizer returned {found[:5]!r}; expected a list of token ids (whole numbers)"
         )
     return list(map(int, found))

@@ -1,7 +1,7 @@
 """Hugging Face `tokenizers` as one interface, whichever of its two APIs is installed: 0.20 and later, or 1.x.
 
-Version 1 has another API: texts go through `encode_batch` alone, how special tokens are read is said with
-each call, ids come as arrays, and neither offsets nor the vocabulary can be asked for.
+Version 1 has a different API: texts go through `encode_batch` alone, every call says how special tokens are
+read, ids come as arrays, and there is no way to ask for offsets or for the vocabulary.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class HfTokenizer(Protocol):
 
 
 def open_hf(text: str, source: str) -> HfTokenizer:
-    """The tokenizer of a tokenizer.json's text, its truncation and padding left aside."""
+    """The tokenizer of a tokenizer.json's text, whose truncation and padding are ignored."""
     try:
         from tokenizers import __version__
     except ImportError as error:
@@ -93,7 +93,7 @@ class ClassicHf:
         return [np.asarray(ids, np.uint32) for ids in rows]
 
     def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
-        """The ids of each text as a list, without the offsets that HF would count along."""
+        """The ids of each text as a list, without the offsets that HF would otherwise compute."""
         encode = self._reading(as_text=as_text).encode_batch_fast
         found = call_guarded(lambda: encode(texts, add_special_tokens=template), self._source)
         return [encoding.ids for encoding in found]
@@ -122,7 +122,7 @@ class ClassicHf:
 
 
 # Version 1 leaves out what few tokenizers need, such as patterns that only a backtracking engine reads.
-_HINT = "; 0.x may take it: pip install 'tokenizers<1'"
+_HINT = "; version 0.x may support it: pip install 'tokenizers<1'"
 
 
 class ModernHf:
@@ -132,7 +132,7 @@ class ModernHf:
         from tokenizers import Tokenizer
 
         self._json, self._source = text, source
-        # There is no way in but a file.
+        # It can only be loaded from a file.
         with tempfile.TemporaryDirectory(prefix="tokenmill-hf-") as folder:
             path = Path(folder, TOKENIZER)
             path.write_text(text, encoding="utf-8")
@@ -178,10 +178,10 @@ class ModernHf:
         as_text: bool,  # noqa: ARG002
         template: bool,  # noqa: ARG002
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Refused: version 1 counts none."""
+        """Not supported: version 1 has none."""
         raise TokenizerError(
             f"{self._source}: runs on Hugging Face tokenizers 1.x, which gives no offsets; "
-            "ask for ids alone, or pip install 'tokenizers<1'"
+            "ask only for ids, or pip install 'tokenizers<1'"
         )
 
     def decode(self, ids: list[int], *, skip_special: bool) -> str:

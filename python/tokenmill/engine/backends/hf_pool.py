@@ -17,7 +17,7 @@ def resize(threads: int) -> Iterator[None]:
     """A pool that is made inside has this many threads; the environment is left as it was.
 
     Without it the pool takes every core of the host that it can see, whatever `threads` or the other ranks
-    say. Left in place, the variable would look like a wish of the user to the next job.
+    say. If the variable stayed set, the next job would take it for the user's own choice.
     """
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = str(threads)

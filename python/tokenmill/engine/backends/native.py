@@ -106,7 +106,7 @@ class NativeEngine:
             ids = [token_id for token_id in ids if token_id not in self._specials]
         if self._words is None:
             return self.codec.decode(ids)
-        self.codec.decode(ids)  # refuses ids that nothing has
+        self.codec.decode(ids)  # raises for ids that are not in the vocabulary
         return b"".join(self._words.get(int(token_id), b"") for token_id in ids)
 
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
@@ -118,7 +118,7 @@ class NativeEngine:
         if errors != "replace" or (decoder.joins_bytes and decoder.exceptions.isdisjoint(ids)):
             return _strip_prefix(data, decoder).decode("utf-8", errors)
         if decoder.joins_characters and decoder.exceptions.isdisjoint(ids):
-            # Where some byte is no character, the decoder has rules of its own.
+            # Where some bytes are not characters, the decoder has rules of its own.
             with suppress(UnicodeDecodeError):
                 return _strip_prefix(data, decoder).decode()
         return decoder.text(ids)

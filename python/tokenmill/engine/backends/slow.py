@@ -80,7 +80,7 @@ class SlowEngine(BorrowedEngine):
         return self._join(parts)
 
     def offsets(self, text: str, special: Special, *, template: bool) -> Offsets:
-        """Refused: Python tokenizers do not tell where a token came from."""
+        """Not supported: Python tokenizers do not say where a token came from."""
         del text, special, template
         raise TokenizerError(
             "a slow tokenizer does not report which characters a token covers; use a fast version of it"
@@ -92,7 +92,7 @@ class SlowEngine(BorrowedEngine):
             return self.foreign.decode([int(token) for token in ids], skip_special=skip_special)
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        """The string of one id in UTF-8, or None where the tokenizer does not tell."""
+        """The string of one id in UTF-8, or None where the tokenizer does not say."""
         token = self.foreign.token(token_id)
         return None if token is None else token.encode()
 
@@ -112,7 +112,7 @@ class SlowEngine(BorrowedEngine):
             workers.close()
 
     def _ready(self, size: int) -> Workers | None:
-        """The workers, started once enough text has come by; None while it is done here."""
+        """The workers, started once there has been enough text; None while this process does the work."""
         with self._lock:
             self._seen += size
             if self._alone or self._seen < IN_PROCESS_BYTES:
@@ -142,7 +142,7 @@ class SlowEngine(BorrowedEngine):
         if len(ids) and int(ids.max()) >= self.id_limit:
             # The width of the files was chosen by the limit: a larger id would be cut, so it is an error.
             raise TokenizerError(
-                f"the tokenizer gave the id {int(ids.max())} although it says that ids are below "
+                f"the tokenizer returned the id {int(ids.max())} although it says that ids are below "
                 f"{self.id_limit}; correct its vocab_size (or __len__, get_vocab)"
             )
         return ids.astype(self._dtype, copy=False), np.cumsum(lengths)
@@ -181,7 +181,7 @@ class EncodeJob:
         special: Special,
         template: bool,  # noqa: FBT001 - crosses a pipe as a tuple
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Halves the chunk when memory is short, rather than fail."""
+        """Encode a chunk, halving it rather than failing when memory is short."""
 
         def encode(part: Sequence[str]) -> list[list[int]]:
             return self.foreign.encode_many(part, special, template=template)

@@ -1,8 +1,8 @@
-"""A first look at files that another library runs, in a process of its own that may end as it likes.
+"""A first look at files that another library runs, in a process of its own that is allowed to crash.
 
 Hugging Face's library and SentencePiece trust their files: a crafted one makes them panic with a backtrace on
 the user's terminal, abort the process, or take all memory. So a file that nobody vouched for is first loaded
-and tried in a child with limits. What it survives is remembered; what it does not is an error.
+and tried in a child process with limits. A file that passes is remembered; one that does not is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _survived: set[str] = set()
 
 
 def vet(kind: str, data: bytes, source: str) -> None:
-    """Nothing if a library survives the file; an error that says what happened where it does not."""
+    """Return if the library survives the file; otherwise raise a `TokenizerError` that says what happened."""
     key = hashlib.blake2b(kind.encode() + data, digest_size=16).hexdigest()
     note = cache_root() / "vetted" / key
     if key in _survived or note.is_file():
@@ -56,11 +56,11 @@ def vet(kind: str, data: bytes, source: str) -> None:
 
 
 class _UntriedError(Exception):
-    """There was no trial, so nothing is known: the library is on its own, and says what it lacks."""
+    """The trial could not run, so nothing is known; the library itself will say what it lacks."""
 
 
 def _try_in_child(kind: str, data: bytes, source: str) -> str:
-    """What went wrong, or nothing."""
+    """What went wrong; empty if nothing did."""
     head = json.dumps({"kind": kind, "source": source}).encode()
     places = os.pathsep.join(place for place in sys.path if place)
     environment = os.environ | {
@@ -79,7 +79,7 @@ def _try_in_child(kind: str, data: bytes, source: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"does not end within {SECONDS} seconds; {_BLAME}"
+        return f"does not finish within {SECONDS} seconds; {_BLAME}"
     except OSError as error:
         raise _UntriedError from error
     return _explain(child.returncode, child.stdout.decode(errors="replace").strip())
@@ -92,13 +92,11 @@ def _explain(code: int, said: str) -> str:
     if code == _PANICKED:
         return f"panics on it ({said[:300]}); {_BLAME}"
     if -code in _FROM_OUTSIDE:
-        return (
-            f"was stopped while it tried it (signal {-code}); load it again, with more memory if it was short"
-        )
-    return f"ended the process that tried it (exit code {code}); {_BLAME}" if code else ""
+        return f"was stopped while trying it (signal {-code}); load it again, with more memory if it ran out"
+    return f"crashed while trying it (exit code {code}); {_BLAME}" if code else ""
 
 
-_BLAME = "the file is damaged, or made to do harm"
+_BLAME = "the file is damaged or malicious"
 # SIGHUP, SIGINT, SIGKILL and SIGTERM: what others send to a process, the system too when memory is short.
 _FROM_OUTSIDE = {1, 2, 9, 15}
 _PANICKED = 3
@@ -113,7 +111,7 @@ def look() -> None:
     try:
         _TRIALS[head["kind"]](data, head["source"])
     except TokenizerError as error:
-        # An ordinary error comes again in the parent, and says more there.
+        # An ordinary error is raised again in the parent, where it says more.
         if type(error.__cause__).__name__ == "PanicException":
             os.write(1, str(error.__cause__).encode())
             os._exit(_PANICKED)

@@ -1,8 +1,8 @@
-"""Spawned Python processes that encode chunks of documents, and outlive the death of any one of them.
+"""Spawned Python processes that encode chunks of documents; the death of any one of them does no harm.
 
 A worker that is killed (out of memory, by hand) is replaced, and its chunk is done again: a chunk is a
 pure function of its documents. Processes are spawned, never forked: forking a process with threads can
-deadlock the child. Each is talked to through its own pipe, so one death says exactly which chunk it was.
+deadlock the child. Each has its own pipe, so a death shows exactly which chunk it was.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class WorkerStartError(Exception):
 
 
 def serve(pipe: Connection, blob: bytes) -> None:
-    """A worker's life: rebuild the job, answer `(arguments)` with `("ok", result)` until the pipe closes."""
-    # Ctrl-C reaches the whole group; the parent decides, and its end of the pipe tells.
+    """Runs in a worker: rebuild the job, answer `(arguments)` with `("ok", result)` until the pipe closes."""
+    # Ctrl-C reaches the whole group; the parent decides, and closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         job = pickle.loads(blob)  # noqa: S301 - written by our own parent a moment ago
-    except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the parent
+    except Exception as error:  # noqa: BLE001 - whatever went wrong is sent to the parent
         pipe.send(("unloadable", f"{type(error).__name__}: {error}"))
         return
     pipe.send(("ready", os.getpid()))
@@ -54,7 +54,7 @@ def serve(pipe: Connection, blob: bytes) -> None:
             arguments = pipe.recv()
             try:
                 answer = ("ok", job(*arguments))
-            except Exception as error:  # noqa: BLE001 - told to the parent, who raises it
+            except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
                 answer = ("failed", f"{type(error).__name__}: {error}")
             pipe.send(answer)
 
@@ -149,7 +149,7 @@ class Workers:
         finally:
             self._idle.put(worker)
         if not started:
-            raise WorkerLoadError("its processes end before they start")
+            raise WorkerLoadError("its processes die while they start")
         raise TokenizerError(
             f"{ATTEMPTS} tokenizer processes died on the same documents. If memory ran out, set a smaller "
             "batch_size or num_proc; otherwise the tokenizer itself crashes on one of them"
@@ -167,7 +167,7 @@ class Workers:
 
 def _say_died(code: int | None, attempt: int) -> None:
     logger.warning(
-        "A tokenizer process died (exit code %s); a new one does its documents again (attempt %d of %d)",
+        "A tokenizer process died (exit code %s); a new one encodes its documents again (attempt %d of %d)",
         code,
         attempt,
         ATTEMPTS,

@@ -25,7 +25,7 @@ MOST_NODES = 1 << 16
 
 @dataclass(frozen=True)
 class Chat:
-    """What a job does with its records; it pickles, and remembers per process."""
+    """What a job does with its records. It can be pickled; what it remembers stays in its process."""
 
     shape: RecordShape
     template: ChatTemplate

@@ -31,7 +31,7 @@ Message = dict[str, Any]
 
 
 class RecordError(Exception):
-    """A record that is no conversation, or that its template refuses: a reason to count by, and words."""
+    """A record that is not a conversation, or that its template refuses; errors are counted by `reason`."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -126,7 +126,7 @@ def _read_messages(value: Any, name: str) -> list[Message]:
     if not isinstance(value, list):
         raise RecordError("bad_messages", f"{name!r} is {_kind(value)}, expected a list of messages")
     if not value:
-        raise RecordError("bad_messages", f"{name!r} has no message")
+        raise RecordError("bad_messages", f"{name!r} has no messages")
     return [_read_message(item, place) for place, item in enumerate(value, 1)]
 
 
@@ -170,7 +170,9 @@ def _check_content(content: Any, place: int, role: str) -> None:
         return
     where = f"message {place} ({role})"
     if not isinstance(content, list):
-        raise RecordError("bad_content", f"{where} has a content of {_kind(content)}, expected text or parts")
+        raise RecordError(
+            "bad_content", f"the content of {where} is {_kind(content)}, expected text or parts"
+        )
     for part in content:
         if (
             isinstance(part, dict)
@@ -179,7 +181,7 @@ def _check_content(content: Any, place: int, role: str) -> None:
         ):
             continue
         kind = part.get("type") if isinstance(part, dict) else _kind(part)
-        raise RecordError("bad_content", f"{where} has a part of {kind!r}; only parts of text can be learned")
+        raise RecordError("bad_content", f"{where} has a part of type {kind!r}; only text can be learned")
 
 
 def _alias_reasoning(message: Message) -> Message:
@@ -190,7 +192,7 @@ def _alias_reasoning(message: Message) -> Message:
 
 
 def join_parts(messages: list[Message]) -> list[Message]:
-    """The same messages with contents of parts as one text, for templates that take no parts."""
+    """The same messages with the parts of each content joined, for templates that do not take parts."""
     return [
         {**message, "content": "".join(part["text"] for part in message["content"])}
         if isinstance(message.get("content"), list)

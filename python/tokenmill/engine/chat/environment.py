@@ -1,7 +1,7 @@
-"""The sandbox in which templates run: that of transformers, with limits, and with eyes for symbols.
+"""The sandbox in which templates run: that of transformers, with limits, and aware of symbols.
 
-Every loop, call, filter, test and `in` of a template goes through here, so that it ends, and so that nothing
-looks at the characters of a symbol behind its back.
+Every loop, call, filter, test and `in` of a template goes through here, so that it ends, and so that the
+characters of a symbol are never read unnoticed.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class _Dict:
 
 
 class _Namespace(Namespace):
-    """`namespace` that keeps no name of Python's own."""
+    """`namespace` that refuses names of Python's own."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         if isinstance(name, str) and name.startswith("_"):
-            raise SecurityError(f"a namespace takes no name with an underscore first, found {name!r}")
+            raise SecurityError(f"a name in a namespace must not begin with an underscore, found {name!r}")
         super().__setitem__(name, value)
 
 
@@ -118,7 +118,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         )
         self.tracer: Tracer | None = None
         self.budget = Budget()
-        # What is random is no part of data that can be made again.
+        # Data must be reproducible, so nothing random is allowed.
         self.globals.pop("lipsum", None)
         self.filters.pop("random", None)
         self.filters["tojson"] = _to_json
@@ -293,7 +293,7 @@ def _between(glue: str, items: Any) -> list[Any]:
 
 
 def _has_symbol(value: Any, depth: int = 6) -> bool:
-    """Whether a symbol stands in a value, or so deep in it that nobody looks."""
+    """Whether a value contains a symbol, or is nested so deeply that it may."""
     if isinstance(value, str):
         return isinstance(value, Symbol)
     if isinstance(value, dict):

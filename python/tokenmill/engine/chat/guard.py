@@ -1,7 +1,7 @@
-"""The guard against special tokens in messages: their strings stay text, whatever the file says of them.
+"""The guard against special tokens in messages: their strings stay text, whatever the file says about them.
 
-A text in which one stands is cut at the tokens that its template wrote, and what is between them is encoded
-as text. That this is how the tokenizer itself goes on after a special token is proved for each text, on a
+A text with such a message is cut at the tokens that its template wrote, and what is between them is encoded
+as text. That the tokenizer itself continues like this after a special token is proved for each text, on a
 copy in which the strings in messages are harmless.
 """
 
@@ -110,14 +110,14 @@ class Guard:
                     return np.array(ids, np.uint32), without_gaps(starts, ends)
         raise RecordError(
             "special_string",
-            "the string of a special token stands in a message, and this tokenizer joins what is beside a "
-            "special token to it, so that the rest cannot be encoded apart",
+            "a message contains the string of a special token, and this tokenizer encodes the text beside a "
+            "special token differently, so the parts cannot be encoded separately",
         )
 
     def _stretches(
         self, text: bytes, own: list[re.Match[bytes]], *, continued: bool
     ) -> tuple[list[int], list[int], list[int]]:
-        """Ids and the characters of each, cut at control tokens; places are missing where none are told."""
+        """Ids and the characters of each, cut at control tokens; places are missing where unknown."""
         by_string = {token.content.encode(): token.id for token in self.controls}
         ids: list[int] = []
         starts: list[int] = []

@@ -1,4 +1,4 @@
-"""Rendered conversations to ids, each of which knows whether it is learned; every mask is proved on its text.
+"""Rendered conversations to ids, each marked as learned or not; every mask is proved against its text.
 
 Ids are those of the whole text, as transformers gives them: nothing is cut between a template's words and a
 message's (`guard` has the exception).
@@ -44,7 +44,7 @@ class EncodedChats:
 
 @dataclass(frozen=True)
 class ChatEncoder:
-    """Encodes what `Chat` renders. It pickles as its tokenizer, and builds its tables where it is used."""
+    """Encodes what `Chat` renders. It is pickled as its tokenizer, and builds its tables where it is used."""
 
     tokenizer: Tokenizer
 
@@ -53,7 +53,7 @@ class ChatEncoder:
 
     @cached_property
     def guard(self) -> Guard:
-        """What keeps strings of special tokens in messages text."""
+        """Keeps the strings of special tokens in messages as text."""
         return Guard(self.tokenizer)
 
     @property
@@ -78,7 +78,7 @@ class ChatEncoder:
         written, count = ({}, 0) if special == "parse" else self.guard.find(rendered, everything)
         if special == "forbid":
             for number in written:
-                problem = "a special token stands in a message, and special is 'forbid'"
+                problem = "a message contains a special token, and special is 'forbid'"
                 faults[number] = RecordError("special_string", problem)
         plain = [number for number in range(len(rendered)) if number not in written]
         texts = _flat([rendered[number].text for number in plain]) if written else everything
@@ -182,7 +182,7 @@ class ChatEncoder:
         text = each.text.decode()
         found, spans = self.tokenizer.offsets(text, special="parse")
         if not np.array_equal(found, ids):
-            raise RecordError("unproved_mask", "the tokenizer gives no places for these ids")
+            raise RecordError("unproved_mask", "the tokenizer gives no offsets for these ids")
         places = without_gaps(*zip(*spans, strict=True))
         return self._learn(each, ids, places, text, _characters(each))
 
@@ -230,7 +230,7 @@ def _straddles(edges: str | bytes) -> RecordError:
     shown = edges.decode("utf-8", "replace") if isinstance(edges, bytes) else edges
     return RecordError(
         "unproved_mask",
-        f"a token has both words to learn and {shown.strip()[:40]!r}, which the template wrote",
+        f"one token covers both words to learn and {shown.strip()[:40]!r}, which the template wrote",
     )
 
 

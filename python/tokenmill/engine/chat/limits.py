@@ -7,12 +7,12 @@ from typing import Any
 MOST_STEPS = 2_000_000
 MOST_CHARACTERS = 1 << 28
 LARGEST_TEMPLATE = 1 << 20
-# No template needs a larger number for a width or a count; a string of that many characters is no harm yet.
+# No template needs a larger number for a width or a count; a string of that length is still harmless.
 _LARGEST_NUMBER = 1 << 24
 
 
 class TemplateLimitError(Exception):
-    """A template goes on and on, or makes too much."""
+    """A template runs for too long, or writes too much."""
 
 
 class Budget:
@@ -31,7 +31,7 @@ class Budget:
         """Refuse numbers that would make a string of gigabytes."""
         for value in values:
             if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
-                raise TemplateLimitError(f"it calls something with the number {value}")
+                raise TemplateLimitError(f"it calls a function with the number {value}, which is too large")
 
     def check_text(self, text: Any) -> Any:
         """Refuse a string that has grown too long; any other value passes."""

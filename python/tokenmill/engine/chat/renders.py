@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Render:
-    """What both ways share: a text of so many messages is asked for once."""
+    """What both ways share: the text of the first `count` messages is rendered once."""
 
     def __init__(self, template: ChatTemplate, messages: list[Message], variables: dict[str, Any]) -> None:
         self._template = template
@@ -62,7 +62,7 @@ class WordRender(_Render):
         super().__init__(template, conversation.messages, conversation.variables)
 
     def spans(self, text: str) -> list[Span]:
-        """Where each message stands, of an answer its words only; raises where that cannot be told."""
+        """Where each message stands, of an answer only its words; raises `UnprovedError` if unclear."""
         found, before = [], 0
         for number, message in enumerate(self._messages):
             upto = self(number + 1)
@@ -88,6 +88,6 @@ class WordRender(_Render):
         at = text.find(words, start, end)
         if at < 0 or text.find(words, at + 1, end) >= 0 or self._messages[number].get("tool_calls"):
             raise UnprovedError(
-                f"the words of message {number + 1} are not found in what the template writes"
+                f"the words of message {number + 1} cannot be found in what the template writes"
             )
         return at, at + len(words)

@@ -1,7 +1,7 @@
 """What a template does for one structure, as a tree of questions: a text without running the template.
 
 Each node makes some values and asks one question; its answers lead on, and at the end stands the text. A
-conversation whose answers lead nowhere is traced, and its way is added.
+conversation whose answers lead nowhere is traced, and its path is added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_ANSWERS = 256
 
 
 class Place(NamedTuple):
-    """A byte of a text: so many bytes into this part of it."""
+    """A byte of a text: the one `offset` bytes into this part of it."""
 
     part: int
     offset: int
@@ -43,7 +43,8 @@ class Rendered:
     text: bytes
     learned: tuple[Stretch, ...]
     words: tuple[tuple[int, int], ...]
-    # How many special tokens the template wrote itself, and whether none can grow out of its edges.
+    # How many special tokens the template wrote itself, whether none can arise where its text meets words,
+    # and whether every learned turn ends with one.
     specials: int = 0
     safe: bool = True
     closed: bool = True
@@ -119,7 +120,7 @@ class Script:
         self.nodes = 1
 
     def run(self, values: list[str]) -> Rendered | None:
-        """The text for these words, which are added to; None where nothing is known of them."""
+        """The text for these words, a list that grows by what is made of them; None if not known yet."""
         node: _Node | None = self._root
         while node is not None:
             for function, arguments in node.makes:
@@ -133,7 +134,7 @@ class Script:
         return None
 
     def add(self, notes: Sequence[Note], end: Skeleton) -> None:
-        """Remember the way of one conversation."""
+        """Remember the path of one conversation."""
         node, fresh = self._root, self._root.question is None and self._root.end is None
         for note in notes:
             if not note.asks:

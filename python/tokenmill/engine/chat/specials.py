@@ -16,7 +16,7 @@ _LOOKS = re.compile(r"<[|｜].+[|｜]>")  # noqa: RUF001 - the wide bars are Dee
 def control_tokens(recipe: Recipe) -> tuple[AddedToken, ...]:
     """Special tokens, those with a role in the config, and those spelled `<|…|>` whatever the file says.
 
-    A token such as `<think>` that is not special is none of them: messages may hold it.
+    A token such as `<think>` that is not special is not one of them: messages may contain it.
     """
     roles = [recipe.config.get(f"{role}_token") for role in ("bos", "eos", "pad")]
     names = {value.get("content") if isinstance(value, dict) else value for value in roles}

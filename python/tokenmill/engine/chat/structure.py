@@ -1,4 +1,4 @@
-"""The structure of a conversation and its words, apart: what two conversations may share, and what not."""
+"""The structure of a conversation, apart from its words: what two conversations may share."""
 
 from __future__ import annotations
 

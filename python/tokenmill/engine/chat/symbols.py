@@ -1,9 +1,9 @@
-"""Strings that a template cannot look into without being seen: what makes its work reusable, and safe.
+"""Strings that a template cannot look into unnoticed, which makes its work reusable, and safe.
 
 A template is run once on symbols instead of the words of a conversation. A symbol is a `str` whose characters
 are a placeholder; what a template asks of it (`'</think>' in content`, `content | trim`) is answered from the
-real words and noted. What comes out is text with placeholders, so that the words of each message can be told
-from what the template wrote, and a list of notes. Another conversation of the same structure for which
+real words and noted. The result is text with placeholders, so that the words of each message can be told
+apart from what the template wrote, and a list of notes. Another conversation of the same structure for which
 every question has the same answer has the same text, with its own words in it. What cannot be noted raises
 `UntraceableError`, and that conversation is rendered from its real words.
 """

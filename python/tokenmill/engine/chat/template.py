@@ -77,19 +77,19 @@ def find_template(recipe: Recipe, asked: str | None) -> tuple[str, str]:
     if asked is None:
         others = f"it has only {', '.join(own)}; " if own else ""
         raise ConfigError(
-            f"{recipe.source} has no chat template, so its conversations have no form: {others}give "
+            f"{recipe.source} has no chat template, so conversations cannot be rendered: {others}give "
             f"{OPTION}, a Jinja file or one of {', '.join([*own, *known])}"
         )
     raise ConfigError(
         f"chat_template {asked!r} is neither a file nor a template of {recipe.source}; "
-        f"known are {', '.join([*own, *known])}"
+        f"known templates: {', '.join([*own, *known])}"
     )
 
 
 def _read(path: Path) -> str:
     if path.stat().st_size > LARGEST_TEMPLATE:
         raise ConfigError(
-            f"{path} has {path.stat().st_size} bytes; a template has at most {LARGEST_TEMPLATE}"
+            f"{path} has {path.stat().st_size} bytes; a template may have at most {LARGEST_TEMPLATE}"
         )
     try:
         return path.read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ def token_variables(recipe: Recipe) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A template and what it is given besides the messages. It pickles so, and compiles where it runs."""
+    """A template and what it is given besides the messages; it is compiled in each process that runs it."""
 
     name: str
     source: str
@@ -148,15 +148,15 @@ class ChatTemplate:
         except TemplateSyntaxError as error:
             raise ConfigError(f"chat template {self.name}, line {error.lineno}: {error.message}") from None
         except RecursionError:
-            raise ConfigError(f"chat template {self.name} is nested too deep to be read") from None
+            raise ConfigError(f"chat template {self.name} is nested too deeply to be read") from None
 
     def check(self) -> None:
-        """Compile it now, so that a fault of its text is told before a job begins."""
+        """Compile it now, so that a fault in its text is reported before a job begins."""
         assert self._compiled
 
     @contextmanager
     def tracing(self, tracer: Tracer | None) -> Iterator[None]:
-        """Symbols of this tracer may be rendered meanwhile, by this thread."""
+        """Within this block, this thread may render symbols of `tracer`."""
         with self._lock:
             environment, _ = self._compiled
             before, environment.tracer = environment.tracer, tracer
@@ -166,7 +166,7 @@ class ChatTemplate:
                 environment.tracer = before
 
     def render(self, messages: list[dict[str, Any]], more: dict[str, Any], *, prompt: bool = False) -> str:
-        """The text of some messages; raises `RecordError` with what the template says against them."""
+        """The text of some messages; raises `RecordError` with the reason if the template refuses them."""
         with self._lock:
             environment, template = self._compiled
             environment.budget = Budget()

@@ -1,4 +1,4 @@
-"""One conversation through its template, on symbols or, where those do not carry, on its words."""
+"""One conversation through its template, on symbols or, where that is not possible, on its words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Teacher:
-    """Which messages are learned: those that somebody asks for."""
+    """Decides which messages are learned."""
 
     train_on: str
 
@@ -81,7 +81,7 @@ class Tracing:
         try:
             whole, blocks = take_blocks(render.whole())
         except RecordError as error:
-            # Said again of the words themselves, which is what a user knows.
+            # It is raised again for the words themselves, which is what the user knows.
             raise UntraceableError(error.detail) from None
         parts = tracer.parts(whole)
         held = [tracer.values[part.number] for part in parts if isinstance(part, Ref)]
@@ -137,20 +137,20 @@ class Tracing:
         for text in fixed_strings(structure.key):
             if self.specials.pattern.search(text) or any(mark in text for mark in MARKS):
                 raise RecordError(
-                    "special_string", f"a special token stands in {text[:80]!r}, which is not content"
+                    "special_string", f"{text[:80]!r}, which is not content, contains a special token"
                 )
 
     def _check_written(
         self, conversation: Conversation, structure: Structure, tracer: Tracer, written: set[int]
     ) -> None:
-        """No message may vanish: a role that a template passes over would be lost without a word."""
+        """No message may vanish: those of a role that the template skips would be lost silently."""
         kept = {structure.leaves[number].message for number in written}
         for number, leaf in enumerate(structure.leaves):
             if leaf.content and leaf.message not in kept and not tracer.ask(is_blank, tracer.symbol(number)):
                 role = conversation.messages[leaf.message]["role"]
                 raise RecordError(
                     "role_left_out",
-                    f"the chat template {self.template.name} writes nothing of message {leaf.message + 1}, "
+                    f"the chat template {self.template.name} leaves out message {leaf.message + 1}, "
                     f"whose role is {role!r}",
                 )
 
@@ -160,8 +160,8 @@ class Tracing:
             if self.specials.pattern.search(leaf.text) or any(mark in leaf.text for mark in MARKS):
                 raise RecordError(
                     "special_string",
-                    "a special token stands in a message, and this template mixes words so that it cannot be "
-                    "told from what the template writes",
+                    "a message contains a special token, and this template mixes words in a way that it "
+                    "cannot be told apart from what the template writes",
                 )
         render = WordRender(self.template, conversation)
         whole, blocks = take_blocks(render.whole())

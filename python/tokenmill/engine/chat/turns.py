@@ -1,9 +1,9 @@
 """Which stretch of a rendered conversation a message is, proved from what its template writes for less of it.
 
 A template says how it opens an answer (the generation prompt) and how it closes one (what follows the last
-words of a conversation that ends there). A turn is learned from behind its opening, up to and with the first
-special token behind its words. Both must be found again in the whole, with the words of that message between
-them and of no other; otherwise `UnprovedError`.
+words of a conversation that ends there). A turn is learned from the end of its opening up to and including
+the first special token after its words. Both must be found again in the whole, with the words of that message
+and no other between them; otherwise `UnprovedError` is raised.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class TurnFinder:
             other = self._other_closing(closing, whole[end:after])
             if other is None:
                 raise UnprovedError(
-                    f"message {number + 1} goes on with {whole[end : min(after, end + 40)]!r}, and ends "
+                    f"message {number + 1} continues with {whole[end : min(after, end + 40)]!r}, and ends "
                     "differently when it is the last"
                 )
             closing = other
@@ -184,11 +184,11 @@ def turns_of_blocks(
         owners = {owner for span in spans if span.start < end and span.end > start for owner in span.owners}
         if len(owners) > 1 or owners - set(answers):
             shown = ", ".join(str(owner + 1) for owner in sorted(owners))
-            raise UnprovedError(f"a generation block of the template has words of message {shown}")
+            raise UnprovedError(f"a generation block of the template contains words of message {shown}")
         message = owners.pop() if owners else (answers[nth] if len(blocks) == len(answers) else answers[-1])
         if message in wanted:
             turns.append(Turn(start, end, message))
     written = {owner for span in spans for owner in span.owners} & set(wanted)
     for message in sorted(written - {turn.message for turn in turns}):
-        raise UnprovedError(f"no generation block of the template has words of message {message + 1}")
+        raise UnprovedError(f"no generation block of the template contains words of message {message + 1}")
     return turns

@@ -34,12 +34,12 @@ _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "model")
 _CHANGES = frozenset({"add_tokens", "add_special_tokens", "train", "train_from_iterator", *_PARTS})
 # What changes the real one as it is pickled; settings of a call are looked at instead.
 _PICKLED = frozenset({"decoder", *_CHANGES})
-# So many bytes are compared with the real one where a caller asked for that.
+# How many bytes are compared with the real one where the caller asked for that.
 COMPARED = 1 << 18
 
 
 class CoreBackend:
-    """The stand-in; `compare` holds the first documents against the real one."""
+    """The stand-in; with `compare`, the first documents are also encoded by the real one."""
 
     def __init__(self, real: Any, *, compare: bool = False) -> None:
         self.__dict__.update(_real=real, _left=COMPARED if compare else 0, _compare=compare)
@@ -130,7 +130,7 @@ class CoreBackend:
         return rows
 
     def _hold(self, texts: list[str], rows: list[list[int]]) -> None:
-        """Compare with the real one; a difference ends our part in this object, loudly."""
+        """Compare with the real one; after a difference the real one encodes alone, and a line says so."""
         held = 0
         sample: list[str] = []
         while held < self._left and len(sample) < len(texts):
@@ -251,7 +251,7 @@ def _flat(inputs: Sequence[Any]) -> list[str] | None:
 
 
 def _threads() -> int:
-    """As `tokenizers` is told how many."""
+    """As many as the variables of `tokenizers` say."""
     if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in {"false", "off", "no", "f", "n", "0"}:
         return 1
     wanted = os.environ.get("RAYON_NUM_THREADS", "")

@@ -89,7 +89,7 @@ def _bert(step: Json) -> Frame:
 
 
 def _roberta(step: Json) -> Frame:
-    """All of type 0, and a pair is parted by two."""
+    """All of type 0, with two separators between the texts of a pair."""
     before, after = Part("special", 0, (step["cls"][1],)), Part("special", 0, (step["sep"][1],))
     second = Part("second", 0, overflow_type=0)
     return Frame((before, _FIRST, after), (before, _FIRST, after, after, second, after))

@@ -1,7 +1,7 @@
-"""Columns that a call of transformers gives: lists as ever, which Arrow takes over at once.
+"""Columns that a call of transformers returns: ordinary lists, which Arrow takes over in one go.
 
 `datasets.map` turns every list that it is given into Arrow, int by int, which takes longer than encoding
-the text. A list that knows how to become an array spares it that.
+the text. A list that knows how to become an array spares it the work.
 """
 
 from __future__ import annotations

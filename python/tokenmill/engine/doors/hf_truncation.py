@@ -11,7 +11,7 @@ Cut = tuple[int, int]
 
 
 class UnusualError(Exception):
-    """Nothing that is done here; whoever asks lets `tokenizers` do it, or say what is wrong."""
+    """A request that is not handled here; the caller lets `tokenizers` do it, or say what is wrong."""
 
 
 def cut_texts(first: int, second: int | None, room: int, options: Mapping[str, Any]) -> list[list[Cut]]:
@@ -41,7 +41,7 @@ def _targets(lengths: list[int], room: int, excess: int, strategy: str) -> list[
 
 
 def _share(first: int, second: int, room: int) -> list[int]:
-    """The longer one gives first; when both are too long they get the same, an odd id goes to the longer."""
+    """The longer one is cut first; if both are too long they get the same, and the longer any odd id."""
     short = min(first, second)
     long = short if short > room else max(short, room - short)
     if short + long > room:

@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 def patch_transformers(*, compare: bool = True) -> Patch:
     """From now on, fast tokenizers of transformers run on our core where it supports them.
 
-    On the first documents that a tokenizer sees, its own engine is asked too; should an id differ, that
-    tokenizer goes on with its own engine, and a line says so. One that our core does not run stays what it
-    was, with one line.
+    The first documents that a tokenizer sees are also encoded by its own engine; should an id differ, that
+    tokenizer goes back to its own engine, and a line says so. One that our core does not support stays as it
+    was, which a line says too.
 
     Args:
-        compare: Hold the first documents of each tokenizer against its own engine.
+        compare: Compare the first documents of each tokenizer with its own engine.
 
     Returns:
-        What undoes it: use it in a `with`, or call its `undo`. Tokenizers that were loaded meanwhile keep the
-        core.
+        The patch: use it in a `with`, or call its `undo`. Tokenizers loaded meanwhile keep the core.
 
     Raises:
         MissingExtraError: transformers is not installed.
@@ -64,7 +63,7 @@ class Patch:
         self._wrapped = patched.__init__ = __init__
 
     def undo(self) -> None:
-        """Leave transformers as it was; nothing happens the second time."""
+        """Restore transformers; a second call does nothing."""
         self._in_force = False
         if self._class.__init__ is self._wrapped:
             self._class.__init__ = self._init

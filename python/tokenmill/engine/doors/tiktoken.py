@@ -49,7 +49,7 @@ class TiktokenEncoding:
     # Text to ids
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """Ids of a text in which special tokens mean nothing."""
+        """Ids of a text in which special tokens are ordinary text."""
         return self._encode(text, _NONE)
 
     def encode(
@@ -107,7 +107,7 @@ class TiktokenEncoding:
     # Ids to text
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of ids; a `KeyError` for an id that nothing has."""
+        """The bytes of ids; a `KeyError` for an id that is not in the vocabulary."""
         try:
             return self._tokenizer.decode_bytes(tokens)
         except InputError as error:
@@ -118,7 +118,7 @@ class TiktokenEncoding:
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """What one id spells; a `KeyError` if nothing."""
+        """What one id spells; a `KeyError` for an id that is not in the vocabulary."""
         try:
             return self._tokenizer.token_bytes(token)
         except InputError as error:
@@ -129,7 +129,7 @@ class TiktokenEncoding:
         return [self.decode_single_token_bytes(token) for token in tokens]
 
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
-        """The text, and the character at which each id begins (or which it goes on)."""
+        """The text, and the character at which each id begins (or which it continues)."""
         spelled = self.decode_tokens_bytes(tokens)
         length, offsets = 0, []
         for token in spelled:
@@ -206,7 +206,7 @@ class TiktokenEncoding:
             return stable + encode_piece(self._tokenizer, rest)
 
     def _allow(self, texts: list[str], allowed: Allowed, disallowed: Disallowed) -> AbstractSet[str]:
-        """The special tokens that are read as such, once none of those that are forbidden is there."""
+        """The special tokens to read as tokens; raises `InputError` if a text contains a forbidden one."""
         wanted = self.special_tokens_set if isinstance(allowed, str) else allowed
         refused = self.special_tokens_set - wanted if isinstance(disallowed, str) else disallowed
         if refused:
@@ -262,7 +262,7 @@ def _any_of(tokens: frozenset[str]) -> re.Pattern[str]:
 
 
 def _goes_on(byte: int) -> bool:
-    """Whether a byte is inside of a character."""
+    """Whether a byte continues a character."""
     return 0x80 <= byte < 0xC0
 
 

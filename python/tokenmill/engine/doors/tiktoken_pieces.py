@@ -76,7 +76,7 @@ def _reencode(tokenizer: Tokenizer, data: bytes) -> list[int]:
 
 
 def _until(tokenizer: Tokenizer, ids: list[int], length: int) -> tuple[int, ...]:
-    """The first ids that cover so many bytes."""
+    """The first ids that cover `length` bytes."""
     covered = 0
     for place, token in enumerate(ids):
         covered += len(tokenizer.token_bytes(token))
@@ -86,7 +86,7 @@ def _until(tokenizer: Tokenizer, ids: list[int], length: int) -> tuple[int, ...]
 
 
 def _split_at_space(tokenizer: Tokenizer, unstable: bytes) -> set[tuple[int, ...]]:
-    """More text may part a blank at the end from what is before it."""
+    """More text may separate a blank at the end from what is before it."""
     text = unstable.decode(errors="replace")
     tail = len(text[-1:].encode())
     if len(unstable) > tail and text[-1:].isspace():
@@ -96,7 +96,7 @@ def _split_at_space(tokenizer: Tokenizer, unstable: bytes) -> set[tuple[int, ...
 
 
 def _beginning(ordered: list[bytes], prefix: bytes) -> list[bytes]:
-    """The tokens that begin with it."""
+    """The tokens that begin with `prefix`."""
     first = last = bisect_left(ordered, prefix)
     while last < len(ordered) and ordered[last].startswith(prefix):
         last += 1

@@ -1,4 +1,4 @@
-"""The files of a tokenizer that are kept elsewhere, such that loading them gives the same fingerprint."""
+"""The files of a tokenizer for keeping elsewhere, so that loading them gives the same fingerprint."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KEPT_AS = {"tekken": names.TEKKEN, "vocab-merges": names.VOCAB}
 def copy_files(recipe: Recipe) -> dict[str, bytes]:
     """Names and contents; empty for what has no file: a Python object, an encoding known by its name.
 
-    A vocabulary is taken from memory where it is there as text, since its file may have changed since.
+    A vocabulary that is in memory as text is taken from there, since its file may have changed.
     """
     try:
         return _copy_files(recipe)
-    except FileNotFoundError:  # it is gone since it was loaded, and nothing but the copy needs it
+    except FileNotFoundError:  # it was deleted after loading, and nothing but the copy needs it
         return {}
 
 

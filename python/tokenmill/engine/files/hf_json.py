@@ -47,7 +47,7 @@ def _parse(text: bytes, source: str) -> Json:
 
 
 def from_object(text: bytes, source: str, config: Json) -> Recipe:
-    """The recipe of a tokenizer that Hugging Face's library has loaded already, in its own words."""
+    """The recipe of a tokenizer that Hugging Face's library has loaded already, from its own JSON."""
     outline, bpe = read_hf(text, printable(source), tables_folder())
     recipe = from_outline(json.loads(outline), bpe, text, source, config)
     return replace(recipe, vouched=True)
@@ -60,7 +60,7 @@ def from_outline(
     body = data.get("model")
     if not isinstance(body, dict):
         raise TokenizerError(
-            f"{source}: has no 'model'; expected a tokenizer.json of Hugging Face tokenizers"
+            f"{source}: has no 'model'; expected a tokenizer.json made by Hugging Face tokenizers"
         )
     steps = {
         key: _step(data, key, source) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
@@ -180,7 +180,7 @@ def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str)
 
 
 def with_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
-    """Adds the tokens that only `tokenizer_config.json` lists (older conversions keep some there)."""
+    """Add the tokens that only `tokenizer_config.json` lists (older conversions keep some there)."""
     listed = config.get("added_tokens_decoder")
     if not isinstance(listed, dict):
         return added

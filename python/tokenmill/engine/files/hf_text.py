@@ -37,7 +37,7 @@ class HfText:
         return HfText({**self.outline, "added_tokens": added}, self.text, changed=True)
 
     def spell_out(self) -> str:
-        """The whole as text; that of the file where nothing was changed, since writing it takes long."""
+        """The whole as text; the file's own where nothing was changed, since writing it takes long."""
         if self.text is not None and not self._changed:
             return self.text.decode()
         return json.dumps(self.whole(), ensure_ascii=False)

@@ -35,7 +35,7 @@ class FileKind(NamedTuple):
     file: str
     # The names that such a file may have; `load` looks inside where two kinds share one.
     patterns: tuple[str, ...]
-    # Of a path, and the caller's pattern and special tokens, if any.
+    # Takes a path, and the caller's pattern and special tokens, if any.
     load: Callable[[Path, str | None, Mapping[str, int] | None], Recipe]
     # None where the kind is only read.
     save: Callable[[Recipe, Path], None] | None = None

@@ -15,7 +15,7 @@ TIKTOKEN = "tokenizer.tiktoken"
 ANY_TIKTOKEN = ".tiktoken"
 ANY_MODEL = ".model"
 
-# How a name ends that is a file's, not a hub id.
+# A name that ends like this is a file, not a hub id.
 SUFFIXES = (".json", ".txt", ".bpe", ANY_MODEL, ANY_TIKTOKEN)
 
 # Beside a vocabulary: settings, roles of special tokens, templates of conversations, a pattern.

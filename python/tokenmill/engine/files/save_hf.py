@@ -50,7 +50,8 @@ def to_json(recipe: Recipe) -> Json:
     model = recipe.model
     if model is None:
         raise TokenizerError(
-            f"{recipe.source}: its model is not BPE and it was not loaded from a tokenizer.json"
+            f"{recipe.source}: its model is not BPE and it was not loaded from a tokenizer.json, so none can "
+            "be written"
         )
     return {
         "version": "1.0",

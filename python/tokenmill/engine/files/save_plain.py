@@ -50,9 +50,8 @@ def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
     atoms = [i for token, i in ids.items() if len(token) == 1]
     if made != sorted(set(made)) or (made and atoms and min(made) < max(atoms)):
         raise TokenizerError(
-            f"{recipe.source}: its ids do not follow the order of its merges, and a .tiktoken file "
-            "has one number "
-            "for both; save it as 'hf' or 'vocab-merges'"
+            f"{recipe.source}: its ids do not follow the order of its merges, and a .tiktoken file has one "
+            "number for both; save it as 'hf' or 'vocab-merges'"
         )
     other = next((product for pair, product in zip(model.list_merges(), made, strict=True)
                   if _split_by_ranks(model, ids, product) != pair), None)  # fmt: skip
@@ -75,7 +74,7 @@ def _is_in_utf8(byte: int) -> bool:
 
 
 def _split_by_ranks(model: Model, ids: dict[bytes, int], product: int) -> tuple[int, int] | None:
-    """The two tokens that merging by rank last joins to this one; None if it never comes to be.
+    """The two tokens that merging by rank last joins to make this one; None if it is never made.
 
     Where that is the pair of the merge list for every token, both ways of merging are the same.
     """
@@ -109,7 +108,7 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
     vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
     for token_id, token in model.unreachable:
         vocabulary.setdefault(token.decode(), token_id)
-    # Readers that know no other file find special tokens here.
+    # Readers that know no other file look for special tokens here.
     for added in recipe.added:
         vocabulary.setdefault(added.content, added.id)
     text = json.dumps(vocabulary, ensure_ascii=False)
@@ -122,7 +121,7 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
 
 
 def _write_config(recipe: Recipe, pattern: str, path: Path) -> None:
-    """The added tokens, where transformers has them; the class only where it reads these files alike."""
+    """The added tokens, where transformers has them; its class only where it reads these files as we do."""
     listed = {str(token.id): token.to_json() for token in sorted(recipe.added, key=lambda token: token.id)}
     config = {key: value for key, value in recipe.config.items() if key != "added_tokens_decoder"}
     config["tokenizer_class"] = "GPT2Tokenizer" if pattern == DEFAULT_PATTERN else "PreTrainedTokenizerFast"
@@ -147,19 +146,19 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
         or len(expected) != 256 + len(merges)
     ):
         raise TokenizerError(
-            f"{recipe.source}: a minbpe file numbers the 256 bytes first and then the merges in "
-            "order, which this "
-            "vocabulary does not; save it as 'hf' or 'tiktoken'"
+            f"{recipe.source}: a minbpe file numbers the 256 bytes first and then the merges in order, which "
+            "this vocabulary does not; save it as 'hf' or 'tiktoken'"
         )
     pattern = regex_of(recipe.pre_tokenizer)
     if pattern is None and recipe.pre_tokenizer is not None and not _whole_text(recipe.pre_tokenizer):
         raise TokenizerError(
-            f"{recipe.source}: its pre-tokenizer is not one pattern, and a minbpe file holds "
-            "one; save it as 'hf'"
+            f"{recipe.source}: its pre-tokenizer is not a single pattern, and a minbpe file holds just one; "
+            "save it as 'hf'"
         )
     if pattern and "\n" in pattern:
         raise TokenizerError(
-            f"{recipe.source}: its pattern holds a new line, which ends it in a minbpe file; save it as 'hf'"
+            f"{recipe.source}: its pattern contains a newline, which would end it in a minbpe file; save it "
+            "as 'hf'"
         )
     _warn_of_template(recipe, "minbpe")
     lines = [HEADER, pattern or "", str(len(recipe.added))]
@@ -170,7 +169,7 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
 
 
 def _pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
-    """What the caller passes as `pattern=` to load it again."""
+    """What to pass as `pattern=` to load it again; raises `TokenizerError` if there is no such pattern."""
     pattern = pattern_of(recipe.pre_tokenizer)
     if pattern is None:
         raise TokenizerError(
@@ -186,9 +185,9 @@ def _plain_added(recipe: Recipe, format: str) -> None:  # noqa: A002
         flags = token.lstrip or token.rstrip or token.single_word
         if flags or not token.special or "\n" in token.content:
             raise TokenizerError(
-                f"{recipe.source}: {format} holds no flags of added tokens, and {token.content!r} has some "
-                "(it is not special, strips white space, wants to stand alone, or holds a new line); save it "
-                "as 'hf'"
+                f"{recipe.source}: {format} cannot hold the flags of added tokens, and {token.content!r} has "
+                "some (it is not special, strips white space, must stand alone, or contains a newline); save "
+                "it as 'hf'"
             )
 
 
@@ -223,8 +222,7 @@ def _byte_level(recipe: Recipe, format: str) -> Model:  # noqa: A002
         )
     if recipe.normalizer is not None and recipe.normalizer.get("normalizers", True):
         raise TokenizerError(
-            f"{recipe.source}: has the normalizer {recipe.normalizer.get('type')}, which {format} "
-            "cannot hold; "
-            "save it as 'hf'"
+            f"{recipe.source}: has the normalizer {recipe.normalizer.get('type')}, which {format} cannot "
+            "hold; save it as 'hf'"
         )
     return model

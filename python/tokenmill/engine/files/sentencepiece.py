@@ -58,21 +58,21 @@ def from_bytes(data: bytes, source: str) -> Recipe:
 
 
 def _why_library(proto: _Proto) -> str:
-    """What the core does not do exactly as the library; nothing if it does all of it."""
+    """What the core does not do exactly as the library does; empty if it does everything."""
     if proto.model_type != 2:
         return f"a SentencePiece {_KINDS.get(proto.model_type, 'unknown')} model"
     facts = {
         f"normalizes text with {proto.normalizer or 'a table of its own'}": bool(proto.charsmap),
-        "takes white space out of texts": proto.remove_extra,
+        "removes white space from texts": proto.remove_extra,
         "does not write spaces as ▁": not proto.escape,
-        "writes ▁ behind words": proto.suffix_marker,
-        "has a sign of its own for what is unknown": proto.unknown_surface != UNKNOWN_SURFACE,
+        "writes ▁ after words": proto.suffix_marker,
+        "has its own text for the unknown token": proto.unknown_surface != UNKNOWN_SURFACE,
     }
     return next((fact for fact, holds in facts.items() if holds), "") or _odd_pieces(proto)
 
 
 def _odd_pieces(proto: _Proto) -> str:
-    """What is unusual about the pieces, if anything: no trainer makes such a model."""
+    """What is unusual about the pieces, if anything is: no trainer makes such a model."""
     words = [(piece, score) for piece, score, kind in proto.pieces if kind == _NORMAL and len(piece) > 1]
     single = {piece for piece, _, kind in proto.pieces if kind in {_NORMAL, _USER} and len(piece) == 1}
     of_bytes = {piece for piece, _, kind in proto.pieces if kind == _BYTE}
@@ -265,4 +265,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 63:
-            raise ValueError(f"a number without an end at byte {at}")
+            raise ValueError(f"an endless number at byte {at}")

@@ -44,7 +44,7 @@ def check_parity(
     threads: int | None = None,
     most: int = SAMPLE_BYTES,
 ) -> Verdict:
-    """Compare on `most` bytes, log the result, and give back the tokenizer to go on with."""
+    """Compare on `most` bytes, log the result, and return the tokenizer to continue with."""
     if not tokenizer.engine.imitates:
         return Verdict(
             tokenizer, skipped=f"the {tokenizer.strategy.name} strategy runs the tokenizer's own code"
@@ -59,7 +59,7 @@ def check_parity(
     except MissingExtraError as error:
         return Verdict(
             tokenizer,
-            skipped=f"to compare native with Hugging Face takes a package that is not here: {error.remedy}",
+            skipped=f"comparing native with Hugging Face needs a package that is missing: {error.remedy}",
         )
     except TokenizerError as error:
         return Verdict(tokenizer, skipped=str(error))

@@ -65,7 +65,7 @@ def _build() -> str:
 
 
 def _version_of_hf() -> str:
-    """As its directory of metadata is called; the module that reads it takes longer to import than this."""
+    """The name of its metadata directory; the module that reads such directories takes longer to import."""
     found = find_spec("tokenizers")
     if found is None or found.origin is None:
         return "none"

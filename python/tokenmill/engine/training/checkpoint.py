@@ -1,7 +1,7 @@
-"""Where an interrupted training goes on: the merges so far and, where counting was dear, the counts.
+"""Where an interrupted training resumes: the merges so far and, where counting was expensive, the counts.
 
 Merges follow from counts and options alone, so a checkpoint needs nothing else: the steps are done again
-without being chosen. A folder `.training` beside the output holds it until the training is finished.
+without being chosen again. A folder `.training` beside the output holds it until the training is finished.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Checkpoint:
         return None if self.folder is None else self.folder / _COUNTS
 
     def begin(self, *, resume: bool) -> np.ndarray[Any, np.dtype[np.uint32]] | None:
-        """Start anew, or give the steps of the interrupted run if `resume` and it was the same job."""
+        """Start over, or return the steps of the interrupted run if `resume` and it was the same job."""
         if self.folder is None:
             return None
         if not resume or not (self.folder / _JOB).is_file():
@@ -67,7 +67,7 @@ class Checkpoint:
             )
 
     def compare_counts(self, figures: dict[str, int]) -> None:
-        """Raise if the steps so far are of other counts: objects in memory can change without a trace."""
+        """Raise `ResumeError` if the steps are of other counts: objects in memory can change unseen."""
         if self._counts not in (None, figures):
             raise ResumeError(
                 f"{self.folder} belongs to a training on other documents: it had counted {self._counts}, and "
@@ -95,7 +95,7 @@ class Checkpoint:
 
 
 def _pack(steps: np.ndarray[Any, np.dtype[np.uint32]]) -> bytes:
-    """An npy file with its checksum behind it: other steps would be another vocabulary."""
+    """An npy file followed by its checksum: other steps would be another vocabulary."""
     buffer = io.BytesIO()
     np.save(buffer, steps, allow_pickle=False)
     return buffer.getvalue() + hashlib.sha256(buffer.getvalue()).digest()

@@ -84,11 +84,11 @@ class Counting:
         return texts.filter(~out)
 
     def _join(self, texts: Texts, *, goes_on: bool) -> Texts:
-        """What was left of the part before, and this one up to a place where no piece is cut."""
+        """What was left of the previous part, and this one up to a place where no piece is cut."""
         self._open += texts.data[texts.offsets[0] : texts.offsets[-1]]
         cut = len(self._open)
         if goes_on:
-            # Without such a place the rest grows; it is looked through again when it has doubled.
+            # Without such a place the rest grows; it is searched again when it has doubled.
             cut = self._counter.last_cut(memoryview(self._open)) if cut >= self._look_at else 0
             self._look_at = 0 if cut else max(self._look_at, 2 * len(self._open))
             self._parts += 1
@@ -148,7 +148,7 @@ def count_all(
     *,
     readers: int = 1,
 ) -> None:
-    """Feed every block, telling `advance(bytes, documents=n)` as it goes on.
+    """Feed every block, calling `advance(bytes, documents=n)` along the way.
 
     With several `readers`, each thread takes the next block in turn and counts it while others read theirs:
     no block waits in a queue, and each is counted while the cache still has it.
@@ -204,14 +204,14 @@ class _Feed:
             self.failed = error
 
     def tell(self, advance: Callable[..., None] | None) -> None:
-        """Tell what came since the last time; only the main thread does."""
+        """Report what came since the last time; only the main thread calls it."""
         documents, size, *_ = self._counting.totals()
         if advance is not None and (documents, size) != self._told:
             advance(size - self._told[1], documents=documents - self._told[0])
         self._told = (documents, size)
 
     def close(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         close = getattr(self._blocks, "close", None)
         if close is not None:
             close()

@@ -1,8 +1,8 @@
-"""Counts as an artefact: a Parquet file of (piece, count) that says which pattern and inputs it is of.
+"""Counts as an artefact: a Parquet file of (piece, count) that says which pattern and inputs it is from.
 
-A second vocabulary size or tie rule then costs only the merging, and the counts of several corpora add up
-with weights. A checksum over content and description stands in the file: Parquet itself would let many a
-changed byte pass.
+A second vocabulary size or tie rule then costs only the merging, and the counts of several corpora can be
+added with weights. The file has a checksum of its content and description: Parquet itself would let many
+changed bytes pass.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def save_some(
     with_totals: bool = True,
 ) -> None:
     """Write the counts of the pieces that are `chosen`; documents and bytes only `with_totals`."""
-    # Ten megabytes that most trainings can do without.
+    # It takes ten megabytes, which most trainings can do without.
     import pyarrow.parquet as pq
 
     path = Path(path)
@@ -166,7 +166,7 @@ def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any])
 
 @contextmanager
 def _reading(path: Path) -> Iterator[pq.ParquetFile]:
-    """The open file; whatever a damaged one makes Arrow or us stumble over is one error that names it."""
+    """The open file; whatever error a damaged one causes in Arrow or here becomes one that names it."""
     import pyarrow.parquet as pq
 
     try:
@@ -177,17 +177,17 @@ def _reading(path: Path) -> Iterator[pq.ParquetFile]:
     except FileNotFoundError as error:
         raise InputNotFoundError(f"no counts file at {path}; make one with --save-counts") from error
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise InputError(f"{path} is not a whole counts file: {error}; make it again") from error
+        raise InputError(f"{path} is not a complete counts file: {error}; make it again") from error
 
 
 def describe_counts(path: str | Path) -> dict[str, Any]:
-    """What a counts file says of itself: pattern, special tokens, documents, bytes, inputs."""
+    """What a counts file says about itself: pattern, special tokens, documents, bytes, inputs."""
     with _reading(Path(path)) as file:
         return _describe(file, Path(path))
 
 
 def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
-    """What a counts file says of itself."""
+    """The same of an open file."""
     metadata = file.metadata.metadata or {}
     if KEY not in metadata or not file.schema_arrow.equals(SCHEMA):
         raise InputError(f"{path} holds no piece counts; expected a file made with --save-counts")
@@ -223,7 +223,9 @@ def weigh(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.
         return np.ascontiguousarray(numbers)
     largest = int(numbers.max()) if len(numbers) else 0
     if largest * weight >= 2**63:
-        raise ConfigError(f"a count of {largest} times the weight {weight} passes 2^63; use a smaller weight")
+        raise ConfigError(
+            f"a count of {largest} times the weight {weight} exceeds 2^63; use a smaller weight"
+        )
     if weight.is_integer():
         return np.asarray(numbers * np.uint64(weight), np.uint64)
     return np.asarray(np.floor(numbers * weight + 0.5), np.uint64)

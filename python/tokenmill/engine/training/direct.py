@@ -23,7 +23,7 @@ PER_HELD = 8
 
 
 def ask_room(size: int) -> None:
-    """A `MemoryError` where the process may not map so many bytes more."""
+    """Raise `MemoryError` if the process may not map `size` more bytes."""
     room = measure_address_room()
     if room is not None and room < size:
         raise MemoryError(

@@ -36,18 +36,18 @@ class Corpus:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the documents are objects of the caller's."""
+        """Whether the documents are the caller's objects."""
         return any(file.format == MEMORY for file in self.files)
 
     @property
     def total_bytes(self) -> int | None:
-        """Bytes to read, if every file is plain; a compressed one does not tell, nor do objects."""
+        """Bytes to read; None if a file is compressed or the documents are objects, which do not say."""
         if self.in_memory or any(file.compression for file in self.files):
             return None
         return sum(file.size for file in self.files)
 
     def readers(self, threads: int) -> int:
-        """How many threads may take blocks; objects of the caller's are touched by the caller's alone."""
+        """How many threads may take blocks; only the caller's own thread touches the caller's objects."""
         return 1 if self.in_memory else threads
 
     def identity(self) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class Corpus:
                 yield from read_blocks(file, part, self.source, block_bytes=BLOCK_BYTES, parts=parts)
 
     def _from_memory(self) -> Iterator[Block]:
-        """As `blocks`; a missing value is no damage here, but left out and counted whatever the policy."""
+        """As `blocks`; a missing value is not damage here, but left out and counted whatever the policy."""
         lenient = replace(self.source, on_error="skip") if self.source.on_error == "fail" else self.source
         for file in self.files:
             for part in ranges(file, RANGE_BYTES):

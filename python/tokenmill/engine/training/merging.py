@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 CHECKPOINT_SECONDS = 30.0
 _SLICE_SECONDS = 0.1
 NO_LIMIT = (1 << 32) - 1
-# The rule that asks which piece came first. It is none of the settings: counts that are saved, added up or
-# made by several hosts do not know.
+# The rule that asks which piece came first. It is not a setting: counts that are saved, added up or made by
+# several hosts do not know.
 FIRST_SEEN = "first-seen"
 
 

@@ -1,7 +1,7 @@
 """The files of a finished training: the tokenizer in the formats asked for, and where it came from.
 
-Everything is written in a hidden folder first and moved when it is whole, `training.json` last: whoever
-sees that file sees a whole training.
+Everything is written to a hidden folder first and moved when it is complete, `training.json` last: whoever
+sees that file sees a complete training.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def save_all(
     provenance: dict[str, Any],
     minbpe: Callable[[], Recipe],
 ) -> None:
-    """Write every format, then `training.json`; `minbpe` makes the same vocabulary in minbpe's numbers."""
+    """Write every format, then `training.json`; `minbpe` makes the same vocabulary with minbpe's ids."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         (output / TRAINING).unlink(missing_ok=True)

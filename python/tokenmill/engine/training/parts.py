@@ -1,7 +1,7 @@
 """Counting as map and reduce over files, for executors that share nothing but a file system.
 
-Map: a range of an input becomes counts files, one a hash partition. Reduce: all files of a partition become
-one. Sums do not depend on their order, so the merges are those of one process.
+Map: a range of an input becomes counts files, one for each hash partition. Reduce: all files of a partition
+become one. Sums do not depend on their order, so the merges are those of one process.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def part_path(job: CountJob, name: str, partition: int) -> Path:
 
 
 def count_part(job: CountJob, task: CountTask, control: Any) -> str:
-    """Map: count one range; the files are whole or absent, so a task that died is simply done again."""
+    """Map: count one range; its files are complete or absent, so a task that died is simply run again."""
     with tempfile.TemporaryDirectory(prefix="tokenmill-count-") as spill:
         counting = Counting(
             job.options, threads=control.threads, memory_budget=job.memory_budget, spill_dir=spill
@@ -89,7 +89,7 @@ def count_part(job: CountJob, task: CountTask, control: Any) -> str:
         for partition in range(job.partitions):
             path = part_path(job, task.name, partition)
             chosen = partial(_in_partition, partition=partition, partitions=job.partitions)
-            # Documents and bytes are of the range, not of a partition: they are told once.
+            # Documents and bytes are of the range, not of a partition: they are saved once.
             save_some(counted, job.options, path, chosen, with_totals=partition == 0)
         control.report(bytes=counted.bytes, documents=counted.documents)
     return task.name

@@ -1,4 +1,4 @@
-"""Merges to a tokenizer, in the numbers of HF's trainer or of minbpe."""
+"""Merges to a tokenizer, with the ids of HF's trainer or of minbpe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
-    """As HF's trainer numbers: special tokens, then the bytes in its order, then the merged tokens."""
+    """Numbered as by HF's trainer: special tokens, then the bytes in its order, then the merged tokens."""
     special = options.special_tokens
     added = tuple(AddedToken(content, token_id) for token_id, content in enumerate(special))
     return Recipe(
@@ -60,7 +60,7 @@ def first_tokens(recipe: Recipe, size: int) -> Recipe:
 
 
 def minbpe_recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
-    """As minbpe's files number: the bytes by value, then the merged tokens, then the special tokens."""
+    """Numbered as in minbpe's files: the bytes by value, then the merged tokens, then the special tokens."""
     renumbered = [token[0] for token in merged.tokens[:256]]
     renumbered += range(256, len(merged.tokens))
     tokens = [*(bytes([byte]) for byte in range(256)), *merged.tokens[256:]]

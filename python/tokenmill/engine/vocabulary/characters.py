@@ -31,7 +31,7 @@ COVERAGE = 0.9995
 
 
 def count_characters(batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> dict[str, int]:
-    """How often counted pieces hold each character."""
+    """How often each character occurs in counted pieces."""
     total: dict[str, int] = {}
     for texts, counts in batches:
         pieces = texts.to_pylist()

@@ -73,7 +73,7 @@ def count_pieces(
 
 
 def _count_one_by_one(base: Tokenizer, corpus: Corpus, counting: Counting) -> None:
-    """For a chain of steps that is no family: the tokenizer itself says where its pieces end."""
+    """For a chain of steps that is not a family: the tokenizer itself says where its pieces end."""
     for block in corpus.blocks():
         found: Counter[bytes] = Counter()
         for text in block.texts.to_arrow().to_pylist():

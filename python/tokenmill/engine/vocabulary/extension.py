@@ -165,7 +165,7 @@ def required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
         for pair, made in merges.items():
             ids = _merge(ids, pair, made)
         while len(ids) > 1:
-            # Texts that hold an old token in parts would change without a new token to tell.
+            # Texts that hold an old token in parts would change without a new token to show it.
             fresh = [pair for pair in pairwise(ids) if spelled[pair[0]] + spelled[pair[1]] not in old]
             if not fresh:
                 raise ConfigError(

@@ -53,7 +53,7 @@ def graft_model(
     embeddings: Sequence[str] = (),
     donor: Path | None = None,
 ) -> dict[str, Any]:
-    """Write `model` with rows for the new vocabulary into `output`; gives what was done, for people.
+    """Write `model` with rows for the new vocabulary into `output`; returns what was done, for people.
 
     Everything else of the directory is copied, with the tokenizer that lies beside the map in place of the
     old one. `donor` is a model with the new vocabulary, for `omp`.
@@ -73,7 +73,7 @@ def graft_model(
         sizes = 0
         for file in opened:
             mine = [name for name, home in found.items() if home is file]
-            # A row that holds an infinity gives one; that is the model's, and no reason to warn.
+            # A row made of one with an infinity has one too; that is the model's, and no reason to warn.
             with np.errstate(invalid="ignore", over="ignore"):
                 sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
         renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
@@ -132,7 +132,7 @@ def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], nam
     rows = next(iter(found.values())).tensors[next(iter(found))].shape[0]
     if said is not None and said != rows:
         raise InputError(
-            f"{config} says vocab_size {said:,}, and the embedding has {rows:,} rows; correct one"
+            f"{config} says vocab_size {said:,}, but the embedding has {rows:,} rows; correct one of them"
         )
 
 

@@ -43,7 +43,7 @@ def check_tokenizer(model: Path, change: VocabularyMap) -> None:
 
 
 def copy_rest(model: Path, staging: Path, done: set[str], change: VocabularyMap) -> bool:
-    """Everything else of the model, and the new tokenizer in place of the old; whether there is one."""
+    """Copy the rest of the model, with the new tokenizer in place of the old; returns if there is one."""
     home = change.home if change.home is not None and (change.home / TOKENIZER).is_file() else None
     for path in sorted(model.iterdir()):
         if path.name in done or path.name.startswith(".") or is_weights(path) or is_vocabulary(path):

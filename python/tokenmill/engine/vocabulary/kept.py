@@ -50,7 +50,7 @@ def join_pairs(pairs: Sequence[tuple[int, int]]) -> NDArray[np.uint64]:
 def spend_budget(
     base: Tokenizer, corpus: Corpus, words: Words, apart: NDArray[np.uint64], share: float
 ) -> NDArray[np.uint64]:
-    """`apart` without the pairs that pay most for the few documents that they change.
+    """`apart` without the pairs that gain most for the few documents that they change.
 
     Pairs are released by how often the new texts hold them for each kept document that would change, as
     long as all the changed documents together are within `share` of the kept ones.

@@ -42,7 +42,7 @@ class VocabularyMap:
     home: Path | None = None
 
     def old_of(self, new: int) -> tuple[int, ...]:
-        """The old ids that a new one stands for; none for an id that nothing has."""
+        """The old ids that a new one stands for; none for an id that no token has."""
         if new in self.parts:
             return self.parts[new]
         if self.kind == "extension":
@@ -61,7 +61,7 @@ def hash_vocabulary(recipe: Recipe) -> str:
 
 
 def write_map(path: Path, body: dict[str, Any]) -> None:
-    """Write the map as JSON, a new token a line; it is whole or absent.
+    """Write the map as JSON, a line for each new token; the file is complete or absent.
 
     An indent would make a line of every number, and Python's own encoder takes ten times as long for it.
     """
@@ -92,7 +92,7 @@ def load_map(path: str | Path) -> VocabularyMap:
     try:
         return _from_json(body, path.parent)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is not a whole vocabulary map ({error!r}); make it again") from error
+        raise InputError(f"{path} is not a complete vocabulary map ({error!r}); make it again") from error
 
 
 def _from_json(body: dict[str, Any], home: Path) -> VocabularyMap:

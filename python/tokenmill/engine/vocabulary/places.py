@@ -43,7 +43,7 @@ class Wishes:
 
 
 def check_scripts(names: Sequence[str]) -> None:
-    """Refuse a name that is no script before anything is read."""
+    """Refuse a name that is not a script before anything is read."""
     _core.in_scripts([], list(names))
 
 

@@ -43,7 +43,7 @@ class TensorFile:
     """A safetensors file, read where it is asked for; mapped pages would count as memory."""
 
     def __init__(self, path: Path) -> None:
-        """Read the header of `path`; raises `InputError` where it is not a whole safetensors file."""
+        """Read the header of `path`; raises `InputError` if it is not a complete safetensors file."""
         self.path = path
         try:
             with path.open("rb") as file:
@@ -98,7 +98,7 @@ def write_tensors(
     shapes: Mapping[str, tuple[int, ...]],
     write: Mapping[str, Callable[[], Iterator[bytes]]],
 ) -> int:
-    """Copy `source` with other `shapes` and bytes for the tensors in `write`; gives the size of the data."""
+    """Copy `source` with other `shapes` and bytes for the tensors in `write`; returns the data's size."""
     header: dict[str, Any] = {"__metadata__": source.metadata} if source.metadata else {}
     at = 0
     ordered = sorted(source.tensors.values(), key=lambda tensor: tensor.start)

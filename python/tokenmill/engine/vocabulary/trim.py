@@ -56,7 +56,7 @@ def trim_recipe(
     model = base.recipe.model
     assert model is not None, "check_base comes first"
     if (size is None) == (min_count is None):
-        raise ConfigError("give either --size or --min-count: when to stop dropping tokens")
+        raise ConfigError("give either --size or --min-count, which says when to stop dropping tokens")
     old = surface(base)
     merges = model.list_merges()
     products = _products(old, merges)

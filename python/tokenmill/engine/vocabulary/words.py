@@ -34,7 +34,7 @@ def check_base(base: Tokenizer) -> None:
 
 
 def check_text_kept(base: Tokenizer) -> None:
-    """Raise `TokenizerError` if `base` sees other text than it is given: tokens of that would be in vain."""
+    """Raise `TokenizerError` if `base` changes texts before it encodes them: new tokens would not be used."""
     for step in walk(base.recipe.normalizer):
         kind = step.get("type")
         marks = kind == "Prepend" or (kind == "Replace" and step.get("content") == MARKER)
