@@ -74,7 +74,7 @@ def test_reasoning_tools_and_parts():
         ({"messages": [{"content": "a"}]}, "bad_role", "role None"),
         ({"messages": [{"role": 5, "content": "a"}]}, "bad_role", "role 5"),
         ({"messages": [{"role": "user"}]}, "missing_field", "message 1 (user) has no content"),
-        ({"messages": [{"role": "user", "content": 5}]}, "bad_content", "is a number, expected text or parts"),
+        ({"messages": [{"role": "user", "content": 5}]}, "bad_content", "is a number, expected text"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "bad_content", "'image'"),
         (
             {"messages": [{"role": "assistant", "tool_calls": {"a": 1}}]},
