@@ -127,7 +127,7 @@ def test_frames(lengths, bos, eos, wide):
 
 
 def test_ids_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="does not fit 16 bits"):
+    with pytest.raises(ValueError, match="does not fit in 16 bits"):
         frame_documents(np.array([70000], np.uint32), np.array([0, 1]), None, None, "uint16")
     with pytest.raises(ConfigError, match="makes no rows"):
         make_packer("stream", shape(4))

@@ -24,15 +24,15 @@ pub enum Error {
     /// A mistake of ours that was caught before it could cross into the caller.
     #[error("internal error: {0}")]
     Internal(String),
-    /// What looks like a family's name and is none.
+    /// A name that looks like a family's but is not one.
     #[error(
-        "pattern {name:?} is not a family; did you mean {nearest:?}? The families are {known}. A regex of these \
-         characters alone must stand in a group: (?:{name})"
+        "pattern {name:?} is not a family; did you mean {nearest:?}? The families are {known}. If it is \
+         a regex, put it in a group: (?:{name})"
     )]
     UnknownFamily {
         /// What was given.
         name: String,
-        /// The family that is spelled most like it.
+        /// The family whose name is closest to it.
         nearest: &'static str,
         /// All names.
         known: String,
@@ -42,7 +42,7 @@ pub enum Error {
     Pattern {
         /// The pattern as it was given.
         pattern: String,
-        /// What the engine says of it.
+        /// What the engine says about it.
         reason: String,
     },
     /// A regular expression needs too many steps on some text.
@@ -53,17 +53,19 @@ pub enum Error {
     PatternLimit {
         /// The pattern as it was given.
         pattern: String,
-        /// Which limit it met.
+        /// The limit that was reached.
         reason: String,
     },
     /// A single text of 4 GiB or more; offsets of pieces are 32 bits.
-    #[error("a text of {bytes} bytes is too long to scan at once; cut it below 4 GiB")]
+    #[error(
+        "a text of {bytes} bytes is too long to scan at once; split it into parts below 4 GiB"
+    )]
     TextTooLong {
         /// Its length.
         bytes: usize,
     },
-    /// The system refuses memory.
-    #[error("the system refused {bytes} bytes of memory")]
+    /// The system refused to allocate memory.
+    #[error("the system refused to allocate {bytes} bytes of memory")]
     OutOfMemory {
         /// How many were asked for.
         bytes: usize,

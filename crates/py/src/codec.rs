@@ -231,7 +231,7 @@ impl Codec {
             .find(|&id| id as usize >= limit)
         {
             return Err(to_py(&Error::Input(format!(
-                "token id {id} cannot go around documents: the vocabulary has ids below {limit}, choose one of them"
+                "token id {id} cannot frame documents: the vocabulary has only ids below {limit}; choose one of those"
             ))));
         }
         let chunk = [Chunk::Wide(offsets, data)];

@@ -97,7 +97,7 @@ impl Kept {
         flags: c_int,
     ) -> PyResult<()> {
         if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
-            return Err(PyBufferError::new_err("what the core made is read-only"));
+            return Err(PyBufferError::new_err("arrays of the core are read-only"));
         }
         let kept = slf.get();
         let (start, format) = kept.start();

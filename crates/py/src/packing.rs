@@ -45,8 +45,11 @@ where
     let (ids, offsets) = (ids.as_slice()?, offsets.as_slice()?);
     let narrow = |id: Option<u32>| {
         id.map(|id| {
-            O::try_from(id)
-                .map_err(|_| tokenmill_core::Error::Input(format!("token id {id} does not fit")))
+            O::try_from(id).map_err(|_| {
+                tokenmill_core::Error::Input(format!(
+                    "token id {id} does not fit in 16 bits: write uint32 instead"
+                ))
+            })
         })
         .transpose()
     };

@@ -190,7 +190,9 @@ impl JsonlReader {
     ) -> PyResult<(Records, usize, usize, bool)> {
         let bytes = bytes_of(&block)?;
         let Some(&state) = State::ALL.get(state) else {
-            return Err(PyValueError::new_err("state must be one that was given"));
+            return Err(PyValueError::new_err(
+                "state must be 0 or one that an earlier call returned",
+            ));
         };
         let found = brief(py, || {
             Ok(jsonl::read_elements(bytes, &self.fields, state, last))
@@ -240,7 +242,9 @@ impl JsonOutline {
     /// these where a document must be read as a whole.
     fn finish(&self, py: Python<'_>) -> PyResult<(Records, Option<Vec<OutlinePart>>)> {
         let Some(outline) = self.with(Option::take) else {
-            return Err(PyValueError::new_err("the outline has been used up"));
+            return Err(PyValueError::new_err(
+                "an outline can be finished only once",
+            ));
         };
         let fields = &self.reader.get().fields;
         let (batch, parts) = brief(py, || Ok(outline.finish(fields)))?;
@@ -317,7 +321,9 @@ impl CsvReader {
             RowPart::Field(number) => Some(number),
         });
         if fields.chain(&columns).any(|&number| number >= width) {
-            return Err(PyValueError::new_err("a field number is beyond the width"));
+            return Err(PyValueError::new_err(
+                "a field number is beyond the last field",
+            ));
         }
         let parts = text.into_iter().map(|part| match part {
             RowPart::Literal(literal) => CsvPart::Literal(literal.into_bytes()),

@@ -46,8 +46,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn spent(what: &str) -> Error {
-    Error::Input(format!("{what} has been used up; make a new one"))
+fn counter_is_finished() -> Error {
+    Error::Input("a piece counter can be finished only once; make a new one".into())
+}
+
+fn counts_are_merged() -> Error {
+    Error::Input("piece counts can be merged only once; count again".into())
 }
 
 /// Counts the pieces of blocks of texts, which several threads may bring at a time.
@@ -59,7 +63,7 @@ impl PieceCounter {
         let counter: RwLockReadGuard<'_, _> = self.0.read().unwrap_or_else(PoisonError::into_inner);
         counter
             .as_ref()
-            .map_or_else(|| Err(spent("the counter")), work)
+            .map_or_else(|| Err(counter_is_finished()), work)
     }
 }
 
@@ -143,7 +147,7 @@ impl PieceCounter {
         };
         let counts = detached(py, |stop| match take() {
             Some(counter) => counter.finish(stop),
-            None => Err(spent("the counter")),
+            None => Err(counter_is_finished()),
         })?;
         Ok(PieceCounts(Mutex::new(Some(counts))))
     }
@@ -161,7 +165,7 @@ impl PieceCounts {
     ) -> PyResult<T> {
         detached(py, |_| match lock(&self.0).as_ref() {
             Some(counts) => work(counts),
-            None => Err(spent("the counts")),
+            None => Err(counts_are_merged()),
         })
     }
 }
@@ -226,7 +230,7 @@ impl PairMerger {
                 unify,
             };
             let taken = lock(&counts.0).take();
-            let mut counts = taken.ok_or_else(|| spent("the counts"))?;
+            let mut counts = taken.ok_or_else(counts_are_merged)?;
             let words = Words::build_for(options.tie, &mut counts, min_piece_frequency)?;
             drop(counts);
             let pieces = words.pieces;

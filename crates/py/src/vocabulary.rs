@@ -351,7 +351,9 @@ fn item<'py>(
     let at = if at < 0 { at + length as isize } else { at };
     match usize::try_from(at) {
         Ok(at) if at < length => make(py, at),
-        _ => Err(PyIndexError::new_err(format!("item {at} of {length}"))),
+        _ => Err(PyIndexError::new_err(format!(
+            "index {at} is out of range: there are {length} items"
+        ))),
     }
 }
 

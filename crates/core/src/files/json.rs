@@ -16,7 +16,7 @@ pub(super) fn read_object<'a, T>(
 ) -> Result<T> {
     if simdutf8::basic::from_utf8(text).is_err() {
         let at = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), |_| 0);
-        let words = format!("cannot be read as UTF-8 text: byte {at} is not UTF-8");
+        let words = format!("cannot be read as UTF-8 text: invalid at byte {at}");
         return Err(refusal(source, words));
     }
     let whole = || {
@@ -47,7 +47,7 @@ fn refuse_json(text: &[u8], reason: Reason, at: usize, source: &str) -> Error {
             return refusal(source, format!("expected a JSON object, found {found}"));
         }
         Reason::TooDeep => {
-            format!("JSON that nests more than {DEEPEST} deep, which no tokenizer needs")
+            format!("the JSON is nested more than {DEEPEST} levels deep; no tokenizer needs that")
         }
         _ => format!("not valid JSON, found {found}; download or save the file again"),
     };

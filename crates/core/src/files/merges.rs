@@ -77,7 +77,7 @@ pub fn read_lines(text: &[u8], spellings: &Spellings, source: &str) -> Result<Me
         let place = || format!("{source}:{number}");
         let middle = split(&mut both).ok_or_else(|| {
             let words = format!(
-                "expected two tokens and a space between them, found {}",
+                "expected two tokens separated by a space, found {}",
                 quoted(line)
             );
             refusal(place(), words)
@@ -223,7 +223,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with("x:2: expected two tokens and a space"),
+            error.starts_with("x:2: expected two tokens separated by a space"),
             "{error}"
         );
     }

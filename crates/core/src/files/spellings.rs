@@ -92,7 +92,7 @@ fn read_members(parser: &mut Parser<'_>, place: &str) -> std::result::Result<Tok
             return Ok(());
         }
         let words = format!(
-            "token '{}' holds half a surrogate pair, which no text can",
+            "token '{}' contains a lone surrogate, which is not valid text",
             shown(key)
         );
         Err(Bad::Content(refusal(place, words)))
@@ -155,7 +155,7 @@ mod tests {
             (r#"{"a": 123456789012}"#, "the id 123456789012;"),
             (r#"{"a": [1, {"b": 2}]}"#, r#"the id [1, {\"b\": 2}];"#),
             (r#"{"a": 1, "b": 1}"#, "id 1 belongs to both 'a' and 'b'"),
-            (r#"{"\ud800": 1}"#, "half a surrogate pair"),
+            (r#"{"\ud800": 1}"#, "a lone surrogate"),
         ];
         for (text, words) in cases {
             let error = Spellings::read(text.as_bytes(), "x")

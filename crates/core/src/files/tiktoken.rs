@@ -29,7 +29,7 @@ pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
         let next = before.map_or(0, |rank| rank + 1);
         if end == data.len() && tokens.ids().last() != Some(&next) {
             let words = format!(
-                "the last line {} has no end and its rank is not {next}; the file is truncated: download it again",
+                "the last line {} has no newline and its rank is not {next}; the file is truncated: download it again",
                 quoted(line)
             );
             return Err(refusal(format_args!("{source}:{number}"), words));
@@ -52,7 +52,7 @@ fn check(tokens: &Tokens, source: &str) -> Result<()> {
     if let Some(place) = places.find(|place| tokens.at(place - 1).is_empty()) {
         let rank = tokens.ids()[place - 1];
         let words =
-            format!("rank {rank} is an empty token, which only the last one of a file may be");
+            format!("rank {rank} is an empty token; only the last token of a file may be empty");
         return Err(refusal(source, words));
     }
     Index::new(tokens).map(drop).map_err(|(one, other)| {

@@ -38,7 +38,7 @@ where
 #[cold]
 fn too_wide(id: u32) -> Error {
     Error::Input(format!(
-        "token id {id} does not fit 16 bits: write uint32 instead"
+        "token id {id} does not fit in 16 bits: write uint32 instead"
     ))
 }
 

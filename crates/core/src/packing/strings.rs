@@ -14,7 +14,7 @@ impl Strings {
             .match_kind(MatchKind::LeftmostLongest)
             .build(patterns.iter().filter(|pattern| !pattern.is_empty()))
             .map(Self)
-            .map_err(|error| Error::Input(format!("cannot look for these strings: {error}")))
+            .map_err(|error| Error::Input(format!("cannot search for these strings: {error}")))
     }
 
     /// The occurrences in all texts `data[offsets[d]..offsets[d + 1]]`, none across two texts.

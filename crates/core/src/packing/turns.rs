@@ -38,7 +38,9 @@ pub fn deal_turns(
         }
         let open = (0..windows.len()).filter(|&source| windows[source].opens <= place);
         let Some(chosen) = open.min_by_key(|&source| windows[source].closes) else {
-            return Err(Error::Internal(format!("row {place} is nobody's turn")));
+            return Err(Error::Internal(format!(
+                "no source has a turn at row {place}"
+            )));
         };
         counts[chosen] += 1;
         let near = windows[chosen].closes.min(place);
@@ -59,7 +61,7 @@ fn check(unit: i128, dues: &[Due], start: i64, counts: &[i64]) -> Result<()> {
         return Ok(());
     }
     Err(Error::Input(
-        "turns need a unit above 0, dues that begin at row 0 and rise, and a share and a count for each source".into(),
+        "turns need a unit above 0, dues in ascending order from row 0, and a share and a count for each source".into(),
     ))
 }
 

@@ -53,7 +53,7 @@ fn check_pattern(pattern: &str) -> Result<()> {
         let in_class = depth > 0 && part == "(?";
         if !in_class && !same.is_match(part).unwrap_or(false) {
             return unsupported(format!(
-                "a Split pattern with {part}, which engines read differently"
+                "a Split pattern with {part}, which regex engines read differently"
             ));
         }
         match part.as_bytes() {

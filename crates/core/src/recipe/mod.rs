@@ -48,7 +48,7 @@ impl Recipe {
     /// From one JSON object.
     pub fn from_json(json: &str) -> Result<Self> {
         serde_json::from_str(json)
-            .map_err(|error| Error::Tokenizer(format!("a recipe that cannot be read: {error}")))
+            .map_err(|error| Error::Tokenizer(format!("the recipe cannot be read: {error}")))
     }
 
     /// The codec's specification and the name of its scanner. `order` is that of the merges; without one, tokens

@@ -121,7 +121,7 @@ enum Leaf {
 
 fn parse(json: &str) -> Result<Value> {
     serde_json::from_str(json)
-        .map_err(|error| Error::Tokenizer(format!("a pre-tokenizer that is not JSON: {error}")))
+        .map_err(|error| Error::Tokenizer(format!("the pre-tokenizer is not valid JSON: {error}")))
 }
 
 /// The steps of nested sequences, in order.

@@ -387,11 +387,7 @@ fn special_finder(special: &[String]) -> Result<AhoCorasick> {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
         .build(special)
-        .map_err(|error| {
-            Error::Input(format!(
-                "the special tokens cannot be searched for: {error}"
-            ))
-        })
+        .map_err(|error| Error::Input(format!("cannot search for the special tokens: {error}")))
 }
 
 fn as_text(bytes: &[u8], start: usize) -> Result<&str> {

@@ -31,7 +31,7 @@ impl TieBreak {
         found.map(|&(_, rule)| rule).ok_or_else(|| {
             let known: Vec<_> = Self::NAMED.iter().map(|(known, _)| *known).collect();
             Error::Input(format!(
-                "there is no tie rule {name:?}; expected one of {}",
+                "unknown tie rule {name:?}; expected one of {}",
                 known.join(", ")
             ))
         })

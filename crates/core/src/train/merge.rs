@@ -56,7 +56,7 @@ impl Merger {
         if options.tie.needs_places() && !words.in_order {
             return Err(Error::Input(
                 "the tie rule first-seen needs the words in the order of the texts, which is known only \
-                 where a training starts from the texts"
+                 when training starts from the texts"
                     .into(),
             ));
         }

@@ -27,8 +27,8 @@ impl Merger {
         let known = self.tokens.len() as u32;
         if left >= known || right >= known || self.tokens.len() >= self.options.tokens {
             return Err(Error::Input(format!(
-                "the required merge ({left}, {right}) names a token that is not there yet, or there is no \
-                 room for it"
+                "the required merge ({left}, {right}) names a token that does not exist yet, or the \
+                 vocabulary is full"
             )));
         }
         let absent = Pair {
@@ -56,7 +56,7 @@ impl Merger {
                 }
                 _ => {
                     return Err(Error::Input(format!(
-                        "the checkpoint's merge {} cannot follow from these counts: it is of another run",
+                        "merge {} of the checkpoint does not follow from these counts: it belongs to another run",
                         self.history.steps.len()
                     )))
                 }

@@ -223,7 +223,7 @@ fn open_unnamed(folder: &Path, name: &str) -> Result<File> {
 
 fn disk_error(path: &Path, error: &std::io::Error) -> Error {
     Error::Disk(format!(
-        "cannot keep piece counts on disk under {}: {error}; free space there, name another folder \
+        "cannot keep piece counts on disk under {}: {error}; free space there, choose another folder \
          with spill_dir, or raise memory_budget",
         path.display()
     ))

@@ -130,7 +130,7 @@ fn completions(cut: &[u8]) -> Option<(u32, u32)> {
 fn letters_of(name: &str) -> Result<ClassUnicode> {
     let unknown = || {
         Error::Input(format!(
-            "{name:?} is not a script; expected Unicode names such as Hangul, Han, Hiragana, Katakana, Latin, \
+            "{name:?} is not a script; expected a Unicode script name such as Hangul, Han, Hiragana, Katakana, Latin, \
              Cyrillic, Arabic, Devanagari, Thai"
         ))
     };

@@ -65,8 +65,7 @@ impl Words {
     fn build_in_order(source: &mut dyn CountSource, least: u64) -> Result<Self> {
         if !source.in_order() {
             return Err(Error::Input(
-                "the tie rule first-seen needs counts that know which piece came first; these were made \
-                 without"
+                "the tie rule first-seen needs counts that record which piece came first; these do not"
                     .into(),
             ));
         }
@@ -283,12 +282,13 @@ fn byte_ids() -> [u32; 256] {
 }
 
 fn changed() -> Error {
-    Error::Internal("piece counts changed between two readings".into())
+    Error::Internal("the piece counts changed between two passes".into())
 }
 
 fn outside() -> Error {
     Error::Input(
-        "a word names a token that the vocabulary does not have, or lies outside of the ids".into(),
+        "a word has an id that is not in the vocabulary, or its offsets point outside the ids"
+            .into(),
     )
 }
 
@@ -301,7 +301,7 @@ fn check_size(cells: u64, total: u128) -> Result<()> {
     }
     if total > u128::from(u64::MAX / 2) {
         return Err(Error::Input(
-            "the weighted counts pass 2^63; use smaller weights".into(),
+            "the weighted counts exceed 2^63; use smaller weights".into(),
         ));
     }
     Ok(())
