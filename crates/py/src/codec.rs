@@ -12,9 +12,9 @@ use tokenmill_core::memory::probe;
 use tokenmill_core::recipe;
 use tokenmill_core::{Error, Stop};
 
-use crate::decode;
+use crate::decode::{self, IdArray};
 use crate::documents::{self, Chunk};
-use crate::error::{brief, caught, detached, to_py};
+use crate::error::{catch_panic, run_long, run_short, to_py};
 use crate::flat::{view, Borrowed};
 use crate::lists;
 use crate::vocabulary::{Merges, Tokens};
@@ -70,7 +70,7 @@ impl Codec {
             Order::Ids(ids) => CoreMerges::Ranked(ids),
         });
         let tokens = tokens.core();
-        brief(py, || {
+        run_short(py, || {
             let folder = kept.map(Folder::new);
             let (inner, family) = recipe::build(recipe, tokens, order, folder.as_ref())?;
             Ok(Self {
@@ -115,10 +115,10 @@ impl Codec {
         let special = special_from(special)?;
         let mut buffer = String::new();
         let document = documents::document_of(text)?;
-        let text = caught(|| document.text(&mut buffer)).map_err(|error| to_py(&error))?;
+        let text = catch_panic(|| document.text(&mut buffer)).map_err(|error| to_py(&error))?;
         let (before, after) = self.inner.template();
         let mut ids = if text.len() < BRIEF_BYTES {
-            brief(py, || self.inner.encode(text, special, false))?
+            run_short(py, || self.inner.encode(text, special, false))?
         } else {
             let options = Options {
                 special,
@@ -126,7 +126,7 @@ impl Codec {
                 frame: (None, None),
                 threads: 1,
             };
-            let batch = detached(py, |stop: &Stop| {
+            let batch = run_long(py, |stop: &Stop| {
                 self.inner
                     .encode_batch(&[Document::Utf8(text)], options, stop)
             })?;
@@ -142,7 +142,7 @@ impl Codec {
             ids.splice(0..0, before.iter().copied());
             ids.extend_from_slice(after);
         }
-        lists::list(py, &ids, self.id_limit())
+        lists::to_list(py, &ids, self.id_limit())
     }
 
     /// The ids of a part of a text, as an array; `continued` says that it goes on after a cut.
@@ -154,7 +154,7 @@ impl Codec {
         continued: bool,
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let special = special_from(special)?;
-        let ids = detached(py, |_| self.inner.encode(text, special, continued))?;
+        let ids = run_long(py, |_| self.inner.encode(text, special, continued))?;
         Ok(ids.into_pyarray(py))
     }
 
@@ -208,8 +208,8 @@ impl Codec {
         let options = options(special, template, threads)?;
         let batch = self.batch(py, &docs, options)?;
         match batch.ids {
-            Ids::U16(ids) => lists::nested(py, &ids, &batch.offsets),
-            Ids::U32(ids) => lists::nested(py, &ids, &batch.offsets),
+            Ids::U16(ids) => lists::to_lists(py, &ids, &batch.offsets),
+            Ids::U32(ids) => lists::to_lists(py, &ids, &batch.offsets),
         }
     }
 
@@ -260,7 +260,7 @@ impl Codec {
         let kept = docs.to_tuple();
         let docs = documents::of_tuple(&kept)?;
         let options = options(special, template, threads)?;
-        let counts = detached(py, |stop| self.inner.count_batch(&docs, options, stop))?;
+        let counts = run_long(py, |stop| self.inner.count_batch(&docs, options, stop))?;
         Ok(counts.into_pyarray(py))
     }
 
@@ -273,7 +273,7 @@ impl Codec {
         template: bool,
     ) -> PyResult<Triple> {
         let special = special_from(special)?;
-        detached(py, |_| {
+        run_long(py, |_| {
             // Each token and each character has its places; far less is asked for at a time.
             probe(text.len() * PLACES_PER_BYTE)?;
             let placed = self.inner.encode_placed(text, special, template)?;
@@ -288,7 +288,7 @@ impl Codec {
     /// The end of every piece, in bytes of the normalized text.
     fn piece_ends(&self, py: Python<'_>, text: &str, special: &str) -> PyResult<Vec<usize>> {
         let special = special_from(special)?;
-        detached(py, |_| self.inner.piece_ends(text, special))
+        run_long(py, |_| self.inner.piece_ends(text, special))
     }
 
     /// The bytes that the ids stand for, one after the other.
@@ -361,9 +361,9 @@ impl Codec {
     fn batch(&self, py: Python<'_>, docs: &[Document], options: Options) -> PyResult<Encoded> {
         let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
         if bytes < BRIEF_BYTES {
-            brief(py, || self.inner.encode_batch(docs, options, &Stop::new()))
+            run_short(py, || self.inner.encode_batch(docs, options, &Stop::new()))
         } else {
-            detached(py, |stop| self.inner.encode_batch(docs, options, stop))
+            run_long(py, |stop| self.inner.encode_batch(docs, options, stop))
         }
     }
 }
@@ -377,9 +377,9 @@ pub fn ids_to_lists<'py>(
     offsets: Borrowed<i64>,
 ) -> PyResult<Bound<'py, PyList>> {
     let offsets = offsets.as_slice()?;
-    match decode::Ids::new(ids)? {
-        decode::Ids::Wide(ids) => lists::nested(py, ids.as_slice()?, offsets),
-        decode::Ids::Narrow(ids) => lists::nested(py, ids.as_slice()?, offsets),
-        decode::Ids::Owned(ids) => lists::nested(py, &ids, offsets),
+    match IdArray::new(ids)? {
+        IdArray::Wide(ids) => lists::to_lists(py, ids.as_slice()?, offsets),
+        IdArray::Narrow(ids) => lists::to_lists(py, ids.as_slice()?, offsets),
+        IdArray::Owned(ids) => lists::to_lists(py, &ids, offsets),
     }
 }

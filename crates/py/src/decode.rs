@@ -6,24 +6,24 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use tokenmill_core::bpe::Bpe;
 use tokenmill_core::{Error, Result};
 
-use crate::error::{caught, to_py};
+use crate::error::{catch_panic, run_short, to_py};
 use crate::lists;
 
-/// Below this many ids, letting other threads run costs more than the work.
+/// Below this many ids, releasing the GIL costs more than the work.
 const WORTH_DETACHING: usize = 4096;
 
-/// Ids as they came.
-pub enum Ids<'py> {
+/// Ids as the caller has them.
+pub enum IdArray<'py> {
     /// 32 bits each.
     Wide(PyReadonlyArray1<'py, u32>),
     /// 16 bits each.
     Narrow(PyReadonlyArray1<'py, u16>),
-    /// Made from something else.
+    /// Copied from something else.
     Owned(Vec<u32>),
 }
 
-impl<'py> Ids<'py> {
-    /// Borrowed where they lie in an array of 16 or 32 bits.
+impl<'py> IdArray<'py> {
+    /// Borrows a contiguous array of 16 or 32 bits, and copies anything else.
     pub fn new(ids: &Bound<'py, PyAny>) -> PyResult<Self> {
         if !lists::is_plain(ids) {
             if let Ok(array) = ids.extract::<PyReadonlyArray1<'py, u32>>() {
@@ -46,37 +46,35 @@ pub fn bytes<'py>(
     bpe: &Bpe,
     ids: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    match Ids::new(ids)? {
-        Ids::Wide(ids) => joined(py, bpe, ids.as_slice()?),
-        Ids::Narrow(ids) => joined(py, bpe, ids.as_slice()?),
-        Ids::Owned(ids) => joined(py, bpe, &ids),
+    match IdArray::new(ids)? {
+        IdArray::Wide(ids) => decode_joined(py, bpe, ids.as_slice()?),
+        IdArray::Narrow(ids) => decode_joined(py, bpe, ids.as_slice()?),
+        IdArray::Owned(ids) => decode_joined(py, bpe, &ids),
     }
 }
 
-fn joined<'py, I: Copy + Into<u32> + Sync>(
+fn decode_joined<'py, I: Copy + Into<u32> + Sync>(
     py: Python<'py>,
     bpe: &Bpe,
     ids: &[I],
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let aside = ids.len() >= WORTH_DETACHING;
-    let length = apart(py, aside, || bpe.decoded_len(ids))?;
+    let detach = ids.len() >= WORTH_DETACHING;
+    let length = run(py, detach, || bpe.decoded_len(ids))?;
     PyBytes::new_with(py, length, |room| {
-        apart(py, aside, || bpe.decode_to(ids, room))
+        run(py, detach, || bpe.decode_to(ids, room))
     })
 }
 
-/// Runs `work`, without the GIL if that is worth it.
-fn apart<T: Send>(
+/// Runs `work`, without the GIL if `detach`.
+fn run<T: Send>(
     py: Python<'_>,
-    aside: bool,
+    detach: bool,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
-    let outcome = if aside {
-        py.detach(|| caught(work))
-    } else {
-        caught(work)
-    };
-    outcome.map_err(|error| to_py(&error))
+    if detach {
+        return run_short(py, work);
+    }
+    catch_panic(work).map_err(|error| to_py(&error))
 }
 
 /// One text for each pair of neighbouring offsets; `errors` is that of `bytes.decode`.
@@ -87,14 +85,14 @@ pub fn texts<'py>(
     offsets: &[i64],
     errors: &str,
 ) -> PyResult<Bound<'py, PyList>> {
-    match Ids::new(ids)? {
-        Ids::Wide(ids) => apiece(py, bpe, ids.as_slice()?, offsets, errors),
-        Ids::Narrow(ids) => apiece(py, bpe, ids.as_slice()?, offsets, errors),
-        Ids::Owned(ids) => apiece(py, bpe, &ids, offsets, errors),
+    match IdArray::new(ids)? {
+        IdArray::Wide(ids) => decode_each(py, bpe, ids.as_slice()?, offsets, errors),
+        IdArray::Narrow(ids) => decode_each(py, bpe, ids.as_slice()?, offsets, errors),
+        IdArray::Owned(ids) => decode_each(py, bpe, &ids, offsets, errors),
     }
 }
 
-fn apiece<'py, I: Copy + Into<u32>>(
+fn decode_each<'py, I: Copy + Into<u32>>(
     py: Python<'py>,
     bpe: &Bpe,
     ids: &[I],
@@ -112,7 +110,7 @@ fn apiece<'py, I: Copy + Into<u32>>(
             bpe.decode_to(part, &mut room)
         });
         decoded.map_err(|error| to_py(&error))?;
-        // Python looks at every byte anyway to choose the width of the string, so it also finds what is no UTF-8.
+        // Python looks at every byte anyway to choose the width of the string, so it also finds what is not UTF-8.
         if let Ok(text) = PyString::from_bytes(py, &room) {
             texts.append(text)?;
         } else {

@@ -1,8 +1,8 @@
 //! The one mapping from core errors to Python exceptions, and the one door that releases the GIL.
 //!
-//! A call that may take long goes through [`detached`]: the work runs on a thread of its own while
+//! A call that may take long goes through [`run_long`]: the work runs on a thread of its own while
 //! the calling thread, the only one that Python lets handle signals, waits and looks for Ctrl-C.
-//! A call that is surely short goes through [`brief`], which spares the thread.
+//! A call that is surely short goes through [`run_short`], which spares the thread.
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -14,9 +14,9 @@ use pyo3::prelude::*;
 use tokenmill_core::memory::{make_ready, or_error};
 use tokenmill_core::{Error, Result, Stop};
 
-/// How long Ctrl-C may go unnoticed by the waiting thread.
+/// How often the waiting thread looks for Ctrl-C.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
-/// What a thread has for its stack.
+/// The size of a thread's stack.
 const STACK: usize = 2 << 20;
 
 /// The class in `tokenmill.base.errors` that an ordinary `except` expects for this error.
@@ -51,16 +51,16 @@ pub fn to_py(error: &Error) -> PyErr {
     })
 }
 
-/// Runs `work` without the GIL, on a thread of its own, and raises `Stop` when a signal handler
+/// Runs `work` without the GIL, on a thread of its own, and raises its `Stop` when a signal handler
 /// raises (Ctrl-C): the work must call `stop.check()?` every few milliseconds. A panic becomes
-/// `tokenmill.base.errors.InternalError`. In a thread that Python sends no signals the work is done right there.
-pub fn detached<T: Send>(
+/// `tokenmill.base.errors.InternalError`. Called from a thread that gets no signals, it runs the work there.
+pub fn run_long<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Stop) -> Result<T> + Send,
 ) -> PyResult<T> {
     if !handles_signals(py) {
         return py
-            .detach(|| caught(|| work(&Stop::new())))
+            .detach(|| catch_panic(|| work(&Stop::new())))
             .map_err(|error| to_py(&error));
     }
     let stop = Stop::new();
@@ -71,16 +71,19 @@ pub fn detached<T: Send>(
             let stop = &stop;
             let worker = std::thread::Builder::new().spawn_scoped(scope, move || {
                 // The receiver outlives this thread, so the send cannot fail.
-                let _ = sender.send(caught(|| work(stop)));
+                let _ = sender.send(catch_panic(|| work(stop)));
             });
             if worker.is_err() {
-                // For want of room for its stack, or of a number for it.
+                // No memory for its stack, or too many threads.
                 return Err(Error::OutOfMemory { bytes: STACK });
             }
             loop {
                 match receiver.recv_timeout(SIGNAL_PERIOD) {
                     Ok(outcome) => return outcome,
-                    Err(RecvTimeoutError::Disconnected) => return Err(lost()),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        let message = "the worker thread ended without a result";
+                        return Err(Error::Internal(message.into()));
+                    }
                     Err(RecvTimeoutError::Timeout) if signal.is_none() => {
                         signal = pending_signal();
                         if signal.is_some() {
@@ -98,8 +101,8 @@ pub fn detached<T: Send>(
     }
 }
 
-/// Whether this is Python's main thread: no other one ever sees a signal, so that a thread of its own for the
-/// work would be for nothing. In doubt it is.
+/// Whether this is Python's main thread, the only one that handles signals: in any other, a separate thread for the
+/// work would gain nothing. `true` if unsure.
 fn handles_signals(py: Python<'_>) -> bool {
     let ask = || -> PyResult<bool> {
         let threading = py.import("threading")?;
@@ -109,37 +112,34 @@ fn handles_signals(py: Python<'_>) -> bool {
     ask().unwrap_or(true)
 }
 
-/// What a signal handler raised since the last look, if anything.
+/// What a signal handler has raised since the last call, if anything.
 #[allow(clippy::redundant_closure_for_method_calls)] // the method alone is not general enough over 'py
 fn pending_signal() -> Option<PyErr> {
     Python::attach(|py| py.check_signals()).err()
 }
 
 /// Runs `work` without the GIL on the calling thread: for calls of a few milliseconds at most.
-pub fn brief<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(|| caught(work)).map_err(|error| to_py(&error))
+pub fn run_short<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(|| catch_panic(work))
+        .map_err(|error| to_py(&error))
 }
 
-/// The last resort: a panic in the core becomes an error of ours and never crosses the boundary.
-pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Turns a panic in the core into an error, so that it never crosses the boundary.
+pub fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     make_ready()?;
     let work = || or_error(work);
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         Err(Error::Internal(format!(
             "{}; this is a bug in tokenmill: please report it with the input that caused it",
-            words_of(&*panic)
+            message_of(&*panic)
         )))
     })
 }
 
-fn words_of(panic: &(dyn Any + Send)) -> &str {
+fn message_of(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a panic without a message")
-}
-
-fn lost() -> Error {
-    Error::Internal("the worker thread ended without a result".into())
 }

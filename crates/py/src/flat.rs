@@ -1,5 +1,5 @@
-//! Flat arrays that cross by Python's buffer protocol: `NumPy` sees them as its own, and who needs none of it
-//! does without. Importing it takes longer than the core takes for a small job.
+//! Flat arrays that cross by Python's buffer protocol: `NumPy` reads them as its own, and callers that do not use
+//! `NumPy` need not import it, which takes longer than the core takes for a small job.
 
 use std::ffi::{c_int, CStr};
 
@@ -9,7 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-/// A flat array of somebody else, a `NumPy` array or a memoryview, for as long as this is held.
+/// A flat array that Python owns, a `NumPy` array or a memoryview, for as long as this is held.
 #[derive(FromPyObject)]
 #[pyo3(transparent)]
 pub struct Borrowed<T: Element>(PyBuffer<T>);
@@ -31,7 +31,7 @@ impl<T: Element> Borrowed<T> {
     }
 }
 
-/// Memory of the core that Python keeps.
+/// Memory of the core that Python keeps alive.
 enum Items {
     U8(Vec<u8>),
     U16(Vec<u16>),
@@ -41,18 +41,18 @@ enum Items {
 
 /// Types that a view can have.
 pub trait Item: Sized {
-    fn kept(items: Vec<Self>) -> Kept;
+    fn into_array(items: Vec<Self>) -> OwnedArray;
 }
 
-/// An array on its way out; the shape is kept beside it, since a view points to both.
+/// An array for Python; its shape is stored beside it, since a view points to both.
 #[pyclass(frozen, module = "tokenmill._core")]
-pub struct Kept {
+pub struct OwnedArray {
     items: Items,
     shape: [isize; 1],
     strides: [isize; 1],
 }
 
-impl Kept {
+impl OwnedArray {
     fn new(items: Items, count: usize, width: usize) -> Self {
         Self {
             items,
@@ -74,9 +74,9 @@ impl Kept {
 macro_rules! item {
     ($type:ty, $variant:ident) => {
         impl Item for $type {
-            fn kept(items: Vec<Self>) -> Kept {
+            fn into_array(items: Vec<Self>) -> OwnedArray {
                 let count = items.len();
-                Kept::new(Items::$variant(items), count, size_of::<Self>())
+                OwnedArray::new(Items::$variant(items), count, size_of::<Self>())
             }
         }
     };
@@ -88,7 +88,7 @@ item!(u32, U32);
 item!(i64, I64);
 
 #[pymethods]
-impl Kept {
+impl OwnedArray {
     /// # Safety
     /// Only Python calls it, with a `view` to be filled.
     unsafe fn __getbuffer__(
@@ -99,19 +99,19 @@ impl Kept {
         if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
             return Err(PyBufferError::new_err("arrays of the core are read-only"));
         }
-        let kept = slf.get();
-        let (start, format) = kept.start();
+        let array = slf.get();
+        let (start, format) = array.start();
         // SAFETY: `view` is Python's to fill. What it points to belongs to `slf`, which is frozen and which the
         // view keeps alive; nobody writes through it, since it says so.
         unsafe {
             (*view).buf = start.cast_mut().cast();
-            (*view).len = kept.shape[0] * kept.strides[0];
+            (*view).len = array.shape[0] * array.strides[0];
             (*view).readonly = 1;
-            (*view).itemsize = kept.strides[0];
+            (*view).itemsize = array.strides[0];
             (*view).format = format.as_ptr().cast_mut();
             (*view).ndim = 1;
-            (*view).shape = kept.shape.as_ptr().cast_mut();
-            (*view).strides = kept.strides.as_ptr().cast_mut();
+            (*view).shape = array.shape.as_ptr().cast_mut();
+            (*view).strides = array.strides.as_ptr().cast_mut();
             (*view).suboffsets = std::ptr::null_mut();
             (*view).internal = std::ptr::null_mut();
             (*view).obj = slf.into_ptr();
@@ -120,7 +120,7 @@ impl Kept {
     }
 }
 
-/// A memoryview of items, which it keeps.
+/// A memoryview that owns the items.
 pub fn view<T: Item>(py: Python<'_>, items: Vec<T>) -> PyResult<Bound<'_, PyMemoryView>> {
-    PyMemoryView::from(&Bound::new(py, T::kept(items))?.into_any())
+    PyMemoryView::from(&Bound::new(py, T::into_array(items))?.into_any())
 }

@@ -14,17 +14,17 @@ use tokenmill_core::Error;
 
 /// From this many ids on, shared ints pay for their table.
 const WORTH_SHARING: usize = 4096;
-/// Ids between the one that is put into a list and the one whose int is fetched: some ten cache misses ahead.
+/// How many ids ahead of the one that is put into a list an int is prefetched: some ten cache misses.
 const AHEAD: usize = 16;
 
-/// The ints from 0 on, as far as anybody asked; one table for the whole process.
+/// The ints from 0 up to the largest that was asked for; one table for the whole process.
 ///
 /// It is locked by attached threads only, and no Python code runs meanwhile, so nobody ever waits for it.
 static INTS: Mutex<Ints> = Mutex::new(None);
 
 type Ints = Option<Arc<Vec<Py<PyInt>>>>;
 
-/// Ints for all ids below `limit`; `None` if there are none yet and so few ids are not worth them.
+/// Ints for all ids below `limit`; `None` if they would have to be made and `count` ids are not worth it.
 fn ints(py: Python<'_>, limit: usize, count: usize) -> Ints {
     let mut known = INTS.lock().unwrap_or_else(PoisonError::into_inner);
     let has = known.as_ref().map_or(0, |ints| ints.len());
@@ -41,16 +41,18 @@ fn ints(py: Python<'_>, limit: usize, count: usize) -> Ints {
 }
 
 /// `ids`, all of them below `limit`, as a list of ints.
-pub fn list<'py>(py: Python<'py>, ids: &[u32], limit: usize) -> PyResult<Bound<'py, PyList>> {
+pub fn to_list<'py>(py: Python<'py>, ids: &[u32], limit: usize) -> PyResult<Bound<'py, PyList>> {
     probe(ids.len() * size_of::<usize>()).map_err(|error| to_py(&error))?;
     match ints(py, limit, ids.len()) {
-        Some(ints) if ids.iter().all(|&id| (id as usize) < ints.len()) => shared(py, ids, &ints),
+        Some(ints) if ids.iter().all(|&id| (id as usize) < ints.len()) => {
+            list_shared(py, ids, &ints)
+        }
         _ => PyList::new(py, ids),
     }
 }
 
 /// One list of ints for each pair of neighbouring offsets.
-pub fn nested<'py, I: Copy + Into<u32>>(
+pub fn to_lists<'py, I: Copy + Into<u32>>(
     py: Python<'py>,
     ids: &[I],
     offsets: &[i64],
@@ -59,31 +61,31 @@ pub fn nested<'py, I: Copy + Into<u32>>(
     let limit = ids.iter().map(|&id| id.into()).max();
     let limit = limit.map_or(0, |id| id as usize + 1);
     let ints = ints(py, limit, ids.len());
-    let _paused = Paused::new();
+    let _pause = GcPause::new();
     let lists = offsets.windows(2).map(|pair| {
         let part = ids
             .get(pair[0] as usize..pair[1] as usize)
             .ok_or_else(|| to_py(&Error::Input("offsets point outside the ids".into())))?;
         match &ints {
-            Some(ints) => shared(py, part, ints),
+            Some(ints) => list_shared(py, part, ints),
             None => PyList::new(py, part.iter().map(|&id| id.into())),
         }
     });
     PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
 }
 
-/// Python's search for reference cycles, put off: it starts anew with every few hundred lists and then looks at every
-/// id in them, which took as long as making them. Lists of ints are in no cycle.
-struct Paused(bool);
+/// Pauses Python's garbage collector: it would run after every few hundred lists and look at every id in them, which
+/// took as long as making them. Lists of ints are in no cycle.
+struct GcPause(bool);
 
-impl Paused {
+impl GcPause {
     fn new() -> Self {
         // SAFETY: called by an attached thread, as all of this file is.
         Self(unsafe { ffi::PyGC_Disable() } == 1)
     }
 }
 
-impl Drop for Paused {
+impl Drop for GcPause {
     fn drop(&mut self) {
         if self.0 {
             // SAFETY: as above.
@@ -93,7 +95,7 @@ impl Drop for Paused {
 }
 
 /// A list of shared ints; every id has one.
-fn shared<'py, I: Copy + Into<u32>>(
+fn list_shared<'py, I: Copy + Into<u32>>(
     py: Python<'py>,
     ids: &[I],
     ints: &[Py<PyInt>],
@@ -113,10 +115,10 @@ fn shared<'py, I: Copy + Into<u32>>(
     Ok(unsafe { list.cast_into_unchecked() })
 }
 
-/// Rows of ints as one flat array and the places between its rows; `None` where a row is no list of ints of 64 bits.
+/// Rows of ints as one flat array and its offsets; `None` if a row is not a list of 64-bit ints.
 type FlatRows<'py> = Option<(Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>)>;
 
-/// The opposite of `nested`, for lists that a caller may have changed since.
+/// The opposite of `to_lists`, for lists that a caller may have changed since.
 #[pyfunction]
 pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResult<FlatRows<'py>> {
     let mut offsets = vec![0_i64];
@@ -144,7 +146,7 @@ pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResul
     Ok(Some((view(py, values)?, view(py, offsets)?)))
 }
 
-/// Asks for an int's reference count ahead of its change.
+/// Fetches an int's reference count ahead of its change.
 #[inline(always)]
 fn prefetch(object: *const ffi::PyObject) {
     #[cfg(target_arch = "x86_64")]
@@ -178,7 +180,7 @@ fn in_range(id: i64) -> PyResult<u32> {
     u32::try_from(id).map_err(|_| outside(&format!("found {id}")))
 }
 
-/// Whether ids come as Python ints: asking for an array imports `NumPy`, which a list has no need of.
+/// Whether ids come as Python ints: asking for an array imports `NumPy`, which a list does not need.
 pub fn is_plain(ids: &Bound<'_, PyAny>) -> bool {
     ids.is_instance_of::<PyList>() || ids.is_instance_of::<PyTuple>()
 }

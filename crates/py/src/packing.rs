@@ -9,8 +9,8 @@ use pyo3::types::PyMemoryView;
 use tokenmill_core::Result;
 use tokenmill_core::{packing, writeback};
 
-use crate::error::{brief, detached, to_py};
-use crate::flat::{view, Borrowed as Ids};
+use crate::error::{run_long, run_short, to_py};
+use crate::flat::{view, Borrowed};
 
 type Shares = Vec<(i128, i128, i128)>;
 type Int64s<'py> = Bound<'py, PyArray1<i64>>;
@@ -33,8 +33,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn frame_as<'py, I, O>(
     py: Python<'py>,
-    ids: &Ids<I>,
-    offsets: &Ids<i64>,
+    ids: &Borrowed<I>,
+    offsets: &Borrowed<i64>,
     bos: Option<u32>,
     eos: Option<u32>,
 ) -> PyResult<Flat<'py, O>>
@@ -53,7 +53,7 @@ where
         })
         .transpose()
     };
-    let (ids, offsets) = brief(py, || -> Result<(Vec<O>, Vec<i64>)> {
+    let (ids, offsets) = run_short(py, || -> Result<(Vec<O>, Vec<i64>)> {
         packing::frame(ids, offsets, narrow(bos)?, narrow(eos)?)
     })?;
     Ok((ids.into_pyarray(py), offsets.into_pyarray(py)))
@@ -65,19 +65,19 @@ where
 fn frame_documents<'py>(
     py: Python<'py>,
     ids: &Bound<'py, PyAny>,
-    offsets: Ids<i64>,
+    offsets: Borrowed<i64>,
     bos: Option<u32>,
     eos: Option<u32>,
     wide: bool,
 ) -> PyResult<(Bound<'py, PyAny>, Int64s<'py>)> {
-    if let Ok(ids) = ids.extract::<Ids<u16>>() {
+    if let Ok(ids) = ids.extract::<Borrowed<u16>>() {
         return if wide {
             frame_as::<u16, u32>(py, &ids, &offsets, bos, eos).map(erase)
         } else {
             frame_as::<u16, u16>(py, &ids, &offsets, bos, eos).map(erase)
         };
     }
-    let Ok(ids) = ids.extract::<Ids<u32>>() else {
+    let Ok(ids) = ids.extract::<Borrowed<u32>>() else {
         return Err(PyTypeError::new_err(
             "ids must be a flat uint16 or uint32 array",
         ));
@@ -95,13 +95,13 @@ fn erase<T: Element>((ids, offsets): Flat<'_, T>) -> (Bound<'_, PyAny>, Bound<'_
 
 fn copy_as<'py, T: Element + Item + Sync + Send>(
     py: Python<'py>,
-    ids: &Ids<T>,
+    ids: &Borrowed<T>,
     places: [&[i64]; 3],
     mut out: PyReadwriteArray1<'py, T>,
 ) -> PyResult<()> {
     let (ids, out) = (ids.as_slice()?, out.as_slice_mut()?);
     let [from, to, length] = places;
-    brief(py, || packing::copy_segments(ids, from, to, length, out))
+    run_short(py, || packing::copy_segments(ids, from, to, length, out))
 }
 
 /// Copies `ids[from:from + length]` to `out[to:to + length]` for every segment.
@@ -109,19 +109,19 @@ fn copy_as<'py, T: Element + Item + Sync + Send>(
 fn copy_segments<'py>(
     py: Python<'py>,
     ids: &Bound<'py, PyAny>,
-    from_: Ids<i64>,
-    to: Ids<i64>,
-    length: Ids<i64>,
+    from_: Borrowed<i64>,
+    to: Borrowed<i64>,
+    length: Borrowed<i64>,
     out: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     let places = [from_.as_slice()?, to.as_slice()?, length.as_slice()?];
-    if let Ok(ids) = ids.extract::<Ids<u16>>() {
+    if let Ok(ids) = ids.extract::<Borrowed<u16>>() {
         return copy_as(py, &ids, places, out.extract()?);
     }
-    if let Ok(bytes) = ids.extract::<Ids<u8>>() {
+    if let Ok(bytes) = ids.extract::<Borrowed<u8>>() {
         return copy_as(py, &bytes, places, out.extract()?);
     }
-    copy_as(py, &ids.extract::<Ids<u32>>()?, places, out.extract()?)
+    copy_as(py, &ids.extract::<Borrowed<u32>>()?, places, out.extract()?)
 }
 
 fn fill_as<'py, T: Element + packing::Cell + Send>(
@@ -132,17 +132,17 @@ fn fill_as<'py, T: Element + packing::Cell + Send>(
     mut out: PyReadwriteArray1<'py, T>,
 ) -> PyResult<()> {
     let out = out.as_slice_mut()?;
-    brief(py, || packing::fill_runs(firsts, step, to, length, out))
+    run_short(py, || packing::fill_runs(firsts, step, to, length, out))
 }
 
 /// Writes `firsts, firsts + step, …` to `out[to:to + length]` for every run.
 #[pyfunction]
 fn fill_runs<'py>(
     py: Python<'py>,
-    firsts: Ids<i64>,
+    firsts: Borrowed<i64>,
     step: i64,
-    to: Ids<i64>,
-    length: Ids<i64>,
+    to: Borrowed<i64>,
+    length: Borrowed<i64>,
     out: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     let (firsts, places) = (firsts.as_slice()?, [to.as_slice()?, length.as_slice()?]);
@@ -166,12 +166,12 @@ fn fill_runs<'py>(
 #[pyo3(signature = (lengths, capacity, most=None))]
 fn best_fit(
     py: Python<'_>,
-    lengths: Ids<i64>,
+    lengths: Borrowed<i64>,
     capacity: i64,
     most: Option<u64>,
 ) -> PyResult<(Int64s<'_>, Int64s<'_>)> {
     let (lengths, most) = (lengths.as_slice()?, most.unwrap_or(u64::MAX));
-    let (bins, places) = brief(py, || packing::best_fit(lengths, capacity, most))?;
+    let (bins, places) = run_short(py, || packing::best_fit(lengths, capacity, most))?;
     Ok((bins.into_pyarray(py), places.into_pyarray(py)))
 }
 
@@ -189,7 +189,7 @@ fn deal_turns(
         .into_iter()
         .map(|(start, shares)| packing::Due { start, shares })
         .collect();
-    let order = detached(py, |stop| {
+    let order = run_long(py, |stop| {
         packing::deal_turns(unit, &dues, start, &mut counts, length, stop)
     })?;
     Ok((order.into_pyarray(py), counts))
@@ -199,19 +199,19 @@ fn deal_turns(
 #[pyfunction]
 fn blank_texts(
     py: Python<'_>,
-    data: Ids<u8>,
-    offsets: Ids<i64>,
+    data: Borrowed<u8>,
+    offsets: Borrowed<i64>,
 ) -> PyResult<Bound<'_, PyArray1<bool>>> {
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
-    let blank = brief(py, || packing::blank_texts(data, offsets))?;
+    let blank = run_short(py, || packing::blank_texts(data, offsets))?;
     Ok(blank.into_pyarray(py))
 }
 
 /// Whether any text is empty or all white space.
 #[pyfunction]
-fn has_blank(py: Python<'_>, data: Ids<u8>, offsets: Ids<i64>) -> PyResult<bool> {
+fn has_blank(py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyResult<bool> {
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
-    brief(py, || {
+    run_short(py, || {
         Ok(packing::blank_texts(data, offsets)?.contains(&true))
     })
 }
@@ -226,7 +226,7 @@ fn begin_writeback(py: Python<'_>, file: i32, start: u64, length: u64) {
 #[pyfunction]
 fn stored_ends(
     py: Python<'_>,
-    offsets: Ids<i64>,
+    offsets: Borrowed<i64>,
     position: i64,
 ) -> PyResult<Bound<'_, PyMemoryView>> {
     let offsets = offsets.as_slice()?;
@@ -242,11 +242,11 @@ fn stored_ends(
 #[pyfunction]
 fn hash_texts(
     py: Python<'_>,
-    data: Ids<u8>,
-    offsets: Ids<i64>,
+    data: Borrowed<u8>,
+    offsets: Borrowed<i64>,
 ) -> PyResult<Bound<'_, PyArray1<u64>>> {
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
-    let hashes = detached(py, |stop| packing::hash_texts(data, offsets, stop))?;
+    let hashes = run_long(py, |stop| packing::hash_texts(data, offsets, stop))?;
     Ok(hashes.into_pyarray(py))
 }
 
@@ -264,8 +264,8 @@ impl StringCounter {
     }
 
     /// The occurrences in all texts, none across two texts.
-    fn count(&self, py: Python<'_>, data: Ids<u8>, offsets: Ids<i64>) -> PyResult<u64> {
+    fn count(&self, py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyResult<u64> {
         let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
-        detached(py, |stop| self.0.count(data, offsets, stop))
+        run_long(py, |stop| self.0.count(data, offsets, stop))
     }
 }

@@ -7,7 +7,7 @@ use tokenmill_core::codec::Codec as CoreCodec;
 use tokenmill_core::Error;
 
 use crate::codec::{special_from, Codec};
-use crate::error::{brief, to_py};
+use crate::error::{run_short, to_py};
 use crate::flat::Borrowed;
 
 /// Adds the functions of this file to the module.
@@ -20,7 +20,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn last_cut(py: Python<'_>, codec: PyRef<'_, Codec>, data: Borrowed<u8>) -> PyResult<usize> {
     let (codec, data): (&CoreCodec, _) = (codec.core(), data.as_slice()?);
-    brief(py, || Ok(codec.last_cut(data).unwrap_or(0)))
+    run_short(py, || Ok(codec.last_cut(data).unwrap_or(0)))
 }
 
 /// The ids of the UTF-8 text `data`, as narrow as the vocabulary allows; `continued` says that it goes on
@@ -42,7 +42,7 @@ fn encode_part<'py>(
         )))
     })?;
     let core: &CoreCodec = codec.core();
-    let ids = brief(py, || core.encode(text, special, continued))?;
+    let ids = run_short(py, || core.encode(text, special, continued))?;
     if core.bpe().vocabulary().id_limit() > 1 << 16 {
         return Ok(ids.into_pyarray(py).into_any());
     }

@@ -12,7 +12,7 @@ use tokenmill_core::records::{
     bad_rows, read_rows, split, Batch, CsvPart, CsvSpec, Policy, Reason, Strings,
 };
 
-use crate::error::brief;
+use crate::error::run_short;
 use crate::flat::{view, Borrowed};
 
 type Texts = (Py<PyMemoryView>, Py<PyMemoryView>);
@@ -144,7 +144,7 @@ impl JsonlReader {
     #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read(&self, py: Python<'_>, block: PyBuffer<u8>) -> PyResult<Records> {
         let bytes = bytes_of(&block)?;
-        let batch = brief(py, || Ok(jsonl::read(bytes, &self.fields)))?;
+        let batch = run_short(py, || Ok(jsonl::read(bytes, &self.fields)))?;
         Records::new(py, batch)
     }
 
@@ -164,7 +164,7 @@ impl JsonlReader {
         // SAFETY: as in `bytes_of`, and the buffer is writable; the caller (tokenmill.sources) gives a
         // window of memory of its own that nobody else reads or writes during the call.
         let line = unsafe { std::slice::from_raw_parts_mut(block.buf_ptr().cast::<u8>(), length) };
-        brief(py, || Ok(jsonl::text_in_place(line, &self.fields)))
+        run_short(py, || Ok(jsonl::text_in_place(line, &self.fields)))
     }
 
     /// The outline of a line that is too long to hold.
@@ -194,7 +194,7 @@ impl JsonlReader {
                 "state must be 0 or one that an earlier call returned",
             ));
         };
-        let found = brief(py, || {
+        let found = run_short(py, || {
             Ok(jsonl::read_elements(bytes, &self.fields, state, last))
         })?;
         let records = Records::new(py, found.batch)?;
@@ -228,7 +228,7 @@ impl JsonOutline {
     #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn feed(&self, py: Python<'_>, window: PyBuffer<u8>, last: bool) -> PyResult<(usize, usize)> {
         let bytes = bytes_of(&window)?;
-        brief(py, || {
+        run_short(py, || {
             Ok(self.with(|outline| {
                 let outline = outline.as_mut();
                 outline.map_or((0, 0), |outline| {
@@ -247,7 +247,7 @@ impl JsonOutline {
             ));
         };
         let fields = &self.reader.get().fields;
-        let (batch, parts) = brief(py, || Ok(outline.finish(fields)))?;
+        let (batch, parts) = run_short(py, || Ok(outline.finish(fields)))?;
         let parts = parts.map(|parts| {
             let each = parts.into_iter().map(|part| match part {
                 jsonl::TextPart::Literal(bytes) => {
@@ -285,7 +285,7 @@ fn unescape_part(
     last: bool,
 ) -> PyResult<(Py<PyMemoryView>, usize)> {
     let bytes = bytes_of(&part)?;
-    let (text, used) = brief(py, || {
+    let (text, used) = run_short(py, || {
         Ok(jsonl::unescape_part(bytes, policy(replace), last))
     })?;
     Ok((view(py, text)?.unbind(), used))
@@ -346,7 +346,7 @@ impl CsvReader {
     #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read(&self, py: Python<'_>, block: PyBuffer<u8>, last: bool) -> PyResult<(Records, usize)> {
         let bytes = bytes_of(&block)?;
-        let (batch, used) = brief(py, || Ok(read_rows(bytes, &self.spec, last)))?;
+        let (batch, used) = run_short(py, || Ok(read_rows(bytes, &self.spec, last)))?;
         Ok((Records::new(py, batch)?, used))
     }
 }
@@ -364,7 +364,7 @@ fn split_text(
     replace: bool,
 ) -> PyResult<Records> {
     let bytes = bytes_of(&block)?;
-    let batch = brief(py, || {
+    let batch = run_short(py, || {
         Ok(split(bytes, separator, strip_cr, limit, policy(replace)))
     })?;
     Records::new(py, batch)
@@ -381,7 +381,7 @@ fn invalid_rows(
 ) -> PyResult<Vec<(usize, usize)>> {
     let bytes = bytes_of(&data)?;
     let offsets = offsets.as_slice()?;
-    brief(py, || Ok(bad_rows(bytes, offsets)))
+    run_short(py, || Ok(bad_rows(bytes, offsets)))
 }
 
 /// Adds this area to the module.

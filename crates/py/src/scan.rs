@@ -9,7 +9,7 @@ use tokenmill_core::cpu::Cpu;
 use tokenmill_core::recipe::{plain_spec, pre_tokenizer_json, scan_spec};
 use tokenmill_core::scan::{self, ScanSpec, Scanner};
 
-use crate::error::{brief, to_py};
+use crate::error::{run_short, to_py};
 
 /// A pattern that has a hand-written scanner.
 #[pyclass(frozen, module = "tokenmill._core")]
@@ -77,7 +77,7 @@ fn scan_pieces(
     text: &str,
     general: bool,
 ) -> PyResult<Vec<String>> {
-    brief(py, || {
+    run_short(py, || {
         let mut spec = scan_spec(pre_tokenizer)?;
         if general {
             spec = ScanSpec::Chain(spec.steps());
@@ -93,7 +93,7 @@ fn scan_pieces(
 /// The family of a pre-tokenizer, or `"chain"`.
 #[pyfunction]
 fn scan_family(py: Python<'_>, pre_tokenizer: &str) -> PyResult<&'static str> {
-    brief(py, || Ok(scan_spec(pre_tokenizer)?.name()))
+    run_short(py, || Ok(scan_spec(pre_tokenizer)?.name()))
 }
 
 /// The name of the set of instructions in use, and the features that it is made of.

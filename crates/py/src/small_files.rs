@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 use tokenmill_core::small_files;
 
-use crate::error::brief;
+use crate::error::run_short;
 use crate::flat::view;
 
 type Views = (Py<PyMemoryView>, Py<PyMemoryView>, Py<PyMemoryView>);
@@ -15,7 +15,7 @@ type Views = (Py<PyMemoryView>, Py<PyMemoryView>, Py<PyMemoryView>);
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 fn read_small(py: Python<'_>, paths: Vec<PathBuf>, most: usize) -> PyResult<Views> {
-    let found = brief(py, || Ok(small_files::read_small(&paths, most)))?;
+    let found = run_short(py, || Ok(small_files::read_small(&paths, most)))?;
     Ok((
         view(py, found.data)?.unbind(),
         view(py, found.offsets)?.unbind(),

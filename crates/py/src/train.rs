@@ -17,7 +17,7 @@ use tokenmill_core::train::{
 };
 use tokenmill_core::{Error, Result};
 
-use crate::error::{brief, detached, to_py};
+use crate::error::{run_long, run_short, to_py};
 use crate::flat::Borrowed;
 use crate::vocabulary::{Merges, Tokens};
 
@@ -39,7 +39,7 @@ fn in_scripts(
     tokens: Vec<PyBackedBytes>,
     scripts: Vec<String>,
 ) -> PyResult<Vec<bool>> {
-    brief(py, || tokenmill_core::train::in_scripts(&tokens, &scripts))
+    run_short(py, || tokenmill_core::train::in_scripts(&tokens, &scripts))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -97,13 +97,13 @@ impl PieceCounter {
             data: data.as_slice()?,
             offsets: offsets.as_slice()?,
         };
-        detached(py, |stop| self.with(|counter| counter.count(texts, stop)))
+        run_long(py, |stop| self.with(|counter| counter.count(texts, stop)))
     }
 
     /// The last byte at which a text that begins with `data` can be cut; 0 if nowhere.
     fn last_cut(&self, py: Python<'_>, data: Borrowed<u8>) -> PyResult<usize> {
         let data = data.as_slice()?;
-        brief(py, || {
+        run_short(py, || {
             self.with(|counter| Ok(counter.cuts().last(data).unwrap_or(0)))
         })
     }
@@ -121,14 +121,14 @@ impl PieceCounter {
             offsets: offsets.as_slice()?,
         };
         let counts = counts.as_slice()?;
-        detached(py, |stop| {
+        run_long(py, |stop| {
             self.with(|counter| counter.add(pieces, counts, stop))
         })
     }
 
     /// (documents, bytes, pieces, bytes of memory held) so far.
     fn totals(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, usize)> {
-        brief(py, || {
+        run_short(py, || {
             self.with(|counter| {
                 let totals = counter.totals();
                 let memory = counter.memory();
@@ -145,7 +145,7 @@ impl PieceCounter {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take()
         };
-        let counts = detached(py, |stop| match take() {
+        let counts = run_long(py, |stop| match take() {
             Some(counter) => counter.finish(stop),
             None => Err(counter_is_finished()),
         })?;
@@ -163,7 +163,7 @@ impl PieceCounts {
         py: Python<'_>,
         work: impl FnOnce(&Counts) -> Result<T> + Send,
     ) -> PyResult<T> {
-        detached(py, |_| match lock(&self.0).as_ref() {
+        run_long(py, |_| match lock(&self.0).as_ref() {
             Some(counts) => work(counts),
             None => Err(counts_are_merged()),
         })
@@ -221,7 +221,7 @@ impl PairMerger {
         tie_break: &str,
         unify: bool,
     ) -> PyResult<Self> {
-        detached(py, |_| {
+        run_long(py, |_| {
             let options = MergeOptions {
                 tokens,
                 min_frequency,
@@ -266,7 +266,7 @@ impl PairMerger {
         let (ids, offsets, counts) = (ids.as_slice()?, offsets.as_slice()?, counts.as_slice()?);
         let apart = pairs_of(apart.as_slice()?);
         let (data, ends) = (data.as_slice()?, ends.as_slice()?);
-        detached(py, |_| {
+        run_long(py, |_| {
             let options = MergeOptions {
                 tokens,
                 min_frequency,
@@ -293,7 +293,7 @@ impl PairMerger {
     /// Makes these pairs the next merges, whatever their counts.
     fn require(&self, py: Python<'_>, pairs: Borrowed<u32>) -> PyResult<()> {
         let pairs = pairs_of(pairs.as_slice()?);
-        brief(py, || {
+        run_short(py, || {
             let mut merger = lock(&self.merger);
             pairs
                 .iter()
@@ -303,13 +303,13 @@ impl PairMerger {
 
     /// Does up to `limit` steps; true when nothing is left to do.
     fn advance(&self, py: Python<'_>, limit: usize) -> PyResult<bool> {
-        detached(py, |stop| lock(&self.merger).advance(limit, stop))
+        run_long(py, |stop| lock(&self.merger).advance(limit, stop))
     }
 
     /// Does the steps of an earlier run again: left and right ids, one after the other.
     fn replay(&self, py: Python<'_>, steps: Borrowed<u32>) -> PyResult<()> {
         let steps = pairs_of(steps.as_slice()?);
-        detached(py, |stop| lock(&self.merger).replay(&steps, stop))
+        run_long(py, |stop| lock(&self.merger).replay(&steps, stop))
     }
 
     /// (merges, tokens, bytes of memory held) so far.
@@ -330,7 +330,7 @@ impl PairMerger {
 
     /// The merges so far.
     fn merges(&self, py: Python<'_>) -> PyResult<Merges> {
-        brief(py, || {
+        run_short(py, || {
             let merger = lock(&self.merger);
             let pairs = merger.merges().to_vec();
             let checked = MergeList::checked(pairs, merger.products().to_vec());
@@ -351,7 +351,7 @@ impl PairMerger {
 
     /// The bytes of every token, by id.
     fn tokens(&self, py: Python<'_>) -> PyResult<Tokens> {
-        let all = brief(py, || {
+        let all = run_short(py, || {
             let merger = lock(&self.merger);
             let mut all = TokenTable::default();
             for id in 0..merger.tokens().len() as u32 {

@@ -11,7 +11,7 @@ use tokenmill_core::bpe::{MergeList as CoreMerges, Tokens as CoreTokens};
 use tokenmill_core::kept::Folder;
 use tokenmill_core::{files, spelling, Error};
 
-use crate::error::{brief, to_py};
+use crate::error::{run_short, to_py};
 
 const NONE: u32 = u32::MAX;
 
@@ -117,7 +117,7 @@ impl Tokens {
     /// Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged.
     #[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
     fn splits(&self, py: Python<'_>, order: Vec<u32>, characters: bool) -> PyResult<Merges> {
-        brief(py, || {
+        run_short(py, || {
             let splits = files::all_splits(&self.tokens, &order, characters);
             Ok(Merges::new(splits.into()))
         })
@@ -255,13 +255,13 @@ impl Spellings {
     /// From the text of a `vocab.json`.
     #[new]
     fn read(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Self> {
-        let inner = brief(py, || files::Spellings::read(data, source))?;
+        let inner = run_short(py, || files::Spellings::read(data, source))?;
         Ok(Self { inner })
     }
 
     /// The merges in the text of a `merges.txt`.
     fn read_merges(&self, py: Python<'_>, data: &[u8], source: &str) -> PyResult<Merges> {
-        let list = brief(py, || files::read_merges(data, &self.inner, source))?;
+        let list = run_short(py, || files::read_merges(data, &self.inner, source))?;
         Ok(Merges::new(list))
     }
 
@@ -293,7 +293,7 @@ impl Spellings {
 /// The tokens of a `.tiktoken` file, whose ids are their ranks.
 #[pyfunction]
 pub fn read_tiktoken(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Tokens> {
-    Tokens::new(brief(py, || files::read_tiktoken(data, source))?)
+    Tokens::new(run_short(py, || files::read_tiktoken(data, source))?)
 }
 
 type HfFile<'py> = (Bound<'py, PyBytes>, Option<(Spellings, Merges)>);
@@ -310,7 +310,7 @@ pub fn read_hf<'py>(
     kept: Option<PathBuf>,
 ) -> PyResult<HfFile<'py>> {
     let folder = kept.map(Folder::new);
-    let file = brief(py, || files::read_hf_kept(data, source, folder.as_ref()))?;
+    let file = run_short(py, || files::read_hf_kept(data, source, folder.as_ref()))?;
     let outline = PyBytes::new(py, &file.outline);
     let bpe = file
         .bpe
