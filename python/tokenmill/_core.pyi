@@ -31,7 +31,6 @@ __all__ = [
     "copy_segments",
     "cpu",
     "deal_turns",
-    "encode_part",
     "families",
     "fill_runs",
     "flatten_lists",
@@ -42,7 +41,6 @@ __all__ = [
     "in_scripts",
     "invalid_rows",
     "json_members",
-    "last_cut",
     "pattern_of",
     "pre_tokenizer",
     "read_hf",
@@ -382,10 +380,12 @@ class Codec:
         """Whether a stream can be encoded in bounded memory."""
     def encode(self, text: str | bytes, special: str, template: bool) -> list[int]:
         """The ids of one text."""
-    def encode_part(self, text: str, special: str, continued: bool) -> NDArray[np.uint32]:
-        """The ids of a part of a text; `continued` says that it goes on after a cut."""
-    def last_cut(self, text: str) -> int:
-        """The last character index where a text, of which more may follow, can be cut; 0 if nowhere."""
+    def encode_part(
+        self, data: Buffer, special: str, continued: bool
+    ) -> NDArray[np.uint16] | NDArray[np.uint32]:
+        """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
+    def last_cut(self, data: Buffer) -> int:
+        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
     def encode_list(
         self, docs: list[str | bytes], special: str, template: bool, threads: int
     ) -> tuple[_Ids, NDArray[np.int64]]:
@@ -429,14 +429,6 @@ class Codec:
         """The bytes of one token, or None."""
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes, or None."""
-
-def last_cut(codec: Codec, data: _Bytes) -> int:
-    """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
-
-def encode_part(
-    codec: Codec, data: _Bytes, special: str, continued: bool
-) -> NDArray[np.uint16] | NDArray[np.uint32]:
-    """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
 
 def flatten_lists(rows: list[list[int]]) -> tuple[memoryview, memoryview] | None:
     """Rows of ints as one flat array and its offsets; None where a row is something else."""

@@ -42,7 +42,7 @@ enum Order<'py> {
     Ids(Vec<u32>),
 }
 
-pub(crate) fn special_from(name: &str) -> PyResult<Special> {
+fn special_from(name: &str) -> PyResult<Special> {
     match name {
         "parse" => Ok(Special::Parse),
         "text" => Ok(Special::Text),
@@ -145,25 +145,31 @@ impl Codec {
         lists::to_list(py, &ids, self.id_limit())
     }
 
-    /// The ids of a part of a text, as an array; `continued` says that it goes on after a cut.
+    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
+    /// The ids of a part of a UTF-8 text, as narrow as the vocabulary allows; `continued` says that it goes on after
+    /// a cut.
     fn encode_part<'py>(
         &self,
         py: Python<'py>,
-        text: &str,
+        data: Borrowed<u8>,
         special: &str,
         continued: bool,
-    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let special = special_from(special)?;
-        let ids = run_long(py, |_| self.inner.encode(text, special, continued))?;
-        Ok(ids.into_pyarray(py))
+        let text = documents::utf8(data.as_slice()?).map_err(|error| to_py(&error))?;
+        let ids = run_short(py, || self.inner.encode(text, special, continued))?;
+        if self.id_limit() > 1 << 16 {
+            return Ok(ids.into_pyarray(py).into_any());
+        }
+        let narrow: Vec<u16> = py.detach(|| ids.into_iter().map(|id| id as u16).collect());
+        Ok(narrow.into_pyarray(py).into_any())
     }
 
-    /// The last character index where a text, of which more may follow, can be cut; 0 if nowhere.
-    fn last_cut(&self, py: Python<'_>, text: &str) -> usize {
-        py.detach(|| {
-            let cut = self.inner.last_cut(text.as_bytes()).unwrap_or(0);
-            text[..cut].chars().count()
-        })
+    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
+    /// The last byte at which a text that begins with `data` can be cut; 0 if nowhere.
+    fn last_cut(&self, py: Python<'_>, data: Borrowed<u8>) -> PyResult<usize> {
+        let data = data.as_slice()?;
+        run_short(py, || Ok(self.inner.last_cut(data).unwrap_or(0)))
     }
 
     /// The ids of a list of str or bytes: `(ids, offsets)`.
@@ -337,10 +343,6 @@ fn options(special: &str, template: bool, threads: usize) -> PyResult<Options> {
 }
 
 impl Codec {
-    pub(crate) fn core(&self) -> &CoreCodec {
-        &self.inner
-    }
-
     fn flat<'py>(
         &self,
         py: Python<'py>,

@@ -46,7 +46,7 @@ fn in_document(py: Python<'_>, error: &PyErr, at: usize) -> PyErr {
 }
 
 /// Valid UTF-8, or an error that says where it stops being so.
-fn utf8(bytes: &[u8]) -> Result<&str> {
+pub fn utf8(bytes: &[u8]) -> Result<&str> {
     simdutf8::basic::from_utf8(bytes).map_err(|_| {
         let offset = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
         Error::Input(format!(

@@ -7,7 +7,6 @@ mod error;
 mod flat;
 mod lists;
 mod packing;
-mod parts;
 mod records;
 mod scan;
 mod small_files;
@@ -31,7 +30,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
     module.add_function(wrap_pyfunction!(lists::flatten_lists, module)?)?;
     packing::register(module)?;
-    parts::register(module)?;
     records::register(module)?;
     scan::register(module)?;
     small_files::register(module)?;

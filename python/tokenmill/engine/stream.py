@@ -28,8 +28,8 @@ def encode_stream(codec: Codec, texts: Iterable[str], special: Special) -> Itera
             continued = True
 
 
-def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Parts that end at proven cuts, and the rest."""
+def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[bytes, bool]]:
+    """Parts in UTF-8 that end at proven cuts, and the rest."""
     held: list[str] = []
     size, wanted = 0, _BLOCK
     for text in texts:
@@ -37,11 +37,12 @@ def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[str, bool]]
         size += len(text)
         if size < wanted:
             continue
-        joined = check_text("".join(held), 0)
+        joined = check_text("".join(held), 0).encode()
         cut = codec.last_cut(joined)
         if cut:
             yield joined[:cut], False
-        held, size = [joined[cut:]], len(joined) - cut
+        rest = joined[cut:].decode()
+        held, size = [rest], len(rest)
         # Without a cut, wait until the text has doubled: the search stays linear in the whole.
         wanted = max(_BLOCK, 2 * size)
-    yield check_text("".join(held), 0), True
+    yield check_text("".join(held), 0).encode(), True

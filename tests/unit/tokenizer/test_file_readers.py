@@ -97,7 +97,7 @@ def test_vocab_and_merges_are_read_by_the_core(folder, tmp_path):
     assert read.recipe.model == whole.recipe.model
     assert read.encode(TEXT) == whole.encode(TEXT)
     (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nth\n")
-    with pytest.raises(TokenmillError, match=r"merges.txt:3: expected two tokens and a space"):
+    with pytest.raises(TokenmillError, match=r"merges.txt:3: expected two tokens separated by a space"):
         Tokenizer.load(tmp_path)
     (tmp_path / "merges.txt").write_text("t h\nt zz\n")
     with pytest.raises(TokenmillError, match=r"merges.txt:2: .*'zz' is not in the vocabulary"):

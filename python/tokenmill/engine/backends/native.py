@@ -10,7 +10,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tokenmill._core import Codec, encode_part, last_cut
+from tokenmill._core import Codec
 from tokenmill.base.errors import UnsupportedError
 from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine import arrow
@@ -90,11 +90,11 @@ class NativeEngine:
 
     def last_cut(self, data: memoryview) -> int:
         """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
-        return last_cut(self.codec, data)
+        return self.codec.last_cut(data)
 
     def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
         """The ids of a part of a text in UTF-8."""
-        return encode_part(self.codec, data, special, continued)
+        return self.codec.encode_part(data, special, continued)
 
     def piece_ends(self, text: str, special: Special) -> list[int]:
         """Where pieces end, in bytes of the normalized text."""
