@@ -77,6 +77,7 @@ class Prepare:
     options: tuple[object, ...] = ()
     corpus: str = "jsonl"
     resumed: bool = False
+    unit_bytes: int = 20_000
 
     def make(self, campaign: Campaign, inputs: Path) -> Path | None:
         write_tokenizer(campaign, inputs)
@@ -92,8 +93,8 @@ class Prepare:
     def argv(self, inputs: Path, out: Path) -> list[object]:
         tokenizer = inputs.parent.parent / "tokenizer"
         return [
-            "prepare", inputs / "corpus", "--tokenizer", tokenizer, "--output", out, "--unit-bytes", 8000,
-            "--no-show-progress", "--threads", 2, *self.options,
+            "prepare", inputs / "corpus", "--tokenizer", tokenizer, "--output", out, "--unit-bytes",
+            self.unit_bytes, "--no-show-progress", "--threads", 2, *self.options,
         ]  # fmt: skip
 
 
@@ -167,7 +168,8 @@ FILTERS = (
 )
 COLUMNS = ("--columns", "labels", "--columns", "attention_mask", "--columns", "document_ids")
 ALL = [
-    *(Prepare(f"prepare-{name}", ("--format", name)) for name in FORMATS),
+    Prepare("prepare-tokenmill", unit_bytes=8000),
+    *(Prepare(f"prepare-{name}", ("--format", name)) for name in FORMATS[1:]),
     Prepare("prepare-filters", FILTERS),
     Prepare("prepare-skip", ("--on-error", "skip")),
     Prepare("prepare-bestfit", ("--packing", "bestfit", "--context-length", 64, *COLUMNS)),
