@@ -156,3 +156,12 @@ def test_axes_never_divide_by_zero():
             assert axis.high > axis.low
             assert all(0 <= axis.place(tick) <= 1 for tick in axis.ticks())
     assert [format_number(v) for v in (0, 999, 1500, 2_500_000)] == ["0", "999", "1.5 k", "2.5 M"]
+
+
+def test_a_token_of_a_million_characters_is_shown_by_its_beginning(tmp_path):
+    tokenmill.train(iter(["x" * (1 << 20)]), 300, progress=False, output=tmp_path / "tok")
+    html = write_report(tmp_path / "tok")
+    longest = json.loads((tmp_path / "tok" / "report.json").read_text())["vocabulary"]["longest"]
+    assert longest[0]["token"] == "x" * 200 + "…"
+    assert "x" * 128 in [token["token"] for token in longest]
+    assert html.stat().st_size < 100_000

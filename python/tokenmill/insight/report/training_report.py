@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
 
 LONGEST_SHOWN = 40
+# A token may be as long as the longest piece of the texts.
+CHARACTERS_SHOWN = 200
 
 
 def collect_training(root: Path) -> dict[str, Any]:
@@ -90,10 +92,14 @@ def _describe_vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
         "size": len(tokens),
         "lengths": {length: lengths[length] for length in sorted(lengths)},
         "scripts": dict(Counter(script_of(data) for _, data in tokens).most_common()),
-        "longest": [
-            {"id": token, "token": data.decode("utf-8", "backslashreplace")} for token, data in longest
-        ],
+        "longest": [{"id": token, "token": _spell(data)} for token, data in longest],
     }
+
+
+def _spell(token: bytes) -> str:
+    """A token's beginning as text; four bytes hold any one character, and one more tells that it goes on."""
+    text = token[: 4 * CHARACTERS_SHOWN + 4].decode("utf-8", "backslashreplace")
+    return text if len(text) <= CHARACTERS_SHOWN else f"{text[:CHARACTERS_SHOWN]}…"
 
 
 def _render_provenance(data: dict[str, Any]) -> list[str]:
