@@ -37,15 +37,15 @@ Examples:
 @click.option("--force", is_flag=True, help="Write over an existing file.")
 def init(path: str, *, force: bool) -> None:
     """Write a commented settings file to PATH (default tokenmill.yaml; - is stdout)."""
-    from tokenmill.settings.describe import template
+    from tokenmill.settings.describe import make_template
 
     if path == "-":
-        click.echo(template())
+        click.echo(make_template())
         return
     target = Path(path)
     try:
         with target.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(template(target.name))
+            file.write(make_template(target.name))
     except FileExistsError:
         raise ConfigError(f"{target} exists already; write over it with --force") from None
     except OSError as error:
@@ -62,10 +62,10 @@ Examples:
 @click.option("--table", is_flag=True, help="A Markdown table instead of JSON Schema.")
 def schema(*, table: bool) -> None:
     """Print the JSON Schema of a settings file."""
-    from tokenmill.settings.describe import table as markdown
-    from tokenmill.settings.jsonschema import settings_schema
+    from tokenmill.settings.describe import make_table
+    from tokenmill.settings.jsonschema import make_settings_schema
 
-    click.echo(markdown() if table else json.dumps(settings_schema(), indent=2))
+    click.echo(make_table() if table else json.dumps(make_settings_schema(), indent=2))
 
 
 @command.command(

@@ -30,10 +30,10 @@ def command(
 ) -> None:
     """Check this machine and set-up; exit 1 if there is a problem."""
     from tokenmill.insight.doctor.doctor import Report, examine
-    from tokenmill.settings.jsonschema import schema_of
+    from tokenmill.settings.jsonschema import make_schema
 
     if schema:
-        click.echo(json.dumps(schema_of(Report), indent=2))
+        click.echo(json.dumps(make_schema(Report), indent=2))
         return
     report = examine(tokenizer, data, output)
     if as_json:

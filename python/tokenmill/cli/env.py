@@ -31,11 +31,11 @@ Examples:
 def command(profile: Profile, *, as_json: bool) -> None:
     """Print export lines for this machine, for eval, with the reason for each as a comment."""
     from tokenmill.base.hardware.machine import measure
-    from tokenmill.settings.exports import exports, profile_of
+    from tokenmill.settings.exports import choose_profile, list_exports
 
     machine = measure(os.environ)
-    lines = exports(machine, profile)
-    chosen = profile_of(machine) if profile == "auto" else profile
+    lines = list_exports(machine, profile)
+    chosen = choose_profile(machine) if profile == "auto" else profile
     if as_json:
         click.echo(json.dumps({"profile": chosen, "exports": [asdict(line) for line in lines]}, indent=2))
         return

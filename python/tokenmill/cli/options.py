@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from tokenmill.settings.describe import show_value
-from tokenmill.settings.kinds import without_rules
-from tokenmill.settings.names import SETTINGS, bare_names
+from tokenmill.settings.kinds import strip_rules
+from tokenmill.settings.names import SETTINGS, list_bare_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +43,9 @@ def pick_given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _make_option(full: str, job: Job) -> Callable[[Any], Any]:
     setting = SETTINGS[full]
-    annotation = without_rules(setting.annotation)
+    annotation = strip_rules(setting.annotation)
     first = setting.spelled or full.partition(".")[2]
-    others = sorted(word for word, name in bare_names(job).items() if name == full and word != first)
+    others = sorted(word for word, name in list_bare_names(job).items() if name == full and word != first)
     names = [f"--{word.replace('_', '-')}" for word in (first, *others)]
     if full in _SHORT:
         names.append(_SHORT[full])

@@ -66,7 +66,9 @@ def command(
     if inputs:
         flags["source.inputs"] = inputs
     resolved = resolve(config_file, flags, job="prepare")
-    calm = not (verbose or resolved.by_user("execution.verbose_level") or resolved.config.execution.log_json)
+    calm = not (
+        verbose or resolved.is_set_by_user("execution.verbose_level") or resolved.config.execution.log_json
+    )
     if calm := calm and sys.stderr.isatty():
         resolved = resolve(config_file, flags | {"execution.verbose_level": "WARNING"}, job="prepare")
     tokenizer = begin_loading(resolved.config)

@@ -129,7 +129,7 @@ def _make_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path)
 def restore_config(plan: Plan) -> JobConfig:
     """The settings that decided the bytes, as a config again."""
     sections: dict[str, dict[str, Any]] = {}
-    known = set(JobConfig().fingerprint_settings())
+    known = set(JobConfig().list_deciding_settings())
     for name, value in plan.values.items():
         section, _, key = name.partition(".")
         if name in known:

@@ -20,7 +20,7 @@ def cap_threads(threads: int, reason: str, num_proc: int | None, origin: object)
     return threads, Origin("automatic", reason)
 
 
-def automatic_values(
+def choose_automatic_values(
     given: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine
 ) -> dict[str, tuple[Any, Origin]]:
     """`{"execution.threads": (2, Origin("automatic", "2 on this host")), ...}`.

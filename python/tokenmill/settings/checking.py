@@ -27,10 +27,10 @@ def check_given(given: Given) -> Any:
     try:
         return check(SETTINGS[given.name].annotation, value, strict=strict)
     except MismatchError as error:
-        raise ConfigError(_refusal(given, error)) from None
+        raise ConfigError(_explain_refusal(given, error)) from None
 
 
-def _refusal(given: Given, error: MismatchError) -> str:
+def _explain_refusal(given: Given, error: MismatchError) -> str:
     """`job.yaml:5: execution.batch_size: expected a whole number, found 'many'. ...`."""
     default = SETTINGS[given.name].default
     instead = "the automatic value" if default is None else json.dumps(default)
@@ -39,7 +39,7 @@ def _refusal(given: Given, error: MismatchError) -> str:
 
 
 def assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobConfig:
-    """One config of values that are checked; a contradiction names the place of the culprit."""
+    """One config of values that are checked; a find_contradiction names the place of the culprit."""
     nested: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         section, _, key = name.partition(".")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_origin
 
-from tokenmill.settings.kinds import FALSE, TRUE, without_rules
-from tokenmill.settings.names import SETTINGS, bare_names, full_name, nearest
+from tokenmill.settings.kinds import FALSE, TRUE, strip_rules
+from tokenmill.settings.names import SETTINGS, find_full_name, list_bare_names, suggest
 from tokenmill.settings.origin import Given, Origin
 
 if TYPE_CHECKING:
@@ -42,21 +42,21 @@ VARIABLES = {
 
 def from_environment(environ: Mapping[str, str], job: Job | None = None) -> tuple[list[Given], list[str]]:
     """Settings that the environment gives, one per name, and warnings about the rest."""
-    found, warnings = _ours(environ, job)
+    found, warnings = _read_ours(environ, job)
     taken = {given.name: given for given in found}
     for variable, name in VARIABLES.items():
         text = environ.get(variable, "").strip()
-        value = _meaning(variable, text, environ)
+        value = _read_value(variable, text, environ)
         if value is None:
             continue
         if name in taken:
-            warnings += _disagreement(taken[name], variable, value)
+            warnings += _warn_of_disagreement(taken[name], variable, value)
             continue
         taken[name] = Given(name, value, Origin("environment", f"{variable}={text}"))
     return list(taken.values()), warnings
 
 
-def _ours(environ: Mapping[str, str], job: Job | None) -> tuple[list[Given], list[str]]:
+def _read_ours(environ: Mapping[str, str], job: Job | None) -> tuple[list[Given], list[str]]:
     """`TOKENMILL_NUM_PROC` and `TOKENMILL_OUTPUT_FORMAT` name `num_proc` and `output.format`."""
     found: dict[str, Given] = {}
     warnings = []
@@ -64,31 +64,31 @@ def _ours(environ: Mapping[str, str], job: Job | None) -> tuple[list[Given], lis
         text = environ[variable].strip()
         if not variable.startswith(PREFIX) or variable in OTHER or not text:
             continue
-        name = variable_setting(variable, job)
+        name = find_setting(variable, job)
         if name is None:
-            known = [PREFIX + key.upper() for key in bare_names()]
-            warnings.append(f"{variable} names no setting, so it is ignored.{nearest(variable, known)}")
+            known = [PREFIX + key.upper() for key in list_bare_names()]
+            warnings.append(f"{variable} names no setting, so it is ignored.{suggest(variable, known)}")
             continue
         found[name] = Given(name, _read_list(name, text), Origin("environment", f"{variable}={text}"))
     return list(found.values()), warnings
 
 
-def variable_setting(variable: str, job: Job | None = None) -> str | None:
+def find_setting(variable: str, job: Job | None = None) -> str | None:
     """`"TOKENMILL_OUTPUT_FORMAT"` -> `"output.format"`; None for a name that means nothing."""
     key = variable.removeprefix(PREFIX).lower()
     for full in SETTINGS:
         if full.replace(".", "_") == key or full.replace(".", "__") == key:
             return full
-    return full_name(key, job) or full_name(key)
+    return find_full_name(key, job) or find_full_name(key)
 
 
 def _read_list(name: str, text: str) -> Any:
     """Lists are separated by commas in a variable."""
-    is_list = get_origin(without_rules(SETTINGS[name].annotation)) is tuple
+    is_list = get_origin(strip_rules(SETTINGS[name].annotation)) is tuple
     return [part.strip() for part in text.split(",")] if is_list else text
 
 
-def _meaning(variable: str, text: str, environ: Mapping[str, str]) -> Any:
+def _read_value(variable: str, text: str, environ: Mapping[str, str]) -> Any:
     """The value a variable asks for, or None where it asks for nothing."""
     if not text:
         return None
@@ -103,7 +103,7 @@ def _meaning(variable: str, text: str, environ: Mapping[str, str]) -> Any:
     return text
 
 
-def _disagreement(winner: Given, variable: str, value: Any) -> list[str]:
+def _warn_of_disagreement(winner: Given, variable: str, value: Any) -> list[str]:
     if str(winner.value) == str(value):
         return []
     both = f"{winner.origin.place} and {variable} disagree about {winner.name}"

@@ -33,18 +33,18 @@ class Export:
         return f"export {self.name}={self.value}  # {self.reason}"
 
 
-def profile_of(machine: Machine) -> Profile:
+def choose_profile(machine: Machine) -> Profile:
     """The profile that fits: by cores and memory within the limits."""
     if machine.cores.usable >= 32 and machine.memory.total >= 120 * GB:
         return "server"
     return "workstation" if machine.cores.usable >= 16 and machine.memory.total >= 60 * GB else "laptop"
 
 
-def exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
+def list_exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
     """The lines for this machine under a profile, in a stable order."""
-    kind = profile_of(machine) if profile == "auto" else profile
-    threads, why = _threads(machine, kind)
-    batch, writer, amount = _batches(machine, kind)
+    kind = choose_profile(machine) if profile == "auto" else profile
+    threads, why = _choose_threads(machine, kind)
+    batch, writer, amount = _choose_batches(machine, kind)
     return [
         Export("TOKENIZERS_PARALLELISM", "true", "let Rust tokenizers use their threads"),
         Export("RAYON_NUM_THREADS", str(threads), f"Rust threads: {why}"),
@@ -58,14 +58,14 @@ def exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
     ]
 
 
-def _threads(machine: Machine, kind: str) -> tuple[int, str]:
+def _choose_threads(machine: Machine, kind: str) -> tuple[int, str]:
     cores = machine.cores
     if kind == "laptop" and cores.usable > 2:
         return cores.usable - 1, f"{cores.reason}, one left for you"
     return cores.usable, cores.reason
 
 
-def _batches(machine: Machine, kind: str) -> tuple[int, int, str]:
+def _choose_batches(machine: Machine, kind: str) -> tuple[int, int, str]:
     free = f"{machine.memory.available / GB:.1f} GB {machine.memory.reason}"
     if machine.memory.available / machine.cores.ranks < 4 * GB:
         return *SCARCE, f"{free} is little"

@@ -7,37 +7,37 @@ import types
 from dataclasses import MISSING
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tokenmill.settings.kinds import Limit, Read, rules, without_rules
+from tokenmill.settings.kinds import Limit, Read, find_rules, strip_rules
 from tokenmill.settings.names import IN_TOKENIZER, SECTIONS
 from tokenmill.settings.schema import JobConfig
-from tokenmill.settings.section import Section, settings_of
+from tokenmill.settings.section import Section, list_settings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {int: "integer", float: "number", str: "string", bool: "boolean", types.NoneType: "null"}
 _LIMITS = {">": "exclusiveMinimum", "≥": "minimum"}
 
 
-def settings_schema() -> dict[str, Any]:
+def make_settings_schema() -> dict[str, Any]:
     """The schema of a settings file: null is "automatic" anywhere, and `tokenizer:` may carry more keys."""
-    schema = schema_of(JobConfig) | {"title": "tokenmill"}
+    schema = make_schema(JobConfig) | {"title": "tokenmill"}
     definitions = schema["$defs"]
     for key, full in IN_TOKENIZER.items():
         section, _, name = full.partition(".")
         home = definitions[SECTIONS[section].__name__]["properties"]
         definitions["TokenizerConfig"]["properties"][key] = home[name]
     for each in (schema, *definitions.values()):
-        each["properties"] = {name: _or_null(field) for name, field in each["properties"].items()}
+        each["properties"] = {name: _allow_null(field) for name, field in each["properties"].items()}
     return schema
 
 
-def schema_of(model: type[Section]) -> dict[str, Any]:
+def make_schema(model: type[Section]) -> dict[str, Any]:
     """The schema of a section, with those inside of it under `$defs`."""
     definitions: dict[str, Any] = {}
-    body = _object(model, definitions)
+    body = _describe_object(model, definitions)
     return {"$schema": DIALECT, **body, "$defs": definitions}
 
 
-def _or_null(field: dict[str, Any]) -> dict[str, Any]:
+def _allow_null(field: dict[str, Any]) -> dict[str, Any]:
     if {"type": "null"} in field.get("anyOf", []):
         return field
     outer = {key: value for key, value in field.items() if key in {"description", "default"}}
@@ -45,11 +45,11 @@ def _or_null(field: dict[str, Any]) -> dict[str, Any]:
     return {**outer, "anyOf": [*inner.pop("anyOf", []), *([inner] if inner else []), {"type": "null"}]}
 
 
-def _object(model: type[Section], definitions: dict[str, Any]) -> dict[str, Any]:
+def _describe_object(model: type[Section], definitions: dict[str, Any]) -> dict[str, Any]:
     properties, required = {}, []
-    for key, setting in settings_of(model).items():
+    for key, setting in list_settings(model).items():
         words = {"description": setting.meaning} if setting.meaning else {}
-        properties[key] = words | _kind(setting.annotation, definitions)
+        properties[key] = words | _describe_kind(setting.annotation, definitions)
         if setting.default is MISSING:
             required.append(key)
         elif not isinstance(setting.default, Section):
@@ -64,9 +64,9 @@ def _object(model: type[Section], definitions: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _kind(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    if every := rules(annotation):
-        found = _kind(without_rules(annotation), definitions)
+def _describe_kind(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if every := find_rules(annotation):
+        found = _describe_kind(strip_rules(annotation), definitions)
         found |= {_LIMITS[rule.sign]: rule.least for rule in every if isinstance(rule, Limit)}
         texts = [rule.text for rule in every if isinstance(rule, Read) and rule.text is not None]
         return (
@@ -74,13 +74,13 @@ def _kind(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         )
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in {Union, types.UnionType}:
-        return {"anyOf": [_kind(part, definitions) for part in parts]}
+        return {"anyOf": [_describe_kind(part, definitions) for part in parts]}
     if origin is Literal:
         return {"enum": list(parts)}
     if origin is tuple:
-        return {"type": "array", "items": _kind(parts[0], definitions)}
+        return {"type": "array", "items": _describe_kind(parts[0], definitions)}
     if annotation in _PLAIN:
         return {"type": _PLAIN[annotation]}
     if annotation.__name__ not in definitions:
-        definitions[annotation.__name__] = _object(annotation, definitions)
+        definitions[annotation.__name__] = _describe_object(annotation, definitions)
     return {"$ref": f"#/$defs/{annotation.__name__}"}

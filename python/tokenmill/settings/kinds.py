@@ -59,21 +59,21 @@ def check(annotation: Any, value: Any, *, strict: bool = False) -> Any:
     return _PLAIN[annotation](value, strict=strict)
 
 
-def without_rules(annotation: Any) -> Any:
+def strip_rules(annotation: Any) -> Any:
     """`Annotated[int, Limit(">", 0)]` -> `int`."""
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
-def rules(annotation: Any) -> tuple[Any, ...]:
+def find_rules(annotation: Any) -> tuple[Any, ...]:
     """`Annotated[int, Limit(">", 0)]` -> `(Limit(">", 0),)`."""
     return get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
 
 
 def _check_rules(annotation: Any, value: Any, *, strict: bool) -> Any:
-    for rule in rules(annotation):
+    for rule in find_rules(annotation):
         value = rule.function(value) if isinstance(rule, Read) else value
-    value = check(without_rules(annotation), value, strict=strict)
-    for rule in rules(annotation):
+    value = check(strip_rules(annotation), value, strict=strict)
+    for rule in find_rules(annotation):
         if isinstance(rule, Limit):
             rule.check(value)
     return value

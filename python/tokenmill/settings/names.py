@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.near import near_words
 from tokenmill.settings.schema import JobConfig
-from tokenmill.settings.section import settings_of
+from tokenmill.settings.section import list_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 # How a file of settings ends.
 SETTINGS_FILES = (".yaml", ".yml")
-SECTIONS: dict[str, type[Section]] = {name: each.annotation for name, each in settings_of(JobConfig).items()}
+SECTIONS: dict[str, type[Section]] = {
+    name: each.annotation for name, each in list_settings(JobConfig).items()
+}
 SETTINGS: dict[str, Setting] = {
     f"{section}.{key}": each
     for section, model in SECTIONS.items()
-    for key, each in settings_of(model).items()
+    for key, each in list_settings(model).items()
 }
 
 # The `tokenizer:` section of existing YAML files also carries rows, speed and words.
@@ -51,14 +53,14 @@ MEANT = {
 
 
 @cache
-def bare_names(job: Job | None = None) -> dict[str, str]:
+def list_bare_names(job: Job | None = None) -> dict[str, str]:
     """`{"num_proc": "execution.num_proc", ...}`: what a job calls its settings without their section.
 
     A key that two sections have is bare only for the one that is spelled so. Without a job, names are those
     of `prepare`, then those of `train`.
     """
     if job is None:
-        return bare_names("train") | bare_names("prepare")
+        return list_bare_names("train") | list_bare_names("prepare")
     mine = {full: each for full, each in SETTINGS.items() if each.only in {None, job}}
     owners: dict[str, list[str]] = {}
     for full in mine:
@@ -68,25 +70,25 @@ def bare_names(job: Job | None = None) -> dict[str, str]:
     return keys | {word: full for full, some in words.items() for word in some if word}
 
 
-def full_name(name: str, job: Job | None = None) -> str | None:
+def find_full_name(name: str, job: Job | None = None) -> str | None:
     """`"num_proc"` or `"num-proc"` or `"execution.num_proc"` -> `"execution.num_proc"`; None if unknown."""
     name = name.replace("-", "_")
-    if name in bare_names(job):
-        return bare_names(job)[name]
+    if name in list_bare_names(job):
+        return list_bare_names(job)[name]
     section, _, key = name.partition(".")
     if section == "tokenizer" and key in IN_TOKENIZER:
         return IN_TOKENIZER[key]
     return name if name in SETTINGS else None
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """`" Did you mean 'batch_size'?"`, or nothing when no known name is near."""
     close = [repr(word) for word in near_words(name, known, most=1, cutoff=0.6)]
     meant = MEANT.get(name) or "".join(close)
     return f" Did you mean {meant}?" if meant else ""
 
 
-def unknown(name: str, place: str, known: Iterable[str]) -> ConfigError:
+def explain_unknown(name: str, place: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that nobody knows: the nearest one, or the whole list where none is near."""
-    help_ = nearest(name, known) or f" Known here: {', '.join(sorted(known))}"
+    help_ = suggest(name, known) or f" Known here: {', '.join(sorted(known))}"
     return ConfigError(f"{place}: unknown key {name!r}.{help_}")

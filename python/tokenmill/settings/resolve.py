@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.machine import Machine, measure
-from tokenmill.settings.automatic import automatic_values, warn_of_excess
+from tokenmill.settings.automatic import choose_automatic_values, warn_of_excess
 from tokenmill.settings.checking import assemble, check_given
 from tokenmill.settings.environment import from_environment
-from tokenmill.settings.names import SETTINGS, bare_names, full_name, unknown
+from tokenmill.settings.names import SETTINGS, explain_unknown, find_full_name, list_bare_names
 from tokenmill.settings.origin import Given, Origin
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Resolved:
         section, _, key = name.partition(".")
         return getattr(getattr(self.config, section), key)
 
-    def by_user(self, name: str) -> bool:
+    def is_set_by_user(self, name: str) -> bool:
         """Whether a person set it, by whatever means."""
         return self.origins[name].kind in {"flag", "environment", "file"}
 
@@ -54,7 +54,7 @@ class Resolved:
         try:
             yield
         except kinds as error:
-            if not self.by_user(name) or name in str(error):
+            if not self.is_set_by_user(name) or name in str(error):
                 raise
             raise type(error)(f"{self.origins[name]}: {name}: {error}") from error
 
@@ -83,7 +83,7 @@ def resolve(
         for given in layer:
             values[given.name], origins[given.name] = check_given(given), given.origin
     warnings += warn_of_excess(values, origins, machine)
-    for name, (value, origin) in automatic_values(values, origins, machine).items():
+    for name, (value, origin) in choose_automatic_values(values, origins, machine).items():
         origins.setdefault(name, origin)
         if value is not None:
             values.setdefault(name, value)
@@ -116,7 +116,7 @@ def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> lis
     found: dict[str, Given] = {}
     for name, value in flags.items():
         place = _spell(name, spelling)
-        full = _known(name, place, job)
+        full = _find_name(name, place, job)
         if value is None:
             continue
         if full == "packing.mode" and isinstance(value, bool):
@@ -129,10 +129,10 @@ def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> lis
     return list(found.values())
 
 
-def _known(name: str, place: str, job: Job | None) -> str:
-    full = full_name(name, job)
-    if full is None and (full := full_name(name)) is None:
-        raise unknown(name, place, SETTINGS if "." in name else bare_names(job))
+def _find_name(name: str, place: str, job: Job | None) -> str:
+    full = find_full_name(name, job)
+    if full is None and (full := find_full_name(name)) is None:
+        raise explain_unknown(name, place, SETTINGS if "." in name else list_bare_names(job))
     other = SETTINGS[full].only
     if job is not None and other not in {None, job}:
         raise ConfigError(

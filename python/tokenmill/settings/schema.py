@@ -30,7 +30,7 @@ from tokenmill.settings.fields import (
     TooLong,
     WeightedNames,
 )
-from tokenmill.settings.section import Job, Section, deciding, setting, settings_of
+from tokenmill.settings.section import Job, Section, deciding, list_settings, setting
 
 # Ids are below 2^24 everywhere in the project.
 LARGEST_VOCABULARY = 1 << 24
@@ -162,7 +162,7 @@ class FilterConfig(Section):
         None, "Of a job with validation, write only this dataset; left out: both."
     )
 
-    def contradiction(self) -> tuple[str, str] | None:
+    def find_contradiction(self) -> tuple[str, str] | None:
         """A smallest size above the largest, or a share that leaves nothing."""
         for low, high in (("min_chars", "max_chars"), ("min_tokens", "max_tokens")):
             least, most = getattr(self, low), getattr(self, high)
@@ -206,7 +206,7 @@ class PackingConfig(Section):
     )
     max_documents_per_row: Positive | None = deciding(None, "The most documents that bestfit puts in a row.")
 
-    def contradiction(self) -> tuple[str, str] | None:
+    def find_contradiction(self) -> tuple[str, str] | None:
         """Lengths that do not go together, or a mode that lacks one."""
         length = self.context_length
         if self.too_long is not None and length is None:
@@ -214,9 +214,9 @@ class PackingConfig(Section):
         if (most := self.max_documents_per_row) is not None and self.mode != "bestfit":
             name = "max_documents_per_row"
             return name, f"{name} {most} is for mode bestfit, and mode is {self.mode}"
-        return self._length_contradiction()
+        return self._find_length_contradiction()
 
-    def _length_contradiction(self) -> tuple[str, str] | None:
+    def _find_length_contradiction(self) -> tuple[str, str] | None:
         length = self.context_length
         if length is None and self.mode != "stream":
             return "mode", f"mode {self.mode} needs a context_length, e.g. context_length: 2048"
@@ -360,9 +360,9 @@ class TrainingConfig(Section):
         """How many tokens the merges may make, the 256 bytes among them."""
         return self.vocab_size - len(self.special_tokens)
 
-    def contradiction(self) -> tuple[str, str] | None:
+    def find_contradiction(self) -> tuple[str, str] | None:
         """Special tokens that cannot be, and sizes outside of their bounds."""
-        if problem := _special_problem(self.special_tokens):
+        if problem := _find_special_problem(self.special_tokens):
             return "special_tokens", problem
         special = len(self.special_tokens)
         if not 256 + special <= self.vocab_size <= LARGEST_VOCABULARY:
@@ -377,7 +377,7 @@ class TrainingConfig(Section):
         return None
 
 
-def _special_problem(tokens: tuple[str, ...]) -> str | None:
+def _find_special_problem(tokens: tuple[str, ...]) -> str | None:
     for place, token in enumerate(tokens):
         if not token:
             return "a special token is empty; give each one some text"
@@ -401,12 +401,12 @@ class JobConfig(Section):
     execution: ExecutionConfig = ExecutionConfig()
     training: TrainingConfig = TrainingConfig()
 
-    def fingerprint_settings(self) -> dict[str, Any]:
+    def list_deciding_settings(self) -> dict[str, Any]:
         """The settings that change the bytes of a dataset, as `{"section.key": value}`."""
         dump = self.to_dict()
         return {
             f"{section}.{key}": dump[section][key]
             for section in dump
-            for key, each in settings_of(type(getattr(self, section))).items()
+            for key, each in list_settings(type(getattr(self, section))).items()
             if each.decides and each.only != "train"
         }

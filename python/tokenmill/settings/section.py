@@ -56,7 +56,7 @@ def deciding(default: T, meaning: str, **marks: Any) -> T:
     return setting(default, meaning, decides=True, **marks)
 
 
-def settings_of(section: type[Section]) -> dict[str, Setting]:
+def list_settings(section: type[Section]) -> dict[str, Setting]:
     """Every setting of a section by its key, in order."""
     return {
         each.name: Setting(each.type, each.default, **{"only": section.job, **each.metadata})
@@ -81,10 +81,10 @@ class Section:
 
     def __post_init__(self) -> None:
         """Refuse settings that do not go together."""
-        if (found := self.contradiction()) is not None:
+        if (found := self.find_contradiction()) is not None:
             raise SettingError(*found)
 
-    def contradiction(self) -> tuple[str, str] | None:
+    def find_contradiction(self) -> tuple[str, str] | None:
         """A setting that does not go with the others, and why; None if all is well."""
         return None
 
@@ -93,14 +93,14 @@ class Section:
         """A section of what somebody wrote, or of what `to_dict` gave; each value is checked."""
         if not isinstance(values, dict):
             raise MismatchError("a section of settings")
-        known = settings_of(cls)
+        known = list_settings(cls)
         if strange := next((key for key in values if key not in known), None):
             raise SettingError(strange, f"unknown; known here: {', '.join(sorted(known))}")
         return cls(**{key: _read(key, known[key].annotation, value) for key, value in values.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """The values as JSON has them."""
-        return {key: _plain(value) for key, value in self.__dict__.items()}
+        return {key: _to_plain(value) for key, value in self.__dict__.items()}
 
 
 def _read(key: str, annotation: Any, value: Any) -> Any:
@@ -113,7 +113,7 @@ def _read(key: str, annotation: Any, value: Any) -> Any:
         raise SettingError(f"{key}.{error.key}", error.problem) from None
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value.to_dict() if isinstance(value, Section) else value

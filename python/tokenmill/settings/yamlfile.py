@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tokenmill.base.errors import ConfigError
-from tokenmill.settings.names import IN_TOKENIZER, SECTIONS, SETTINGS, unknown
+from tokenmill.settings.names import IN_TOKENIZER, SECTIONS, SETTINGS, explain_unknown
 from tokenmill.settings.origin import Given, Origin
-from tokenmill.settings.section import settings_of
+from tokenmill.settings.section import list_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,42 +20,46 @@ if TYPE_CHECKING:
 
 def read_yaml(path: str | PathLike[str]) -> list[Given]:
     """Every setting of the file in its order; null means "leave it automatic" and is left out."""
-    with _explain(path) as loader:
+    with _open_loader(path) as loader:
         root = loader.get_single_node()
         if root is None:
             return []
-        return [given for pair in _pairs(root, "the file", path) for given in _section(loader, *pair, path)]
+        return [
+            given
+            for pair in _list_pairs(root, "the file", path)
+            for given in _read_section(loader, *pair, path)
+        ]
 
 
 def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
     """The values of a file that has these keys and no others, null left out."""
-    with _explain(path) as loader:
+    with _open_loader(path) as loader:
         root = loader.get_single_node()
-        pairs = [] if root is None else _pairs(root, "the file", path)
+        pairs = [] if root is None else _list_pairs(root, "the file", path)
         found = {str(key.value): loader.construct_object(value, deep=True) for key, value in pairs}
         for key, _ in pairs:
             if key.value not in known:
-                raise unknown(str(key.value), f"{path}:{key.start_mark.line + 1}", list(known))
+                raise explain_unknown(str(key.value), f"{path}:{key.start_mark.line + 1}", list(known))
     return {key: value for key, value in found.items() if value is not None}
 
 
 @contextmanager
-def _explain(path: str | PathLike[str]) -> Iterator[yaml.SafeLoader]:
+def _open_loader(path: str | PathLike[str]) -> Iterator[yaml.SafeLoader]:
     """A loader of the file, whose errors name the line."""
-    loader = yaml.SafeLoader(_text(Path(path)))
+    loader = yaml.SafeLoader(_read_text(Path(path)))
     try:
         yield loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1
-        raise ConfigError(f"{path}:{line}: not valid YAML: {error.problem}. {_hint(error)}") from error
+        raise ConfigError(f"{path}:{line}: not valid YAML: {error.problem}. {_suggest_fix(error)}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from error
     finally:
         loader.dispose()
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -70,13 +74,13 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _hint(error: yaml.MarkedYAMLError) -> str:
+def _suggest_fix(error: yaml.MarkedYAMLError) -> str:
     if "\\t" in (error.problem or ""):
         return "Indent with spaces instead of tabs"
     return "Check the indentation, and the space after each colon"
 
 
-def _pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[tuple[yaml.Node, yaml.Node]]:
+def _list_pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[tuple[yaml.Node, yaml.Node]]:
     line = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(f"{path}:{line}: expected `key: value` lines in {what}, found {_describe(node)}")
@@ -95,29 +99,29 @@ def _describe(node: yaml.Node) -> str:
     return "a list" if isinstance(node, yaml.SequenceNode) else repr(node.value)
 
 
-def _section(
+def _read_section(
     loader: yaml.SafeLoader, key: yaml.Node, value: yaml.Node, path: str | PathLike[str]
 ) -> list[Given]:
     section = str(key.value)
     if section not in SECTIONS:
-        raise _stray(section, key, path)
+        raise _explain_stray(section, key, path)
     if isinstance(value, yaml.ScalarNode) and value.tag.endswith(":null"):
         return []
     if isinstance(value, yaml.MappingNode):
         # Takes `<<: *defaults` apart, so that merged keys count as the section's own.
         loader.flatten_mapping(value)
     found = []
-    for name_node, value_node in _pairs(value, f"section {section}", path):
+    for name_node, value_node in _list_pairs(value, f"section {section}", path):
         place = f"{path}:{name_node.start_mark.line + 1}"
         item: Any = loader.construct_object(value_node, deep=True)
         if item is not None:
-            found.append(Given(_known(section, str(name_node.value), place), item, Origin("file", place)))
+            found.append(Given(_find_name(section, str(name_node.value), place), item, Origin("file", place)))
         else:
-            _known(section, str(name_node.value), place)
+            _find_name(section, str(name_node.value), place)
     return found
 
 
-def _stray(name: str, key: yaml.Node, path: str | PathLike[str]) -> ConfigError:
+def _explain_stray(name: str, key: yaml.Node, path: str | PathLike[str]) -> ConfigError:
     """A key at the left margin that is not a section: say which section it belongs in."""
     place = f"{path}:{key.start_mark.line + 1}"
     homes = [full for full in SETTINGS if full.partition(".")[2] == name]
@@ -126,15 +130,15 @@ def _stray(name: str, key: yaml.Node, path: str | PathLike[str]) -> ConfigError:
         return ConfigError(
             f"{place}: {name!r} belongs in the section {section}: write `{section}:` and {bare} below it"
         )
-    return unknown(name, place, list(SECTIONS))
+    return explain_unknown(name, place, list(SECTIONS))
 
 
-def _known(section: str, key: str, place: str) -> str:
+def _find_name(section: str, key: str, place: str) -> str:
     if f"{section}.{key}" in SETTINGS:
         return f"{section}.{key}"
-    fields = list(settings_of(SECTIONS[section]))
+    fields = list(list_settings(SECTIONS[section]))
     if section == "tokenizer":
         fields += IN_TOKENIZER
         if key in IN_TOKENIZER:
             return IN_TOKENIZER[key]
-    raise unknown(key, place, fields)
+    raise explain_unknown(key, place, fields)

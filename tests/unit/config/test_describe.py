@@ -18,18 +18,20 @@ from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.config import command
 from tokenmill.cli.env import command as env_command
-from tokenmill.settings.describe import table, template
-from tokenmill.settings.exports import exports, profile_of
-from tokenmill.settings.jsonschema import settings_schema
+from tokenmill.settings.describe import make_table, make_template
+from tokenmill.settings.exports import choose_profile, list_exports
+from tokenmill.settings.jsonschema import make_settings_schema
 from tokenmill.settings.names import SETTINGS
 from tokenmill.settings.resolve import resolve
 
 FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "files").iterdir())]
 
 
-@pytest.mark.parametrize("text", [*FILES, template(), "execution:\n  memory_budget: 2GB\n  threads: null\n"])
+@pytest.mark.parametrize(
+    "text", [*FILES, make_template(), "execution:\n  memory_budget: 2GB\n  threads: null\n"]
+)
 def test_json_schema_accepts_what_we_accept(text):
-    jsonschema.validate(yaml.safe_load(text), settings_schema())
+    jsonschema.validate(yaml.safe_load(text), make_settings_schema())
 
 
 @pytest.mark.parametrize(
@@ -37,18 +39,18 @@ def test_json_schema_accepts_what_we_accept(text):
 )
 def test_json_schema_refuses_what_we_refuse(text):
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(text), settings_schema())
+        jsonschema.validate(yaml.safe_load(text), make_settings_schema())
 
 
 def test_template_is_valid_and_changes_nothing_else(tmp_path):
     path = tmp_path / "job.yaml"
-    path.write_text(template(), encoding="utf-8")
+    path.write_text(make_template(), encoding="utf-8")
     given = {name for name, origin in resolve(path, environ={}).origins.items() if origin.kind == "file"}
     assert given == {"source.inputs", "tokenizer.tokenizer_name", "output.path"}
 
 
 def test_uncommented_template_is_all_defaults(tmp_path):
-    text = re.sub(r"^  # ([a-z_]+: )", r"  \1", template(), flags=re.MULTILINE)
+    text = re.sub(r"^  # ([a-z_]+: )", r"  \1", make_template(), flags=re.MULTILINE)
     path = tmp_path / "job.yaml"
     path.write_text(text, encoding="utf-8")
     config, default = resolve(path, environ={}).config, resolve(environ={}).config
@@ -60,7 +62,7 @@ def test_uncommented_template_is_all_defaults(tmp_path):
 
 
 def test_table_has_every_key_with_its_meaning():
-    rows = [line for line in table().splitlines() if line.startswith("| `")]
+    rows = [line for line in make_table().splitlines() if line.startswith("| `")]
     assert len(rows) == len(SETTINGS)
     assert all(len(row.split(" | ")) == 4 and not row.endswith("|  |") for row in rows)
 
@@ -104,8 +106,8 @@ def machine(usable, gigabytes, ranks=1):
 )
 def test_profiles(cores, gigabytes, profile, batch):
     here = machine(cores, gigabytes)
-    assert profile_of(here) == profile
-    values = {line.name: line.value for line in exports(here)}
+    assert choose_profile(here) == profile
+    values = {line.name: line.value for line in list_exports(here)}
     assert values["DATASET_BATCH_SIZE"] == batch
     assert values["RAYON_NUM_THREADS"] == str(cores - 1 if profile == "laptop" else cores)
     assert not {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"} & values.keys()

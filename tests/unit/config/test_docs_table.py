@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tokenmill.settings.describe import table
+from tokenmill.settings.describe import make_table
 from tokenmill.settings.environment import VARIABLES
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 def test_the_tables_are_those_of_the_schema():
     text = PAGE.read_text(encoding="utf-8")
-    assert text.partition("<!-- schema -->\n")[2].strip() == table().strip(), (
+    assert text.partition("<!-- schema -->\n")[2].strip() == make_table().strip(), (
         "the schema has changed: put the output of `tokenmill config schema --table` below the mark"
     )
 

@@ -137,8 +137,8 @@ def test_thread_variables(environ, threads):
 def test_torchruns_own_guess_is_not_a_wish():
     asked = resolve(environ={"OMP_NUM_THREADS": "1"})
     guessed = resolve(environ={"OMP_NUM_THREADS": "1", "TORCHELASTIC_RUN_ID": "x"})
-    assert asked.by_user("execution.threads")
-    assert not guessed.by_user("execution.threads")
+    assert asked.is_set_by_user("execution.threads")
+    assert not guessed.is_set_by_user("execution.threads")
 
 
 def test_our_own_variables_name_any_setting():

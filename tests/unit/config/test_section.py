@@ -103,4 +103,4 @@ def test_a_section_names_the_setting_at_fault(given, key, words):
 def test_the_whole_config_survives_a_process():
     config = JobConfig(packing=PackingConfig(mode="window", context_length=16, overlap=4))
     assert pickle.loads(pickle.dumps(config)) == config
-    assert config.fingerprint_settings()["packing.mode"] == "window"
+    assert config.list_deciding_settings()["packing.mode"] == "window"

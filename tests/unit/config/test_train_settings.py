@@ -12,7 +12,7 @@ from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.cli import main
 from tokenmill.engine.training.merging import FIRST_SEEN
 from tokenmill.settings.fields import TieBreak
-from tokenmill.settings.names import SETTINGS, bare_names
+from tokenmill.settings.names import SETTINGS, list_bare_names
 from tokenmill.settings.resolve import from_options, resolve
 
 FILE = """\
@@ -51,8 +51,8 @@ def test_a_name_that_both_jobs_have_is_the_jobs_own(job):
     assert resolve(job, {"pattern": "gpt2"}, {}, job="prepare").config.tokenizer.pattern == "gpt2"
     environ = {"TOKENMILL_SPECIAL": "<|a|>,<|b|>"}
     assert resolve(environ=environ, job="train").config.training.special_tokens == ("<|a|>", "<|b|>")
-    assert bare_names("train")["format"] == "source.format"
-    assert bare_names("prepare")["format"] == "output.format"
+    assert list_bare_names("train")["format"] == "source.format"
+    assert list_bare_names("prepare")["format"] == "output.format"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_command_has_a_flag_for_every_setting_of_its_job(capsys):
             if full != "source.inputs"
         }
         mine = {flag for full, flag in flags.items() if SETTINGS[full].only in {None, job}}
-        mine |= {f"--{word}" for word in bare_names(job)} & set(flags.values())
+        mine |= {f"--{word}" for word in list_bare_names(job)} & set(flags.values())
         mine -= {f"--{word}" for each in SETTINGS.values() if each.only == job for word in each.former}
         assert mine == {flag for flag in flags.values() if re.search(rf"{flag}[ /,\n]", shown)}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal, Union, get_args, get_origin
 
 from tokenmill.settings import fields, options
-from tokenmill.settings.kinds import without_rules
-from tokenmill.settings.names import SECTIONS, SETTINGS, full_name
+from tokenmill.settings.kinds import strip_rules
+from tokenmill.settings.names import SECTIONS, SETTINGS, find_full_name
 
 # Named arguments of `prepare` and `train`; a keyword cannot be both.
 ARGUMENTS = {"prepare": {"inputs", "tokenizer", "output"}, "train": {"inputs", "vocab_size"}}
@@ -61,7 +61,7 @@ def spell(annotation):
         return "Path | Sequence[Path | tuple[Path, float]]"
     if annotation in NAMED:
         return NAMED[annotation]
-    plain, parts = without_rules(annotation), get_args(without_rules(annotation))
+    plain, parts = strip_rules(annotation), get_args(strip_rules(annotation))
     if get_origin(plain) in {Union, types.UnionType}:
         return " | ".join(spell(part) for part in parts)
     if get_origin(plain) is tuple:
@@ -82,7 +82,11 @@ def lines_of(job):
     for full, setting in SETTINGS.items():
         key = full.partition(".")[2]
         for name in dict.fromkeys([key, setting.spelled or key]):
-            if setting.only == job and full_name(name, job or "train") == full and name not in taken(job):
+            if (
+                setting.only == job
+                and find_full_name(name, job or "train") == full
+                and name not in taken(job)
+            ):
                 found[name] = "Path | None" if key in PATHS else spell(setting.annotation)
     for section, model in SECTIONS.items():
         if model.job == job and section not in taken(job):

@@ -70,7 +70,7 @@ def use_all_cores(resolved: Resolved) -> Resolved:
     """
     execution, cores = resolved.config.execution, resolved.machine.cores
     shared = execution.unit_range is not None or not find_executor(execution.executor).in_process
-    if shared or cores.together <= cores.usable or resolved.by_user("execution.threads"):
+    if shared or cores.together <= cores.usable or resolved.is_set_by_user("execution.threads"):
         return resolved
     reason = f"all {cores.together} cores: the other ranks of this host wait"
     asked_by = resolved.origins["execution.num_proc"]

@@ -28,7 +28,7 @@ def prefers_chat(config: JobConfig, encoder: Any) -> bool:
 def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
     """Rows that keep conversations whole, and the day of the job that is gone on with."""
     packing = config.packing
-    if packing.mode == "concat" and not resolved.by_user("packing.mode"):
+    if packing.mode == "concat" and not resolved.is_set_by_user("packing.mode"):
         config = replace(config, packing=replace(packing, mode="bestfit"))
     path = config.output.path
     if config.chat.chat_date is None and path is not None and not is_remote(path):

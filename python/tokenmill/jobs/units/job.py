@@ -144,7 +144,9 @@ def make_job(
         name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )
     values = (
-        _drop_chat_settings(config.fingerprint_settings()) if chat is None else config.fingerprint_settings()
+        _drop_chat_settings(config.list_deciding_settings())
+        if chat is None
+        else config.list_deciding_settings()
     )
     values |= {
         "output.dtype": dtype,
