@@ -14,12 +14,12 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 
 def documents(path, most):
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources import discover, ranges, read_blocks
+    from tokenmill.sources import cut_ranges, discover, read_blocks
 
     source = SourceConfig(inputs=(str(path),), text_field="text")
     count = 0
     for file in discover(source):
-        for part in ranges(file, 64 << 20):
+        for part in cut_ranges(file, 64 << 20):
             for block in read_blocks(file, part, source, block_bytes=1 << 20):
                 texts = block.texts.slice(0, most - count) if most else block.texts
                 count += len(texts)

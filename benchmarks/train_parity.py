@@ -26,7 +26,7 @@ from tokenmill.engine.training.direct import train_merges
 from tokenmill.jobs.train import run
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
-from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, read_blocks, settle
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -38,7 +38,7 @@ def texts_of(paths):
     files = discover(config)
     config, _ = settle(config, files)
     for file in files:
-        for part in ranges(file, 1 << 30):
+        for part in cut_ranges(file, 1 << 30):
             for block in read_blocks(file, part, config):
                 yield from block.texts.to_pylist()
 

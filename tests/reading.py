@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, read_blocks, settle
 
 
 @dataclass
@@ -27,7 +27,7 @@ def read_all(*inputs, unit_bytes=1 << 30, block_bytes=1 << 20, files=None, colum
     found = Found()
     for file in files:
         first = 0
-        for part in ranges(file, unit_bytes):
+        for part in cut_ranges(file, unit_bytes):
             found.parts += 1
             passed = 0
             for block in read_blocks(file, part, config, block_bytes=block_bytes, columns=columns):

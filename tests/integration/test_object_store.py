@@ -10,7 +10,7 @@ from reading import read_all
 from tokenmill.base.errors import InputError, InputNotFoundError, StoreError
 from tokenmill.datasets.store.store import ObjectStore, read_file, replace_file
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, read_blocks
+from tokenmill.sources import cut_ranges, discover, read_blocks
 
 pytestmark = pytest.mark.s3
 
@@ -78,7 +78,7 @@ def test_a_remote_input_has_an_identity(bucket):  # noqa: F811
     config = SourceConfig(inputs=(f"{bucket}/in/a.jsonl",), text_field="text")
     (file,) = discover(config)
     assert discover(config) == [file]
-    (part,) = ranges(file, 1 << 30)
+    (part,) = cut_ranges(file, 1 << 30)
     assert sum(len(block) for block in read_blocks(file, part, config)) == len(TEXTS)
     store.replace("in/a.jsonl", jsonl(RECORDS[::-1]))
     with pytest.raises(InputError, match="changed after the job was planned"):
@@ -97,7 +97,7 @@ def test_a_change_is_noticed_behind_a_listing(bucket):  # noqa: F811
     (file,) = discover(config)
     store.replace("in/a.jsonl", jsonl(RECORDS[::-1]))
     with pytest.raises(InputError, match="changed after the job was planned"):
-        list(read_blocks(file, ranges(file, 1 << 30)[0], config))
+        list(read_blocks(file, cut_ranges(file, 1 << 30)[0], config))
     store.replace("in/b.jsonl", jsonl())
     assert len(discover(config)) == 2
 

@@ -14,8 +14,8 @@ from corpus import COMPRESS, TEXTS, jsonl, write_format, zstd_compress
 from reading import read_all
 from tokenmill.base.errors import InputError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, read_blocks, settle
-from tokenmill.sources.memory import attached
+from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources.memory import attach
 
 
 @pytest.mark.parametrize("suffix", sorted(COMPRESS))
@@ -83,7 +83,7 @@ def test_a_changed_or_vanished_file_raises_whatever_the_policy(tmp_path):
     path.write_bytes(jsonl())
     config = SourceConfig(inputs=(str(path),), on_error="skip", text_field="text")
     (file,) = discover(config)
-    (part,) = ranges(file, 1 << 30)
+    (part,) = cut_ranges(file, 1 << 30)
     path.write_bytes(jsonl()[:-100])
     with pytest.raises(InputError, match="changed after the job was planned"):
         list(read_blocks(file, part, config))
@@ -97,7 +97,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
     path.write_bytes(jsonl())
     config = SourceConfig(inputs=(str(path),), text_field="text")
     (file,) = discover(config)
-    blocks = read_blocks(file, ranges(file, 1 << 30)[0], config, block_bytes=2000)
+    blocks = read_blocks(file, cut_ranges(file, 1 << 30)[0], config, block_bytes=2000)
     next(blocks)
     os.truncate(path, 4000)
     with pytest.raises(InputError, match=r"a\.jsonl: the file changed after the job was planned"):
@@ -139,7 +139,7 @@ def discovered_by_a_plain_user(path, on_error="fail"):
 
 
 def test_a_bad_item_of_an_iterable_is_one_bad_item():
-    with attached(["a", 5, {"text": "\ud800"}, {"x": 1}, {"text": "b"}]) as files:
+    with attach(["a", 5, {"text": "\ud800"}, {"x": 1}, {"text": "b"}]) as files:
         found = read_all(files=files, on_error="skip", text_field="text")
     assert found.texts == ["a", "b"]
     assert found.refused == {"not_an_object": 1, "lone_surrogate": 1, "missing_field": 1}
@@ -150,7 +150,7 @@ def test_the_second_half_of_a_file_that_shrank_is_not_lost_quietly(tmp_path):
     path.write_bytes(jsonl())
     config = SourceConfig(inputs=(str(path),), text_field="text")
     (file,) = discover(config)
-    second = read_blocks(file, ranges(file, len(jsonl()) // 2 + 1)[1], config)
+    second = read_blocks(file, cut_ranges(file, len(jsonl()) // 2 + 1)[1], config)
     original = path.stat()
     os.truncate(path, 10)
     os.utime(path, ns=(original.st_atime_ns, original.st_mtime_ns))
@@ -216,7 +216,7 @@ def test_a_place_has_the_row_of_the_whole_file(tmp_path, kind):
     found = read_all(path, on_error="skip", unit_bytes=1)
     assert found.parts == 10
     assert [reject.place for reject in found.rejects] == [f"{path}:71:0"]
-    with attached(table) as files:
+    with attach(table) as files:
         found = read_all(files=files, on_error="skip", unit_bytes=20)
     assert found.rejects[0].place.endswith(":71:0")
 

@@ -81,7 +81,7 @@ def test_little_of_what_follows_is_held_with_a_huge_record():
 
     cut = windows.Cut(0, None, b"\n", 4096, 1 << 30)
     stream = SimpleNamespace(readinto=io.BytesIO(data).readinto)
-    assert b"".join(windows.windows(stream, cut, look)) == data
+    assert b"".join(windows.read_windows(stream, cut, look)) == data
     assert seen[0] == (5 * LARGE + 1, True)
     assert max(size for size, _ in seen[1:]) <= LARGE
     assert not any(given for _, given in seen[1:])

@@ -124,7 +124,7 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ":" in node.value:
-            # A room may name a function of its modules, as in "columnar:parquet_blocks".
+            # A room may name a function of its modules, as in "columnar:read_parquet".
             yield f"{home}.{node.value.partition(':')[0]}"
 
 

@@ -17,7 +17,7 @@ from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
 from tokenmill.base.errors import InputError, InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, raw, read_blocks
+from tokenmill.sources import cut_ranges, discover, raw, read_blocks
 from tokenmill.sources.faults import ChangedInputError
 from tokenmill.sources.model import InputFile, Range
 from tokenmill.sources.raw import local_identity
@@ -100,7 +100,7 @@ def test_a_fault_is_tried_again_then_ends_the_reading_under_skip(tmp_path, code)
         url = put(path)
         config = SourceConfig(inputs=(url,), text_field="text", on_error="skip")
         (file,) = discover(config)
-        (part,) = ranges(file, 1 << 30)
+        (part,) = cut_ranges(file, 1 << 30)
         for after in (0, 1, 3):
             FaultySystem.arm(after, failures=2, code=code)
             found = [
@@ -134,11 +134,11 @@ TOO_MANY_FILES = """
 import os, resource, sys
 from tokenmill.base.errors import InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, raw, read_blocks
+from tokenmill.sources import discover, cut_ranges, raw, read_blocks
 raw.PAUSES = (0.01, 0.01)
 config = SourceConfig(inputs=(sys.argv[1],), on_error="skip", text_field="text")
 (file,) = discover(config)
-(part,) = ranges(file, 1 << 30)
+(part,) = cut_ranges(file, 1 << 30)
 list(read_blocks(file, part, config))
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 held = []
@@ -209,7 +209,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, change, on_error):
     path = write_format(tmp_path, "jsonl")
     config = SourceConfig(inputs=(str(path),), text_field="text", on_error=on_error)
     (file,) = discover(config)
-    blocks = read_blocks(file, ranges(file, 1 << 30)[0], config, block_bytes=2000)
+    blocks = read_blocks(file, cut_ranges(file, 1 << 30)[0], config, block_bytes=2000)
     next(blocks)
     change(path)
     with pytest.raises((ChangedInputError, FileNotFoundError)) as raised:
@@ -221,7 +221,7 @@ def test_a_file_named_json_that_is_being_written_is_not_taken_for_damaged(tmp_pa
     path = write_format(tmp_path, "json")
     config = SourceConfig(inputs=(str(path),), text_field="text", on_error="skip")
     (file,) = discover(config)
-    blocks = read_blocks(file, ranges(file, 1 << 30)[0], config, block_bytes=2000)
+    blocks = read_blocks(file, cut_ranges(file, 1 << 30)[0], config, block_bytes=2000)
     next(blocks)
     truncate(path)
     with pytest.raises(ChangedInputError):

@@ -15,10 +15,10 @@ from reading import read_all
 from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.settings.fields import Format
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, read_blocks, settle
 from tokenmill.sources.compression import COMPRESSIONS
 from tokenmill.sources.formats import FORMATS
-from tokenmill.sources.memory import attached
+from tokenmill.sources.memory import attach
 from tokenmill.sources.model import MEMORY
 from tokenmill.sources.where import Predicate
 
@@ -43,7 +43,7 @@ def test_columns_are_delivered_for_a_predicate(tmp_path, kind):
     (file,) = discover(config)
     kept = [
         text
-        for part in ranges(file, 4000)
+        for part in cut_ranges(file, 4000)
         for block in read_blocks(file, part, config, columns=predicate.columns)
         for text, keep in zip(block.texts.to_pylist(), predicate.mask(block.columns, len(block)), strict=True)
         if keep
@@ -189,17 +189,17 @@ def test_data_in_memory(tmp_path):
         {"text": TEXTS},
         whole,
     ):
-        with attached(data) as files:
+        with attach(data) as files:
             found = read_all(files=files, unit_bytes=3000, block_bytes=500)
         assert found.texts == TEXTS
         assert found.rows == list(range(200))
     picked = whole.select(range(10, 20))
-    with attached(datasets.DatasetDict(train=picked, test=whole)) as files:
+    with attach(datasets.DatasetDict(train=picked, test=whole)) as files:
         assert {file.split for file in files} == {"train", "test"}
         assert read_all(files=[files[0]], unit_bytes=300).texts == TEXTS[10:20]
     with pytest.raises(InputError, match="lives in the memory"):
         read_all(files=files)
-    with attached(TEXTS) as first, attached(list(TEXTS)) as second:
+    with attach(TEXTS) as first, attach(list(TEXTS)) as second:
         assert first == second
 
 

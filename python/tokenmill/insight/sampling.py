@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import InputError
-from tokenmill.sources import ranges, read_blocks
+from tokenmill.sources import cut_ranges, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,9 @@ def _choose_ranges(
     files: Sequence[InputFile], size: int, rng: random.Random
 ) -> list[tuple[InputFile, Range, int]]:
     """Which ranges to read, and which share of their blocks to keep."""
-    plain = [(file, part) for file in files if file.compression is None for part in ranges(file, PART_BYTES)]
+    plain = [
+        (file, part) for file in files if file.compression is None for part in cut_ranges(file, PART_BYTES)
+    ]
     packed = [file for file in files if file.compression is not None]
     plain_size = sum(part.size for _, part in plain)
     text_size = plain_size + USUAL_EXPANSION * sum(file.size for file in packed)
@@ -96,5 +98,5 @@ def _choose_ranges(
                 room -= file.size
         share = size * (1 - plain_size / max(text_size, 1))
         keep = max(1, round(USUAL_EXPANSION * sum(file.size for file in taken) / max(share, 1)))
-        chosen += [(file, part, keep) for file in taken for part in ranges(file, PART_BYTES)]
+        chosen += [(file, part, keep) for file in taken for part in cut_ranges(file, PART_BYTES)]
     return chosen

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, read_blocks, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ def _read_corpus(corpus: str, text_field: str | None, most_bytes: int | None) ->
     source, _ = settle(SourceConfig(inputs=(corpus,), text_field=text_field), files)
     seen = 0
     for file in files:
-        for part in ranges(file, 64 << 20):
+        for part in cut_ranges(file, 64 << 20):
             for block in read_blocks(file, part, source, block_bytes=_BLOCK):
                 yield block.texts.to_arrow()
                 seen += block.texts.nbytes

@@ -11,7 +11,7 @@ from tokenmill.engine.training.counts_file import add_saved
 from tokenmill.engine.training.parts import CountJob, CountTask, ReduceTask, count_part, reduce_part
 from tokenmill.jobs.executors.base import RunContext
 from tokenmill.jobs.executors.choose import check_inputs
-from tokenmill.sources import ranges, read_blocks
+from tokenmill.sources import cut_ranges, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def count_by_parts(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     job = CountJob(options, corpus.source, str(folder.resolve()), PARTITIONS, TASK_MEMORY)
-    cuts = [(file, part) for file in corpus.files for part in ranges(file, PART_BYTES)]
+    cuts = [(file, part) for file in corpus.files for part in cut_ranges(file, PART_BYTES)]
     tasks = [CountTask(f"{number:06d}", file, part) for number, (file, part) in enumerate(cuts)]
     try:
         context = RunContext(report=lambda bytes=0, documents=0, **_: advance(bytes, documents=documents))  # noqa: A006
@@ -64,6 +64,6 @@ def _sample(counting: Counting, corpus: Corpus) -> None:
     if corpus.source is None:
         return
     first = corpus.files[0]
-    for block in read_blocks(first, ranges(first, PART_BYTES)[0], corpus.source):
+    for block in read_blocks(first, cut_ranges(first, PART_BYTES)[0], corpus.source):
         counting.offer(block.texts)
         break

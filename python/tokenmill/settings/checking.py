@@ -39,7 +39,7 @@ def _explain_refusal(given: Given, error: MismatchError) -> str:
 
 
 def assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobConfig:
-    """One config of values that are checked; a find_contradiction names the place of the culprit."""
+    """One config of values that are checked; a contradiction names the place of the culprit."""
     nested: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         section, _, key = name.partition(".")

@@ -2,7 +2,7 @@
 
 from tokenmill.sources.discover import discover
 from tokenmill.sources.model import Block, InputFile, Range, Reject
-from tokenmill.sources.ranges import ranges
+from tokenmill.sources.ranges import cut_ranges
 from tokenmill.sources.read import read_blocks
 from tokenmill.sources.settle import settle
 
@@ -11,8 +11,8 @@ __all__ = [
     "InputFile",
     "Range",
     "Reject",
+    "cut_ranges",
     "discover",
-    "ranges",
     "read_blocks",
     "settle",
 ]

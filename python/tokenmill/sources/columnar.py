@@ -12,7 +12,7 @@ from tokenmill.sources.columns import is_text
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.model import Range
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.tables import block_of, slices
+from tokenmill.sources.tables import batch_to_block, cut_batch
 from tokenmill.sources.windows import LARGE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _READ_BYTES = 1 << 20
 
 
 @contextmanager
-def _reading(file: InputFile) -> Iterator[Any]:
+def _open(file: InputFile) -> Iterator[Any]:
     """The open file; what Arrow says about it becomes an error that names it."""
     with closing(RawFile(file)) as raw:
         try:
@@ -40,7 +40,7 @@ def _reading(file: InputFile) -> Iterator[Any]:
             ) from error
 
 
-def _parquet(source: Any) -> Any:
+def _open_parquet(source: Any) -> Any:
     # Imported here: a job on other formats starts sooner without.
     import pyarrow.parquet as pq
 
@@ -48,20 +48,20 @@ def _parquet(source: Any) -> Any:
     return pq.ParquetFile(source, pre_buffer=False, buffer_size=_READ_BYTES)
 
 
-def parquet_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_parquet_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
     """Columns of strings, and all columns."""
-    with _reading(file) as source:
-        return _names(_parquet(source).schema_arrow)
+    with _open(file) as source:
+        return _list_fields(_open_parquet(source).schema_arrow)
 
 
-def _names(schema: pa.Schema) -> tuple[list[str], list[str]]:
+def _list_fields(schema: pa.Schema) -> tuple[list[str], list[str]]:
     return [field.name for field in schema if is_text(field.type)], schema.names
 
 
 def cut_groups(file: InputFile, unit_bytes: int) -> list[Range]:
     """Ranges of row groups, by their decoded bytes."""
-    with _reading(file) as source:
-        metadata = _parquet(source).metadata
+    with _open(file) as source:
+        metadata = _open_parquet(source).metadata
         sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
     return _cut_by_size("groups", sizes, unit_bytes)
 
@@ -78,11 +78,11 @@ def _cut_by_size(kind: Literal["groups", "batches"], sizes: list[int], unit_byte
     return found
 
 
-def parquet_blocks(request: Request) -> Iterator[Block]:
+def read_parquet(request: Request) -> Iterator[Block]:
     """Blocks of the row groups of the range; only the columns asked for are read."""
     file, part, roots = request.file, request.part, request.fields.roots
-    with _reading(file) as source:
-        parquet = _parquet(source)
+    with _open(file) as source:
+        parquet = _open_parquet(source)
         names = parquet.schema_arrow.names
         columns = [name for name in roots if name in names]
         row = 0
@@ -93,7 +93,7 @@ def parquet_blocks(request: Request) -> Iterator[Block]:
             return sum(groups.row_group(at).num_rows for at in range(part.start))
 
         for group in range(part.start, stop):
-            step = _rows_per_batch(groups.row_group(group), roots, request.block_bytes)
+            step = _choose_batch_rows(groups.row_group(group), roots, request.block_bytes)
             batches = parquet.iter_batches(
                 step, row_groups=[group], columns=columns or None, use_threads=False
             )
@@ -105,21 +105,21 @@ def parquet_blocks(request: Request) -> Iterator[Block]:
                     if not left:
                         batches.close()
                     pa.default_memory_pool().release_unused()
-                yield block_of(batch, request, row, before)
+                yield batch_to_block(batch, request, row, before)
                 row += batch.num_rows
 
 
-def rows_before(file: InputFile, part: Range) -> int:
+def count_rows_before(file: InputFile, part: Range) -> int:
     """How many rows stand before a range of row groups or record batches."""
-    with _reading(file) as source:
+    with _open(file) as source:
         if part.kind == "groups":
-            groups = _parquet(source).metadata
+            groups = _open_parquet(source).metadata
             return sum(groups.row_group(at).num_rows for at in range(part.start))
         reader, _ = _open_arrow(source)
         return sum(reader.get_batch(at).num_rows for at in range(part.start))
 
 
-def _rows_per_batch(group: Any, roots: list[str], block_bytes: int) -> int:
+def _choose_batch_rows(group: Any, roots: list[str], block_bytes: int) -> int:
     """As many rows as fill a block, by the group's own average."""
     columns = (group.column(at) for at in range(group.num_columns))
     wanted = [
@@ -136,24 +136,24 @@ def _open_arrow(source: Any) -> tuple[Any, bool]:
     return (pa.ipc.open_file(source), True) if magic == b"ARROW1" else (pa.ipc.open_stream(source), False)
 
 
-def arrow_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_arrow_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
     """Columns of strings, and all columns, of an Arrow file or stream."""
-    with _reading(file) as source:
-        return _names(_open_arrow(source)[0].schema)
+    with _open(file) as source:
+        return _list_fields(_open_arrow(source)[0].schema)
 
 
 def cut_batches(file: InputFile, unit_bytes: int) -> list[Range] | None:
     """Ranges of record batches of an Arrow file; None for a stream, which has no directory of them."""
-    with _reading(file) as source:
+    with _open(file) as source:
         reader, seekable = _open_arrow(source)
         count = int(reader.num_record_batches) if seekable else 0
     return _cut_by_size("batches", [file.size // max(count, 1)] * count, unit_bytes) if seekable else None
 
 
-def arrow_blocks(request: Request) -> Iterator[Block]:
+def read_arrow(request: Request) -> Iterator[Block]:
     """Blocks of the record batches of the range."""
     file, part = request.file, request.part
-    with _reading(file) as source:
+    with _open(file) as source:
         reader, seekable = _open_arrow(source)
         batches = reader
         if seekable:
@@ -165,6 +165,6 @@ def arrow_blocks(request: Request) -> Iterator[Block]:
 
         row = 0
         for batch in batches:
-            for piece in slices(batch, request.block_bytes):
-                yield block_of(piece, request, row, before)
+            for piece in cut_batch(batch, request.block_bytes):
+                yield batch_to_block(piece, request, row, before)
                 row += piece.num_rows

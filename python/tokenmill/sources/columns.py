@@ -47,7 +47,7 @@ class JsonColumn:
     kinds: NDArray[np.uint8]
     values: pa.LargeStringArray
 
-    def _only(self, *kinds: int) -> pa.LargeStringArray:
+    def _keep_kinds(self, *kinds: int) -> pa.LargeStringArray:
         import pyarrow.compute as pc
 
         wanted = pa.array(np.isin(self.kinds, kinds))
@@ -55,11 +55,11 @@ class JsonColumn:
 
     def numbers(self) -> pa.Array:
         """The numbers as float64; integers beyond 2**53 lose their last digits."""
-        return self._only(_NUMBER).cast(pa.float64())
+        return self._keep_kinds(_NUMBER).cast(pa.float64())
 
     def strings(self) -> pa.Array:
         """The strings, null elsewhere."""
-        return self._only(_STRING)
+        return self._keep_kinds(_STRING)
 
     def booleans(self) -> pa.Array:
         """The booleans, null elsewhere."""
@@ -71,7 +71,7 @@ class JsonColumn:
 
     def labels(self) -> pa.LargeStringArray:
         """Strings and numbers as they stand in the file."""
-        return self._only(_NUMBER, _STRING)
+        return self._keep_kinds(_NUMBER, _STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class CsvColumn:
     kinds: NDArray[np.uint8]
     values: pa.LargeStringArray
 
-    def _if(self, wanted: pa.BooleanArray) -> pa.LargeStringArray:
+    def _keep_where(self, wanted: pa.BooleanArray) -> pa.LargeStringArray:
         import pyarrow.compute as pc
 
         return pc.if_else(
@@ -92,11 +92,11 @@ class CsvColumn:
         """The fields that read as numbers, as float64."""
         import pyarrow.compute as pc
 
-        return self._if(pc.match_substring_regex(self.values, _NUMBER_PATTERN)).cast(pa.float64())
+        return self._keep_where(pc.match_substring_regex(self.values, _NUMBER_PATTERN)).cast(pa.float64())
 
     def strings(self) -> pa.Array:
         """Every field that is not empty (an empty one counts when it is quoted)."""
-        return self._if(pa.array(np.ones(len(self.kinds), bool)))
+        return self._keep_where(pa.array(np.ones(len(self.kinds), bool)))
 
     def booleans(self) -> pa.Array:
         """The fields that read true or false, in any case."""
@@ -121,7 +121,7 @@ class ArrowColumn:
 
     array: pa.Array
 
-    def _if(self, *, wanted: bool, kind: pa.DataType) -> pa.Array:
+    def _cast_if(self, *, wanted: bool, kind: pa.DataType) -> pa.Array:
         return self.array.cast(kind) if wanted else pa.nulls(len(self.array), kind)
 
     def numbers(self) -> pa.Array:
@@ -129,15 +129,15 @@ class ArrowColumn:
         kind = self.array.type
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             return self.array
-        return self._if(wanted=pa.types.is_decimal(kind), kind=pa.float64())
+        return self._cast_if(wanted=pa.types.is_decimal(kind), kind=pa.float64())
 
     def strings(self) -> pa.Array:
         """The column itself if it is of strings."""
-        return self._if(wanted=is_text(self.array.type), kind=pa.large_string())
+        return self._cast_if(wanted=is_text(self.array.type), kind=pa.large_string())
 
     def booleans(self) -> pa.Array:
         """The column itself if it is boolean."""
-        return self._if(wanted=pa.types.is_boolean(self.array.type), kind=pa.bool_())
+        return self._cast_if(wanted=pa.types.is_boolean(self.array.type), kind=pa.bool_())
 
     def is_null(self) -> pa.BooleanArray:
         """Where there is no value."""

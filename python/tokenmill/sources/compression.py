@@ -54,12 +54,12 @@ COMPRESSIONS = (
 _BY_NAME = {compression.name: compression for compression in COMPRESSIONS}
 
 
-def compression_named(suffix: str) -> str | None:
+def find_compression(suffix: str) -> str | None:
     """`".zst"` -> `"zstd"`."""
     return next((kind.name for kind in COMPRESSIONS if suffix in kind.suffixes), None)
 
 
-def compression_of(head: bytes) -> str | None:
+def detect_compression(head: bytes) -> str | None:
     """The compression that the first bytes show, if any."""
     return next((kind.name for kind in COMPRESSIONS if head.startswith(kind.magic)), None)
 
@@ -89,10 +89,10 @@ class DecodedStream:
         self._limit = max_expansion
         self._decoded = 0
         self._step = _STEP_BYTES
-        self._stream: Any = self._decoder()
+        self._stream: Any = self._open_decoder()
         self._first: Any = None
 
-    def _decoder(self) -> Any:
+    def _open_decoder(self) -> Any:
         kind = _BY_NAME[self._file.compression or ""]
         return kind.open(self._raw, kind.name)
 
@@ -107,17 +107,19 @@ class DecodedStream:
                 self._start_over()
                 return self.readinto(buffer)
             truncated = isinstance(error, EOFError) or "runcated" in str(error)
-            raise self._fault("truncated" if truncated else "damaged", str(error)) from error
+            raise self._explain_fault("truncated" if truncated else "damaged", str(error)) from error
         self._decoded += count
         if self._decoded > _FREE_BYTES and self._decoded > self._limit * max(self._raw.tell(), 1):
-            raise self._fault("bomb", f"{self._decoded} bytes came out of the first {self._raw.tell()}")
+            raise self._explain_fault(
+                "bomb", f"{self._decoded} bytes came out of the first {self._raw.tell()}"
+            )
         return count
 
     def _start_over(self) -> None:
         """Decode up to where the last good call ended, then go on byte by byte."""
         self._first = self._stream  # kept: a decoder that is collected closes the file under it
         self._raw.seek(0)
-        self._stream = self._decoder()
+        self._stream = self._open_decoder()
         self._step = 1
         left = self._decoded
         while left and (data := self._stream.read(min(left, _STEP_BYTES))):
@@ -129,7 +131,7 @@ class DecodedStream:
             self._stream.close()
         self._raw.close()
 
-    def _fault(self, reason: str, detail: str) -> FileFaultError:
+    def _explain_fault(self, reason: str, detail: str) -> FileFaultError:
         sizes = f"{self._file.compression}, {self._file.size} bytes on disk, {self._decoded} decoded"
         return FileFaultError(reason, f"{self._file.url}:{self._raw.tell()}", f"{detail} ({sizes})")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from tokenmill.sources.compression import compression_named, compression_of
-from tokenmill.sources.formats import FORMATS, binary_format_of, format_named
+from tokenmill.sources.compression import detect_compression, find_compression
+from tokenmill.sources.formats import FORMATS, detect_binary_format, find_format_by_suffix
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 HEAD_BYTES = 1 << 20
@@ -19,17 +19,17 @@ class Named(NamedTuple):
     compression: str | None
 
 
-def by_name(name: str) -> Named:
+def parse_name(name: str) -> Named:
     """`"a/b.jsonl.zst"` -> `("jsonl", "zstd")`."""
     # Plain text: pathlib was a fifth of the time to list many files. A leading dot hides, and is no suffix.
     last = name.rstrip("/").rpartition("/")[2].lstrip(".")
     suffixes = [f".{each.lower()}" for each in last.split(".")[1:]] if not last.endswith(".") else []
-    compression = compression_named(suffixes[-1]) if suffixes else None
+    compression = find_compression(suffixes[-1]) if suffixes else None
     rest = suffixes[:-1] if compression else suffixes
-    return Named(format_named(rest[-1]) if rest else None, compression)
+    return Named(find_format_by_suffix(rest[-1]) if rest else None, compression)
 
 
-def text_format_of(head: bytes) -> str:
+def detect_text_format(head: bytes) -> str:
     """Which text format decoded first bytes look like: jsonl, json or txt."""
     stripped = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if stripped.startswith(b"["):
@@ -55,9 +55,9 @@ def is_lines_of_json(head: bytes) -> bool:
         return False
 
 
-def disagreement(name: str, named: Named, head: bytes) -> str | None:
+def find_disagreement(name: str, named: Named, head: bytes) -> str | None:
     """What is wrong with the name, in words; nothing if name and first bytes agree."""
-    compression, binary = compression_of(head), binary_format_of(head)
+    compression, binary = detect_compression(head), detect_binary_format(head)
     if head.startswith(_UTF16_MARKS) and not binary:
         return f"{name} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
     if named.compression != compression and (head or named.compression):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import InputError, InputNotFoundError
 from tokenmill.base.near import near_paths
 from tokenmill.sources import hf_directory, hub, small_files
-from tokenmill.sources.detect import by_name
+from tokenmill.sources.detect import parse_name
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.formats import FORMATS
 from tokenmill.sources.identify import identify
@@ -48,7 +48,7 @@ def discover(config: SourceConfig) -> list[InputFile]:
         for file in _find(name, config):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
-    return only_split(files, config.split)
+    return keep_split(files, config.split)
 
 
 def _find(name: str, config: SourceConfig) -> Iterator[InputFile]:
@@ -59,15 +59,15 @@ def _find(name: str, config: SourceConfig) -> Iterator[InputFile]:
         several = len({split for _, split in places}) > 1
         for place, split in places:
             if config.split in {None, split} or not several:
-                files = _remote(place, config) if is_remote(place) else [_file(place, config)]
+                files = _find_remote(place, config) if is_remote(place) else [_identify_path(place, config)]
                 yield from (replace(file, split=split if several else None) for file in files)
     elif is_remote(name):
-        yield from _remote(name, config)
+        yield from _find_remote(name, config)
     else:
-        yield from _local(name, config)
+        yield from _find_local(name, config)
 
 
-def only_split(files: list[InputFile], split: str | None) -> list[InputFile]:
+def keep_split(files: list[InputFile], split: str | None) -> list[InputFile]:
     """The files of a split, and those that belong to none; all if no split is asked for."""
     if split is None:
         return files
@@ -78,29 +78,29 @@ def only_split(files: list[InputFile], split: str | None) -> list[InputFile]:
     return kept
 
 
-def _local(name: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find_local(name: str, config: SourceConfig) -> Iterator[InputFile]:
     path = os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - keeps a glob's characters
     if os.path.isdir(path):  # noqa: PTH112
-        yield from _directory(path, config)
+        yield from _find_in_directory(path, config)
     elif os.path.exists(path):  # noqa: PTH110
-        yield _file(path, config)
+        yield _identify_path(path, config)
     elif _MAGIC & set(path):
         root, *parts = Path(path).parts
         # What a pattern ends with is looked for in every folder below, as the shell does.
         matches = sorted(set(_expand(root, [*parts, "*"] if parts[-1] == "**" else parts, config)))
         if not matches:
-            raise _not_found(name, "the pattern matches nothing")
+            raise _explain_absence(name, "the pattern matches nothing")
         for match in matches:
             if os.path.isdir(match):  # noqa: PTH112
                 if hf_directory.is_saved(match):
-                    yield from _directory(match, config)
+                    yield from _find_in_directory(match, config)
             else:
-                yield _file(match, config)
+                yield _identify_path(match, config)
     else:
-        raise _not_found(name, "no such file or directory")
+        raise _explain_absence(name, "no such file or directory")
 
 
-def _not_found(name: str, problem: str) -> InputNotFoundError:
+def _explain_absence(name: str, problem: str) -> InputNotFoundError:
     """A document that was given in the place of a path is not printed whole, and is called what it is."""
     shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
     text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
@@ -112,15 +112,17 @@ def _not_found(name: str, problem: str) -> InputNotFoundError:
     return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else meant}")
 
 
-def _file(path: str, config: SourceConfig, *, split: str | None = None, saved: bool = False) -> InputFile:
+def _identify_path(
+    path: str, config: SourceConfig, *, split: str | None = None, saved: bool = False
+) -> InputFile:
     stat = retry(path, lambda: os.stat(path))  # noqa: PTH116
     return identify(path, stat.st_size, local_identity(stat), config, split=split, saved=saved)
 
 
-def _directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find_in_directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
     if hf_directory.is_saved(path):
-        for split, member in hf_directory.members(path):
-            yield _file(member, config, split=split, saved=True)
+        for split, member in hf_directory.list_members(path):
+            yield _identify_path(member, config, split=split, saved=True)
         return
     names = sorted(_walk(path, config))
     if not names:
@@ -128,21 +130,21 @@ def _directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
         raise InputNotFoundError(
             f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
         )
-    yield from _files(names, config)
+    yield from _identify_all(names, config)
 
 
-def _files(names: list[str], config: SourceConfig) -> Iterator[InputFile]:
+def _identify_all(names: list[str], config: SourceConfig) -> Iterator[InputFile]:
     """Files one after another, their first bytes read for many at once."""
     for first in range(0, len(names), _TOGETHER):
         for name, found in small_files.read_starts(names[first : first + _TOGETHER]):
             if found is None:
-                yield _file(name, config)
+                yield _identify_path(name, config)
             else:
                 yield identify(name, found.size, found.identity, config, start=found.data)
 
 
 def _walk(path: str, config: SourceConfig) -> Iterator[str]:
-    for entry in _entries(path, config):
+    for entry in _list_entries(path, config):
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith("."):
                 yield from _walk(entry.path, config)
@@ -163,14 +165,14 @@ def _expand(folder: str, parts: list[str], config: SourceConfig) -> Iterator[str
         return
     if first == "**":
         yield from _expand(folder, rest, config)
-    for entry in _entries(folder, config):
+    for entry in _list_entries(folder, config):
         hidden = entry.name.startswith(".") and not first.startswith(".")
         if hidden or not fnmatchcase(entry.name, first) or (rest and not entry.is_dir()):
             continue
         yield from _expand(entry.path, parts if first == "**" else rest, config)
 
 
-def _entries(folder: str, config: SourceConfig) -> list[os.DirEntry[str]]:
+def _list_entries(folder: str, config: SourceConfig) -> list[os.DirEntry[str]]:
     """What is in a folder. One that cannot be listed would take its files out of the job without a word."""
 
     def look() -> list[os.DirEntry[str]]:
@@ -187,16 +189,16 @@ def _entries(folder: str, config: SourceConfig) -> list[os.DirEntry[str]]:
 
 
 def _is_wanted(name: str, config: SourceConfig) -> bool:
-    known = by_name(name).format
+    known = parse_name(name).format
     return known is not None and config.format in {"auto", known, "hf"}
 
 
-def _remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
     system, path = open_filesystem(name)
     scheme = name.partition("://")[0]
     system.invalidate_cache()
     try:
-        infos = _remote_infos(system, path, config)
+        infos = _list_remote(system, path, config)
     except FileNotFoundError as error:
         raise InputNotFoundError(f"{name}: nothing there") from error
     except remote_errors() as error:
@@ -210,7 +212,7 @@ def _remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
         yield identify(url, int(info["size"] or 0), remote_identity(info), config)
 
 
-def _remote_infos(system: Any, path: str, config: SourceConfig) -> list[dict[str, Any]]:
+def _list_remote(system: Any, path: str, config: SourceConfig) -> list[dict[str, Any]]:
     if _MAGIC & set(path):
         listed = system.glob(path, detail=True)
         return [info for info in listed.values() if info["type"] == "file"]

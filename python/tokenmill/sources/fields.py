@@ -91,7 +91,7 @@ def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
     if config.text_field is not None and config.template is not None:
         raise ConfigError("text_field and template are both given; keep one of them")
     named = split_path(config.id_field) if config.id_field else None
-    if record := record_names(config):
+    if record := list_record_fields(config):
         return Fields((RECORD,), named, tuple(columns), record)
     if config.template is not None:
         text = parse_template(config.template)
@@ -100,7 +100,7 @@ def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
     return Fields(text, named, tuple(columns))
 
 
-def record_names(config: SourceConfig) -> tuple[str, ...]:
+def list_record_fields(config: SourceConfig) -> tuple[str, ...]:
     """The fields that a conversation of this config is made of; none where documents are texts."""
     fields = (config.messages_field,) if config.messages_field else config.prompt_field
     if not fields:

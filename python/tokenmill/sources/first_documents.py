@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenmillError
-from tokenmill.sources import ranges, read_blocks
+from tokenmill.sources import cut_ranges, read_blocks
 from tokenmill.sources.model import MEMORY, Range
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most:
 
 def _take(found: FirstDocuments, file: InputFile, source: SourceConfig, most: int) -> bool:
     """Add documents of one file; whether it has no more."""
-    if file.format == MEMORY and ranges(file, 1 << 62)[0].kind == "file":
+    if file.format == MEMORY and cut_ranges(file, 1 << 62)[0].kind == "file":
         return False  # it can only be walked once, and that is for the job
     wanted, enough = len(found.texts) + most, found.bytes_read + MOST_BYTES
     # All of it is one range, since to cut it would open the file once more; no more is read than is taken.

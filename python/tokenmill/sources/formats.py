@@ -43,12 +43,12 @@ class Format:
         blocks: Iterator[Block] = _load(self.reader)(request)
         return blocks
 
-    def names(self, file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+    def list_fields(self, file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
         """Fields that hold strings, and all fields; nothing of a format without fields."""
         found: tuple[list[str], list[str]] = _load(self.fields)(file, config) if self.fields else ([], [])
         return found
 
-    def ranges(self, file: InputFile, unit_bytes: int) -> list[Range] | None:
+    def cut_ranges(self, file: InputFile, unit_bytes: int) -> list[Range] | None:
         """Where a file can be cut, if it can."""
         found: list[Range] | None = _load(self.cut)(file, unit_bytes) if self.cut else None
         return found
@@ -60,38 +60,38 @@ def _load(name: str) -> Any:
     return getattr(import_module(f"tokenmill.sources.{module}"), function)
 
 
-_TXT = Format("txt", (".txt", ".text", ".md"), "records:txt_blocks", cut="ranges:cut_lines")
+_TXT = Format("txt", (".txt", ".text", ".md"), "records:read_txt", cut="ranges:cut_lines")
 _JSONL = Format(
     "jsonl",
     (".jsonl", ".ndjson", ".jsonlines"),
-    "records:jsonl_blocks",
-    fields="heads:jsonl_names",
+    "records:read_jsonl",
+    fields="heads:list_jsonl_fields",
     cut="ranges:cut_lines",
 )
-_JSON = Format("json", (".json",), "structured:json_blocks", fields="heads:json_names")
-_CSV = Format("csv", (".csv",), "structured:csv_blocks", fields="heads:csv_names")
-_TSV = Format("tsv", (".tsv",), "structured:csv_blocks", fields="heads:csv_names")
+_JSON = Format("json", (".json",), "structured:read_json", fields="heads:list_json_fields")
+_CSV = Format("csv", (".csv",), "structured:read_csv", fields="heads:list_csv_fields")
+_TSV = Format("tsv", (".tsv",), "structured:read_csv", fields="heads:list_csv_fields")
 _PARQUET = Format(
     "parquet",
     (".parquet", ".pq"),
-    "columnar:parquet_blocks",
-    fields="columnar:parquet_names",
+    "columnar:read_parquet",
+    fields="columnar:list_parquet_fields",
     cut="columnar:cut_groups",
     magic=(b"PAR1",),
 )
 _ARROW = Format(
     "arrow",
     (".arrow", ".feather", ".ipc", ".arrows"),
-    "columnar:arrow_blocks",
-    fields="columnar:arrow_names",
+    "columnar:read_arrow",
+    fields="columnar:list_arrow_fields",
     cut="columnar:cut_batches",
     magic=(b"ARROW1", b"\xff\xff\xff\xff"),
 )
-_MEMORY = Format(MEMORY, (), "memory:memory_blocks", fields="memory:item_names", cut="memory:cut_rows")
+_MEMORY = Format(MEMORY, (), "memory:read_memory", fields="memory:list_memory_fields", cut="memory:cut_rows")
 FORMATS = {format_.name: format_ for format_ in (_TXT, _JSONL, _JSON, _CSV, _TSV, _PARQUET, _ARROW, _MEMORY)}
 
 
-def format_of(file: InputFile) -> Format:
+def find_input_format(file: InputFile) -> Format:
     """The format of an input."""
     if file.format not in FORMATS:
         known = ", ".join(sorted(FORMATS))
@@ -99,11 +99,11 @@ def format_of(file: InputFile) -> Format:
     return FORMATS[file.format]
 
 
-def format_named(suffix: str) -> str | None:
+def find_format_by_suffix(suffix: str) -> str | None:
     """`".ndjson"` -> `"jsonl"`."""
     return next((format_.name for format_ in FORMATS.values() if suffix in format_.suffixes), None)
 
 
-def binary_format_of(head: bytes) -> str | None:
+def detect_binary_format(head: bytes) -> str | None:
     """The format that the first bytes show; only columnar ones have a mark."""
     return next((format_.name for format_ in FORMATS.values() if head.startswith(format_.magic)), None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill import _core
 from tokenmill.base.errors import InputError
-from tokenmill.sources.identify import decoded_head
+from tokenmill.sources.identify import read_decoded_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,28 +23,30 @@ SAMPLE_RECORDS = 100
 _TEXT, _NULL = '"', "n"
 
 
-def csv_names(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_csv_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
     """The names of the first row; a delimited file has only strings."""
-    head = decoded_head(file, config.max_expansion)
-    names = csv_header(head, DELIMITERS[file.format], file.url)[0]
+    head = read_decoded_head(file, config.max_expansion)
+    names = read_csv_header(head, DELIMITERS[file.format], file.url)[0]
     return names, names
 
 
-def jsonl_names(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_jsonl_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
     """The fields of the first lines, bad lines left out; of one huge line, those that the head has."""
-    head = decoded_head(file, config.max_expansion).removeprefix(codecs.BOM_UTF8)
+    head = read_decoded_head(file, config.max_expansion).removeprefix(codecs.BOM_UTF8)
     lines = head.split(b"\n", SAMPLE_RECORDS)
     found = [_core.json_members(line) for line in lines[:SAMPLE_RECORDS]]
-    return names_of(map(_strings, (members for members, whole in found if whole or len(lines) == 1)))
+    return collect_fields(
+        map(_mark_strings, (members for members, whole in found if whole or len(lines) == 1))
+    )
 
 
-def json_names(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_json_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
     """The fields of the first records of one JSON value, as far as the head has them whole."""
-    head = decoded_head(file, config.max_expansion).removeprefix(codecs.BOM_UTF8)
-    return names_of(map(_strings, _value_records(head)))
+    head = read_decoded_head(file, config.max_expansion).removeprefix(codecs.BOM_UTF8)
+    return collect_fields(map(_mark_strings, _read_value_records(head)))
 
 
-def names_of(records: Iterable[Mapping[str, bool]]) -> tuple[list[str], list[str]]:
+def collect_fields(records: Iterable[Mapping[str, bool]]) -> tuple[list[str], list[str]]:
     """Names that hold a string (or null) in every record that has them, and all names."""
     kinds: dict[str, bool] = {}
     for record in records:
@@ -53,7 +55,7 @@ def names_of(records: Iterable[Mapping[str, bool]]) -> tuple[list[str], list[str
     return [name for name, string in kinds.items() if string], list(kinds)
 
 
-def csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
+def read_csv_header(head: bytes, delimiter: str, url: str) -> tuple[list[str], int]:
     r"""Names of the fields and the length of the row that has them: `b"a,b\n1,2"` -> `(["a", "b"], 4)`."""
     import csv  # here, since most inputs are something else
 
@@ -76,7 +78,7 @@ def is_single_record(head: bytes, roots: Sequence[str], *, text: bool = True) ->
     return any(name in roots and (not text or first == _TEXT) for name, first in members)
 
 
-def _value_records(head: bytes) -> Iterator[list[tuple[str, str]]]:
+def _read_value_records(head: bytes) -> Iterator[list[tuple[str, str]]]:
     """The members of each record, and of the value itself if it has a text."""
     whole = _core.JsonlReader([[]], [], limit=len(head) + 1, replace=True)
     # The comma ends a record that the head ends with.
@@ -89,5 +91,5 @@ def _value_records(head: bytes) -> Iterator[list[tuple[str, str]]]:
         yield top
 
 
-def _strings(members: Iterable[tuple[str, str]]) -> dict[str, bool]:
+def _mark_strings(members: Iterable[tuple[str, str]]) -> dict[str, bool]:
     return {name: first in {_TEXT, _NULL} for name, first in members}

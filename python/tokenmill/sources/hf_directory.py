@@ -20,22 +20,22 @@ def is_saved(path: str | Path) -> bool:
     return (folder / SPLITS).is_file() or (folder / STATE).is_file()
 
 
-def members(path: str | Path) -> Iterator[tuple[str | None, str]]:
+def list_members(path: str | Path) -> Iterator[tuple[str | None, str]]:
     """`(split, arrow file)` of each data file, splits in the order in which they were saved."""
     folder = Path(path)
     if not (folder / SPLITS).is_file():
-        yield from ((_split_name(folder), str(file)) for file in _data_files(folder))
+        yield from ((_read_split(folder), str(file)) for file in _list_data_files(folder))
         return
     for split in _load(folder / SPLITS).get("splits", []):
-        yield from ((str(split), str(file)) for file in _data_files(folder / str(split)))
+        yield from ((str(split), str(file)) for file in _list_data_files(folder / str(split)))
 
 
-def _split_name(folder: Path) -> str | None:
+def _read_split(folder: Path) -> str | None:
     split = _load(folder / STATE).get("_split")
     return str(split) if split else None
 
 
-def _data_files(folder: Path) -> list[Path]:
+def _list_data_files(folder: Path) -> list[Path]:
     state = _load(folder / STATE)
     if state.get("_indices_data_files"):
         raise InputError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputNotFoundError, InputUnavailableError, MissingExtraError
-from tokenmill.sources.detect import by_name
+from tokenmill.sources.detect import parse_name
 from tokenmill.sources.stores import first_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CONVERTED = "refs/convert/parquet"
 
 def looks_like_name(name: str) -> bool:
     """`org/name`, where no file or folder has that path."""
-    return bool(_NAME.fullmatch(name)) and by_name(name).format is None and not Path(name).exists()
+    return bool(_NAME.fullmatch(name)) and parse_name(name).format is None and not Path(name).exists()
 
 
 def is_whole(url: str) -> bool:
@@ -45,15 +45,15 @@ def locate(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
     except ImportError as error:
         raise MissingExtraError.of("huggingface_hub", "hf", f"{name}: a dataset of the hub") from error
     if is_offline_mode():
-        return _from_cache(repo, revision, config, "HF_HUB_OFFLINE is set")
+        return _find_in_cache(repo, revision, config, "HF_HUB_OFFLINE is set")
     try:
         info = HfApi().dataset_info(repo, revision=revision)
         files, converted = [each.rfilename for each in info.siblings or ()], False
         if not any(path.endswith(".parquet") for path in files):
             files, info, converted = _find_converted(repo, files, info)
     except Exception as error:  # noqa: BLE001 - the client's own classes, told apart by their names
-        return _read_otherwise(repo, revision, config, error)
-    configs = _configs(info, converted=converted)
+        return _explain_or_find_in_cache(repo, revision, config, error)
+    configs = _read_configs(info, converted=converted)
     picked = pick(repo, files, configs, config)
     return [(f"hf://datasets/{repo}@{info.sha}/{path}", split) for path, split in picked]
 
@@ -69,7 +69,7 @@ def _find_converted(repo: str, files: list[str], info: Any) -> tuple[list[str], 
     return [each.rfilename for each in made.siblings or ()], made, True
 
 
-def _configs(info: Any, *, converted: bool) -> list[dict[str, Any]]:
+def _read_configs(info: Any, *, converted: bool) -> list[dict[str, Any]]:
     """What the dataset's card says of its subsets and splits."""
     card = info.card_data
     found = None if card is None else card.to_dict().get("configs")
@@ -82,7 +82,7 @@ def pick(
     """The files of a subset and a split: as the card says, else by the names of folders and files."""
     known = [path for path in files if _holds_data(path)]
     parquet = [path for path in known if path.endswith(".parquet")]
-    named = _by_card(parquet or known, configs, config) or _by_name(parquet or known, config)
+    named = _pick_by_card(parquet or known, configs, config) or _pick_by_name(parquet or known, config)
     if config.subset is not None and not named:
         subsets = sorted(
             {path.split("/")[0] for path in parquet or known if "/" in path}
@@ -103,10 +103,12 @@ def pick(
 def _holds_data(path: str) -> bool:
     """Whether a file may hold documents: one of a known kind that is not there for people or for git."""
     name = path.rpartition("/")[2]
-    return by_name(name).format is not None and not name.startswith(".") and not name.endswith((".md", ".py"))
+    return (
+        parse_name(name).format is not None and not name.startswith(".") and not name.endswith((".md", ".py"))
+    )
 
 
-def _by_card(
+def _pick_by_card(
     files: list[str], configs: list[dict[str, Any]], config: SourceConfig
 ) -> list[tuple[str, str | None]]:
     wanted = [each for each in configs if config.subset in {None, each.get("config_name")}]
@@ -123,7 +125,7 @@ def _by_card(
     return list(dict.fromkeys(picked))
 
 
-def _by_name(files: list[str], config: SourceConfig) -> list[tuple[str, str | None]]:
+def _pick_by_name(files: list[str], config: SourceConfig) -> list[tuple[str, str | None]]:
     """`data/train-00000-of-2.parquet`, `NAME/train/0000.parquet`: a subset is a folder, a split a word."""
     if config.subset is not None:
         files = [
@@ -135,10 +137,10 @@ def _by_name(files: list[str], config: SourceConfig) -> list[tuple[str, str | No
         folders = {path.split("/")[0] for path in files if path.count("/") >= 2}
         if "default" in folders:
             files = [path for path in files if path.startswith("default/")]
-    return [(path, _split_of(path)) for path in files]
+    return [(path, _guess_split(path)) for path in files]
 
 
-def _split_of(path: str) -> str | None:
+def _guess_split(path: str) -> str | None:
     words = [word for part in reversed(path.split("/")) for word in re.split(r"[-_.]", part)]
     usual = {
         "train": "train",
@@ -151,7 +153,7 @@ def _split_of(path: str) -> str | None:
     return next((usual[word] for word in words if word in usual), None)
 
 
-def _from_cache(
+def _find_in_cache(
     repo: str, revision: str | None, config: SourceConfig, why: str
 ) -> list[tuple[str, str | None]]:
     """The files of the hub's own cache, where it has the whole dataset."""
@@ -169,7 +171,7 @@ def _from_cache(
     return [(str(folder / path), split) for path, split in pick(repo, files, [], config)]
 
 
-def _read_otherwise(
+def _explain_or_find_in_cache(
     repo: str, revision: str | None, config: SourceConfig, error: Exception
 ) -> list[tuple[str, str | None]]:
     """What is left when the hub refuses: the cache if it did not answer, else an error with the remedy."""
@@ -192,4 +194,4 @@ def _read_otherwise(
             "check the spelling; a private one needs your token: hf auth login, or set HF_TOKEN\n"
             f"(the hub said: {first_line(error)})"
         ) from error
-    return _from_cache(repo, revision, config, f"{kind}: {first_line(error)}")
+    return _find_in_cache(repo, revision, config, f"{kind}: {first_line(error)}")

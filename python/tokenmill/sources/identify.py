@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from tokenmill.sources.compression import compression_of, open_stream
+from tokenmill.sources.compression import detect_compression, open_stream
 from tokenmill.sources.detect import (
     HEAD_BYTES,
     Named,
-    by_name,
-    disagreement,
+    detect_text_format,
+    find_disagreement,
     is_lines_of_json,
-    text_format_of,
+    parse_name,
 )
 from tokenmill.sources.faults import FileFaultError
-from tokenmill.sources.formats import binary_format_of
+from tokenmill.sources.formats import detect_binary_format
 from tokenmill.sources.model import InputFile
 from tokenmill.sources.raw import RawFile
 
@@ -42,27 +42,27 @@ def identify(
 
     `start` are those bytes where somebody has read them: at least 64, or all.
     """
-    named = Named("arrow", None) if saved else by_name(url)
+    named = Named("arrow", None) if saved else parse_name(url)
     file = InputFile(url, size, identity, named.format or "", split=split)
     try:
-        head = _raw_head(file) if start is None else start[:RAW_HEAD_BYTES]
+        head = _read_raw_head(file) if start is None else start[:RAW_HEAD_BYTES]
     except FileFaultError:
         if config.on_error == "fail":
             raise
         return replace(file, format=named.format or "jsonl", compression=named.compression)
-    wrong = None if saved and binary_format_of(head) == "arrow" else disagreement(url, named, head)
+    wrong = None if saved and detect_binary_format(head) == "arrow" else find_disagreement(url, named, head)
     if wrong and config.on_error == "fail":
         raise FileFaultError("wrong_extension", url, wrong)
     file = InputFile(
-        url, size, identity, file.format, compression_of(head), split, notes=(wrong,) if wrong else ()
+        url, size, identity, file.format, detect_compression(head), split, notes=(wrong,) if wrong else ()
     )
     decoded = _Decoded(file, config, start)
-    kind = _format(file, named, head, config, decoded, wrong=bool(wrong))
+    kind = _choose_format(file, named, head, config, decoded, wrong=bool(wrong))
     if kind != file.format:
         file = replace(file, format=kind)
     if kind == "json" and config.format != "json":
-        file = _json_or_lines(file, decoded)
-    return _with_txt_mode(file, config, decoded) if file.format == "txt" else file
+        file = _detect_lines(file, decoded)
+    return _choose_txt_mode(file, config, decoded) if file.format == "txt" else file
 
 
 class _Decoded(NamedTuple):
@@ -75,33 +75,33 @@ class _Decoded(NamedTuple):
     def head(self) -> bytes:
         if self.start is not None and self.file.compression is None and len(self.start) == self.file.size:
             return self.start[:HEAD_BYTES]
-        return decoded_head(self.file, self.config.max_expansion)
+        return read_decoded_head(self.file, self.config.max_expansion)
 
 
-def _format(
+def _choose_format(
     file: InputFile, named: Named, head: bytes, config: SourceConfig, decoded: _Decoded, *, wrong: bool
 ) -> str:
     if config.format not in {"auto", "hf"}:
         return config.format
-    binary = binary_format_of(head) if file.compression is None else None
+    binary = detect_binary_format(head) if file.compression is None else None
     if binary or (named.format and not wrong):
         return binary or str(named.format)
-    return text_format_of(decoded.head())
+    return detect_text_format(decoded.head())
 
 
-def _json_or_lines(file: InputFile, decoded: _Decoded) -> InputFile:
+def _detect_lines(file: InputFile, decoded: _Decoded) -> InputFile:
     if not is_lines_of_json(decoded.head()):
         return file
     note = f"{file.url} is named .json and holds JSON Lines; it is read as those"
     return replace(file, format="jsonl", notes=(*file.notes, note))
 
 
-def _raw_head(file: InputFile) -> bytes:
+def _read_raw_head(file: InputFile) -> bytes:
     with RawFile(file) as raw:
         return raw.read(RAW_HEAD_BYTES)
 
 
-def decoded_head(file: InputFile, max_expansion: int) -> bytes:
+def read_decoded_head(file: InputFile, max_expansion: int) -> bytes:
     """The first decoded bytes, fewer if the file is short or damaged (reading it will tell)."""
     stream = open_stream(file, 0, max_expansion)
     buffer, fill = bytearray(HEAD_BYTES), 0
@@ -116,7 +116,7 @@ def decoded_head(file: InputFile, max_expansion: int) -> bytes:
     return bytes(buffer[:fill])
 
 
-def _with_txt_mode(file: InputFile, config: SourceConfig, decoded: _Decoded) -> InputFile:
+def _choose_txt_mode(file: InputFile, config: SourceConfig, decoded: _Decoded) -> InputFile:
     mode: Literal["file", "line", "separator"]
     separator = config.document_separator
     if config.txt_mode != "auto":

@@ -44,7 +44,7 @@ class LongLine:
         return self.parts is not None and len(self.records.texts[1]) == 1
 
 
-def outline(reader: _core.JsonlReader, buffer: Buffer, limit: int) -> LongLine | None:
+def read_outline(reader: _core.JsonlReader, buffer: Buffer, limit: int) -> LongLine | None:
     """Read to the end of the line that begins the buffer, and drop it; None if it is over the limit."""
     start, held = buffer.offset, 0
     found = reader.outline()
@@ -73,23 +73,23 @@ def outline(reader: _core.JsonlReader, buffer: Buffer, limit: int) -> LongLine |
     return LongLine(start, buffer.offset - start, records, parts)
 
 
-def text_parts(request: Request, line: LongLine, block: Block) -> Iterator[Block]:
+def read_text_parts(request: Request, line: LongLine, block: Block) -> Iterator[Block]:
     """The document of a line as blocks of parts; all but the last say that it goes on."""
-    texts = _texts(request, line)
+    texts = _read_texts(request, line)
     ahead, read = next(texts, b""), 0
     for text in texts:
-        yield replace(_part(block, ahead), goes_on=True, bytes_read=len(ahead), rows_read=0)
+        yield replace(_make_part(block, ahead), goes_on=True, bytes_read=len(ahead), rows_read=0)
         read += len(ahead)
         block = replace(block, replaced={}, refused={}, rejects=())
         ahead = text
-    yield replace(_part(block, ahead), bytes_read=max(0, line.size - read))
+    yield replace(_make_part(block, ahead), bytes_read=max(0, line.size - read))
 
 
-def _part(block: Block, text: bytes | memoryview) -> Block:
+def _make_part(block: Block, text: bytes | memoryview) -> Block:
     return replace(block, texts=Texts(text, array("q", [0, len(text)])))
 
 
-def _texts(request: Request, line: LongLine) -> Iterator[bytes | memoryview]:
+def _read_texts(request: Request, line: LongLine) -> Iterator[bytes | memoryview]:
     for part in line.parts or ():
         if isinstance(part, bytes):
             yield part

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from tokenmill.base.errors import InputError
-from tokenmill.sources.heads import names_of
+from tokenmill.sources.heads import collect_fields
 from tokenmill.sources.memory_items import Items, ListOfItems
 from tokenmill.sources.memory_tables import HfDataset, HfStream, Table
 from tokenmill.sources.model import MEMORY, InputFile
@@ -69,19 +69,19 @@ _ATTACHED: dict[str, _Data] = {}
 
 
 @contextmanager
-def attached(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
+def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
     """The inputs that an object in memory amounts to, one for each split, for as long as they are used.
 
     Their identity is that of the content, so that the same data has the same name in every run; if not
     `hashed`, which takes a walk over it, it only says what kind of object it is.
 
-    >>> with attached(["a", "b"]) as files:
+    >>> with attach(["a", "b"]) as files:
     ...     [file.url.rpartition(":")[0] for file in files]
     ['memory:data']
     """
     found: dict[str, _Data] = {}
     files = []
-    for split, part in _splits(data):
+    for split, part in _list_splits(data):
         wrapped = part if isinstance(data, Parts) else _wrap(part)
         identity = wrapped.identity() if hashed else f"{type(part).__name__}, rows: {wrapped.rows}"
         name = identity[:16] if hashed else uuid.uuid4().hex[:16]
@@ -100,32 +100,32 @@ def attached(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
 
 def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
     """Ranges of rows; None for what can only be walked."""
-    data = _data(file)
+    data = _find_data(file)
     if isinstance(data, Shaped):
         return data.ranges
     rows = data.rows
     return None if rows is None else cut_equally("rows", rows, file.size, unit_bytes)
 
 
-def item_names(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_memory_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
     """The fields of the first records; a string is a record with a text."""
-    found = _data(file).sample()
+    found = _find_data(file).sample()
     records = ({"text": item} if isinstance(item, str) else item for item in found)
-    return names_of(
+    return collect_fields(
         {name: value is None or isinstance(value, str) for name, value in record.items()}
         for record in records
         if isinstance(record, dict)
     )
 
 
-def memory_blocks(request: Request) -> Iterator[Block]:
+def read_memory(request: Request) -> Iterator[Block]:
     """Blocks of a range of rows of an attached object."""
     part = request.part
     stop = part.stop if part.kind == "rows" else None
-    yield from _data(request.file).blocks(request, part.start, stop)
+    yield from _find_data(request.file).blocks(request, part.start, stop)
 
 
-def _data(file: InputFile) -> _Data:
+def _find_data(file: InputFile) -> _Data:
     if file.url not in _ATTACHED:
         raise InputError(
             f"{file.url}: this input lives in the memory of the process that started the job and cannot be "
@@ -140,7 +140,7 @@ def _is_of_datasets(data: Any, *names: str) -> bool:
     return module is not None and isinstance(data, tuple(getattr(module, name) for name in names))
 
 
-def _splits(data: Any) -> list[tuple[str | None, Any]]:
+def _list_splits(data: Any) -> list[tuple[str | None, Any]]:
     """A `DatasetDict` has named parts; everything else is one, or several without a name."""
     if _is_of_datasets(data, "DatasetDict", "IterableDatasetDict"):
         return [(str(name), part) for name, part in data.items()]

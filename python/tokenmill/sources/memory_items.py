@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.texts import Texts
 from tokenmill.sources.heads import SAMPLE_RECORDS
 from tokenmill.sources.model import Block
-from tokenmill.sources.records import Origin, Places, as_block, json_reader
+from tokenmill.sources.records import Origin, Places, make_json_reader, records_to_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Items:
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
         """The blocks of a range of rows."""
-        yield from _item_blocks(islice(iter(self.data), start, stop), request)
+        yield from _read_items(islice(iter(self.data), start, stop), request)
 
 
 class ListOfItems(Items):
@@ -60,11 +60,11 @@ class ListOfItems(Items):
         """Something that changes with the content."""
         digest = hashlib.blake2b(digest_size=16)
         for item in self.data:
-            digest.update(_line(item, None))
+            digest.update(_to_line(item, None))
         return digest.hexdigest()
 
 
-def _line(item: Any, roots: list[str] | None) -> bytearray:
+def _to_line(item: Any, roots: list[str] | None) -> bytearray:
     """One record as a line of JSON, with the wanted fields only; a string is a record with a text.
 
     As in an Arrow column, None is a field that is missing.
@@ -78,10 +78,10 @@ def _line(item: Any, roots: list[str] | None) -> bytearray:
     return bytearray(json.dumps(item, default=str).encode() + b"\n")
 
 
-def _item_blocks(items: Iterator[Any], request: Request) -> Iterator[Block]:
+def _read_items(items: Iterator[Any], request: Request) -> Iterator[Block]:
     """Plain strings as they are; all else goes through the JSON reader, so that its rules hold here too."""
     fields, limit = request.fields, request.config.max_record_bytes
-    reader, places, roots = json_reader(request), Places(request.file), fields.roots
+    reader, places, roots = make_json_reader(request), Places(request.file), fields.roots
     # Where nothing but one field is asked for, a string is the text.
     alone = not fields.paths and fields.text == ((roots[0],),)
 
@@ -90,10 +90,10 @@ def _item_blocks(items: Iterator[Any], request: Request) -> Iterator[Block]:
             try:
                 data = item.encode()
             except UnicodeEncodeError:  # a lone surrogate
-                return _line(item, roots)
+                return _to_line(item, roots)
             if len(data) <= limit:
                 return data
-        return _line(item, roots)
+        return _to_line(item, roots)
 
     rows = 0
     for kind, run in groupby(map(as_bytes, items), type):
@@ -104,7 +104,7 @@ def _item_blocks(items: Iterator[Any], request: Request) -> Iterator[Block]:
                 numbers = memoryview(array("q", range(rows, rows + len(held))))
                 yield Block(texts, numbers, bytes_read=len(data), rows_read=len(held))
             else:
-                yield as_block(request, reader.read(data), Origin(places, rows, 0, len(data)), "json")
+                yield records_to_block(request, reader.read(data), Origin(places, rows, 0, len(data)), "json")
             rows += len(held)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tokenmill.sources.heads import SAMPLE_RECORDS
-from tokenmill.sources.tables import block_of, slices
+from tokenmill.sources.tables import batch_to_block, cut_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 _STREAM_ROWS = 1000
 
 
-def _table_blocks(tables: Iterable[pa.Table], request: Request, start: int) -> Iterator[Block]:
+def _read_tables(tables: Iterable[pa.Table], request: Request, start: int) -> Iterator[Block]:
     row = 0
     for table in tables:
         for batch in table.to_batches():
-            for piece in slices(batch, request.block_bytes):
-                yield block_of(piece, request, row, lambda: start)
+            for piece in cut_batch(batch, request.block_bytes):
+                yield batch_to_block(piece, request, row, lambda: start)
                 row += piece.num_rows
 
 
@@ -56,7 +56,7 @@ class Table:
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
         """The blocks of a range of rows."""
         part = self.table.slice(start, (self.rows if stop is None else stop) - start)
-        yield from _table_blocks([_select(part, part.column_names, request)], request, start)
+        yield from _read_tables([_select(part, part.column_names, request)], request, start)
 
 
 class HfDataset:
@@ -83,7 +83,7 @@ class HfDataset:
         arrow = _select(self.data, self.data.column_names, request).with_format("arrow")
         step = max(int(request.block_bytes * self.rows / max(self.size, 1)), 1)
         tables = (arrow[first : min(first + step, stop)] for first in range(start, stop, step))
-        yield from _table_blocks(tables, request, start)
+        yield from _read_tables(tables, request, start)
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class HfStream:
         """All blocks: what is only walked is one range."""
         wanted = _select(self.data, self.data.column_names or (), request)
         tables = wanted.with_format("arrow").iter(batch_size=_STREAM_ROWS)
-        yield from _table_blocks(tables, request, start)
+        yield from _read_tables(tables, request, start)
 
 
 def _select(data: Any, names: Iterable[str], request: Request) -> Any:

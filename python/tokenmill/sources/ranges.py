@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from tokenmill.sources.faults import FileFaultError
-from tokenmill.sources.formats import format_of
+from tokenmill.sources.formats import find_input_format
 from tokenmill.sources.model import Range
 from tokenmill.sources.windows import overlaps_itself
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile
 
 
-def ranges(file: InputFile, unit_bytes: int) -> list[Range]:
+def cut_ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     """Cut an input into ranges of about `unit_bytes`, in file order; they cover it exactly.
 
     A plain file of lines is cut at any byte (a record belongs to the range it starts in), Parquet
@@ -22,7 +22,7 @@ def ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     one range.
     """
     try:
-        found = format_of(file).ranges(file, unit_bytes)
+        found = find_input_format(file).cut_ranges(file, unit_bytes)
     except FileFaultError:
         found = None  # reading it meets the same fault, and there the policy decides
     return [Range("file", 0, file.size, file.size)] if found is None else found

@@ -46,10 +46,10 @@ _VERSION_KEYS = (
 
 def local_identity(stat: os.stat_result) -> str:
     """Size and mtime: `"120-1700000000000000000"`."""
-    return identity_of(stat.st_size, stat.st_mtime_ns)
+    return make_identity(stat.st_size, stat.st_mtime_ns)
 
 
-def identity_of(size: int, modified: int) -> str:
+def make_identity(size: int, modified: int) -> str:
     """The identity of a local file of that size, last changed so many nanoseconds after 1970."""
     return f"{size}-{modified}"
 
@@ -153,7 +153,7 @@ def _open(file: InputFile) -> BinaryIO:
     """The file itself, unbuffered; raises unless it is the one that was planned."""
     if not file.local:
         system, path = _look_up(file)
-        return cast("BinaryIO", system.open(path, "rb", **_buffering(system)))
+        return cast("BinaryIO", system.open(path, "rb", **_choose_buffering(system)))
     raw = Path(file.url).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
     try:
         _compare(file, local_identity(os.fstat(raw.fileno())))
@@ -180,7 +180,7 @@ def _ask(url: str) -> tuple[Any, str, str]:
     return system, path, remote_identity(system.info(path))
 
 
-def _buffering(system: Any) -> dict[str, Any]:
+def _choose_buffering(system: Any) -> dict[str, Any]:
     """How to ask for large requests: each kind of client has its own word for it."""
     if type(system).__module__.startswith("obstore"):
         return {"buffer_size": _READ_AHEAD_BYTES}
@@ -212,7 +212,7 @@ def check_unchanged(file: InputFile) -> int | None:
 
 
 @contextmanager
-def unchanged(file: InputFile) -> Iterator[None]:
+def require_unchanged(file: InputFile) -> Iterator[None]:
     """Whatever is read of an input inside counts only if the input is the same before and after.
 
     A file that another one takes the place of may keep size and time, but not its inode.

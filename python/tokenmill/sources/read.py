@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tokenmill.sources.faults import FileFaultError, explain_refusal
 from tokenmill.sources.fields import Request, make_fields
-from tokenmill.sources.formats import format_of
+from tokenmill.sources.formats import find_input_format
 from tokenmill.sources.model import Block
-from tokenmill.sources.raw import unchanged
+from tokenmill.sources.raw import require_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,11 +38,11 @@ def read_blocks(
     `InputUnavailableError` and an input that is not the one that was planned, before or after it was read,
     `ChangedInputError`, whatever the policy.
     """
-    blocks = format_of(file).read(
+    blocks = find_input_format(file).read(
         Request(file, part, config, make_fields(config, columns), block_bytes, parts)
     )
     try:
-        with unchanged(file):
+        with require_unchanged(file):
             for block in blocks:
                 if block.rejects and config.on_error == "fail":
                     raise explain_refusal(block.rejects[0])

@@ -17,7 +17,7 @@ from tokenmill.base.texts import Texts
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.windows import BOM, Buffer, Cut, Window, first_byte, skip_record, windows
+from tokenmill.sources.windows import BOM, Buffer, Cut, Window, find_first_byte, read_windows, skip_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,12 +53,12 @@ class TextReader:
         )
 
 
-def jsonl_blocks(request: Request) -> Iterator[Block]:
+def read_jsonl(request: Request) -> Iterator[Block]:
     """Blocks of the JSON Lines that start in the range."""
-    yield from _blocks(request, json_reader(request), b"\n")
+    yield from _read_range(request, make_json_reader(request), b"\n")
 
 
-def json_reader(request: Request) -> _core.JsonlReader:
+def make_json_reader(request: Request) -> _core.JsonlReader:
     """The core's reader for the fields that are asked for."""
     return _core.JsonlReader(
         [part if isinstance(part, str) else list(part) for part in request.fields.text],
@@ -68,7 +68,7 @@ def json_reader(request: Request) -> _core.JsonlReader:
     )
 
 
-def txt_blocks(request: Request) -> Iterator[Block]:
+def read_txt(request: Request) -> Iterator[Block]:
     """Blocks of the documents of a plain text file."""
     file, paths = request.file, request.fields.paths
     if paths:
@@ -81,9 +81,9 @@ def txt_blocks(request: Request) -> Iterator[Block]:
     config = request.config
     reader = TextReader(separator, config.max_record_bytes, config.on_error == "replace")
     if not separator and _can_go_on(request):
-        yield from _parts(request, reader)
+        yield from _read_parts(request, reader)
     else:
-        yield from _blocks(request, reader, separator)
+        yield from _read_range(request, reader, separator)
 
 
 def _can_go_on(request: Request) -> bool:
@@ -93,7 +93,7 @@ def _can_go_on(request: Request) -> bool:
     return request.parts and large and file.compression is None and config.on_error != "skip"
 
 
-def _parts(request: Request, reader: Reader) -> Iterator[Block]:
+def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
     """One document in parts that end between two characters; all but the last say that it goes on."""
     places = Places(request.file)
     with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
@@ -104,14 +104,14 @@ def _parts(request: Request, reader: Reader) -> Iterator[Block]:
             buffer.read(request.block_bytes)
             if buffer.fault is not None:
                 raise buffer.fault
-            end = buffer.fill if buffer.ended else _end_of_characters(buffer)
+            end = buffer.fill if buffer.ended else _find_last_character(buffer)
             records = reader.read(memoryview(buffer.data)[:end])
-            block = as_block(request, records, Origin(places, 0, buffer.offset, end), "json")
+            block = records_to_block(request, records, Origin(places, 0, buffer.offset, end), "json")
             yield replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
             buffer.drop(end)
 
 
-def _end_of_characters(buffer: Buffer) -> int:
+def _find_last_character(buffer: Buffer) -> int:
     """Where the last character that may be cut off begins."""
     for at in range(buffer.fill - 1, buffer.fill - 4, -1):
         if buffer.data[at] >= 0xC0:
@@ -119,7 +119,7 @@ def _end_of_characters(buffer: Buffer) -> int:
     return buffer.fill
 
 
-def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Block]:
+def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Block]:
     file, part, config = request.file, request.part, request.config
     stop = part.stop if part.kind == "bytes" else None
     cut = Cut(part.start, stop, delimiter, request.block_bytes, config.max_record_bytes)
@@ -128,55 +128,55 @@ def _blocks(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Bloc
 
     def read(window: Window) -> Block:
         if window.over_long:
-            return _over_long(window, rows, places)
-        if window.given and (span := _span(reader, window)) is not None:
-            return _huge_block(window, span, rows)
+            return _refuse_over_long(window, rows, places)
+        if window.given and (span := _find_span(reader, window)) is not None:
+            return _make_huge_block(window, span, rows)
         origin = Origin(places, rows, window.offset, len(window.data))
-        return as_block(request, reader.read(window.data), origin, "json")
+        return records_to_block(request, reader.read(window.data), origin, "json")
 
     def read_long(buffer: Buffer) -> Iterator[Block]:
         if isinstance(reader, _core.JsonlReader):
-            yield from _long_line(request, reader, buffer, rows)
+            yield from _read_long_line(request, reader, buffer, rows)
 
-    start = first_byte(part.start, delimiter)
+    start = find_first_byte(part.start, delimiter)
     in_parts = request.parts and isinstance(reader, _core.JsonlReader)
     with closing(open_stream(file, start, config.max_expansion)) as stream:
-        for block in windows(stream, cut, read, read_long if in_parts else None):
+        for block in read_windows(stream, cut, read, read_long if in_parts else None):
             rows += block.rows_read
             yield block
             del block  # before the next one is read: it may be huge
 
 
-def _long_line(request: Request, reader: _core.JsonlReader, buffer: Buffer, row: int) -> Iterator[Block]:
+def _read_long_line(request: Request, reader: _core.JsonlReader, buffer: Buffer, row: int) -> Iterator[Block]:
     """The blocks of one line that is not held: the parts of its text, or why it is refused."""
-    from tokenmill.sources.long_lines import outline, read_again, text_parts  # seldom needed
+    from tokenmill.sources.long_lines import read_again, read_outline, read_text_parts  # seldom needed
 
     places = Places(request.file, request.part.start, lines=True)
     start, sample = buffer.offset, bytes(buffer.data[:200])
-    line = outline(reader, buffer, request.config.max_record_bytes)
+    line = read_outline(reader, buffer, request.config.max_record_bytes)
     if line is None:
         skip_record(buffer, b"\n")
-        yield _over_long(Window(memoryview(sample), start), row, places)
+        yield _refuse_over_long(Window(memoryview(sample), start), row, places)
         return
     origin = Origin(places, row, line.offset, line.size)
     if line.parts is None:
         with closing(read_again(request, line.offset)) as again:
             again.read(line.size)
-            yield as_block(request, reader.read(memoryview(again.data)[: line.size]), origin, "json")
+            yield records_to_block(request, reader.read(memoryview(again.data)[: line.size]), origin, "json")
         return
-    block = as_block(request, line.records, origin, "json")
+    block = records_to_block(request, line.records, origin, "json")
     if line.is_bad:
         yield block
     else:
-        yield from text_parts(request, line, block)
+        yield from read_text_parts(request, line, block)
 
 
-def _span(reader: Reader, window: Window) -> tuple[int, int] | None:
+def _find_span(reader: Reader, window: Window) -> tuple[int, int] | None:
     """Where the text of a window that is one huge JSON line stands, unescaped in the window's own memory."""
     return reader.read_in_place(window.data) if isinstance(reader, _core.JsonlReader) else None
 
 
-def _huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
+def _make_huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
     """A block of that text; its memory can be given back from the front while it is read."""
     start, end = span
     memory = cast("mmap.mmap", window.data.obj)
@@ -204,7 +204,7 @@ class Origin:
     size: int
 
 
-def as_block(
+def records_to_block(
     request: Request,
     records: _core.Records,
     origin: Origin,
@@ -215,17 +215,17 @@ def as_block(
     rejects = tuple(
         Reject(
             reason,
-            origin.places.of(origin.rows + row, origin.offset + byte),
+            origin.places.describe(origin.rows + row, origin.offset + byte),
             sample.decode("utf-8", "replace"),
         )
         for reason, row, byte, sample in records.rejects
     )
     fields = request.fields
-    columns = _columns(records, kind) if fields.paths or names else []
+    columns = _make_columns(records, kind) if fields.paths or names else []
     texts = Texts(*records.texts)
     if names:
         split = len(columns) - len(names)
-        texts, columns = _records_of(names, columns[split:]), columns[:split]
+        texts, columns = _rows_to_json(names, columns[split:]), columns[:split]
     ids = columns.pop(0).labels() if fields.id else None
     return Block(
         texts=texts,
@@ -240,14 +240,14 @@ def as_block(
     )
 
 
-def _columns(records: _core.Records, kind: Literal["json", "csv"]) -> list[JsonColumn | CsvColumn]:
+def _make_columns(records: _core.Records, kind: Literal["json", "csv"]) -> list[JsonColumn | CsvColumn]:
     from tokenmill.sources.columns import COLUMNS  # here, since it brings Arrow along
 
     column = COLUMNS[kind]
     return [column(kinds, Texts(data, ends).to_arrow()) for kinds, data, ends in records.columns]
 
 
-def _records_of(names: tuple[str, ...], columns: list[JsonColumn | CsvColumn]) -> Texts:
+def _rows_to_json(names: tuple[str, ...], columns: list[JsonColumn | CsvColumn]) -> Texts:
     """One object of JSON for each row of a delimited file; an empty field without quotes is missing."""
     lists = [column.strings().to_pylist() for column in columns]
     lines = [
@@ -259,21 +259,21 @@ def _records_of(names: tuple[str, ...], columns: list[JsonColumn | CsvColumn]) -
     return Texts(b"".join(lines), array("q", accumulate(map(len, lines), initial=0)))
 
 
-def _over_long(window: Window, rows: int, places: Places) -> Block:
+def _refuse_over_long(window: Window, rows: int, places: Places) -> Block:
     sample = bytes(window.data[:60]).decode("utf-8", "replace")
-    reject = Reject("over_long", places.of(rows, window.offset), sample)
+    reject = Reject("over_long", places.describe(rows, window.offset), sample)
     return Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
 
 
 def name_record(file: InputFile, part: Range, row: int) -> str:
     """`"corpus.jsonl:12"`: where a record of a range stands, found again only when it must be named."""
     if part.kind == "bytes" and part.start:
-        return Places(file, part.start, lines=True).of(row, 0).rpartition(":")[0]
+        return Places(file, part.start, lines=True).describe(row, 0).rpartition(":")[0]
     before = part.start if part.kind == "rows" else 0
     if part.kind in {"groups", "batches"} and part.start:
-        from tokenmill.sources.columnar import rows_before
+        from tokenmill.sources.columnar import count_rows_before
 
-        before = rows_before(file, part)
+        before = count_rows_before(file, part)
     return f"{file.url}:{before + row + 1}"
 
 
@@ -289,7 +289,7 @@ class Places:
         self._lines = lines
         self._before: int | None = 0 if start == 0 else None
 
-    def of(self, row: int, byte: int) -> str:
+    def describe(self, row: int, byte: int) -> str:
         """`"corpus.jsonl:12:3456"`; the line is left out where counting it would read too much."""
         if self._before is None and self._lines and self._file.local and self._start <= _COUNTABLE_BYTES:
             self._before = _count_lines(self._file, self._start)

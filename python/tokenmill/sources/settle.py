@@ -9,7 +9,7 @@ from tokenmill.base.console import words
 from tokenmill.base.errors import ConfigError
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.fields import choose, choose_conversation
-from tokenmill.sources.formats import format_of
+from tokenmill.sources.formats import find_input_format
 from tokenmill.sources.model import MEMORY
 
 if TYPE_CHECKING:
@@ -26,32 +26,33 @@ def settle(
 
     `prefers_chat` says whether a prompt and its completion are a conversation; without it no record is one.
     """
-    chosen = [f"Input: {words.amount(len(files), 'file')}, {_formats(files)}"]
+    chosen = [f"Input: {words.amount(len(files), 'file')}, {_describe_formats(files)}"]
     chosen += [
-        f"Text files: {line}" for line in sorted({_txt_words(file) for file in files if file.format == "txt"})
+        f"Text files: {line}"
+        for line in sorted({_describe_txt_mode(file) for file in files if file.format == "txt"})
     ]
     chosen += [note for file in files for note in file.notes]
     if config.messages_field or config.prompt_field:
-        return _check_pair(config), [*chosen, _conversation_words(config)]
+        return _check_pair(config), [*chosen, _describe_conversation(config)]
     if config.text_field or config.template:
         return config, chosen
     for first in (file for file in files if file.format != "txt" and (file.size or file.format == MEMORY)):
         try:
-            strings, everything = format_of(first).names(first, config)
+            strings, everything = find_input_format(first).list_fields(first, config)
         except FileFaultError:
             if config.on_error == "fail":
                 raise
             continue
         if everything or first.format != MEMORY:  # an iterable may turn out to be empty
             if prefers_chat is not None and (
-                found := _conversation(config, strings, everything, first.url, prefers_chat)
+                found := _find_conversation(config, strings, everything, first.url, prefers_chat)
             ):
-                return found, [*chosen, f"{_conversation_words(found)} (found in {first.url})"]
+                return found, [*chosen, f"{_describe_conversation(found)} (found in {first.url})"]
             return _apply_choice(config, chosen, choose(strings, everything, first.url), first.url)
     return config, chosen
 
 
-def _conversation(
+def _find_conversation(
     config: SourceConfig,
     strings: Sequence[str],
     everything: Sequence[str],
@@ -77,7 +78,7 @@ def _check_pair(config: SourceConfig) -> SourceConfig:
     return config
 
 
-def _conversation_words(config: SourceConfig) -> str:
+def _describe_conversation(config: SourceConfig) -> str:
     if config.messages_field:
         return f"Conversations: field {config.messages_field!r}"
     asked = " and ".join(repr(name) for name in config.prompt_field)
@@ -93,12 +94,12 @@ def _apply_choice(
     return chosen, [*lines, f"Text: {words} (found in {url})"]
 
 
-def _formats(files: Sequence[InputFile]) -> str:
+def _describe_formats(files: Sequence[InputFile]) -> str:
     kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
     return "; ".join(kinds)
 
 
-def _txt_words(file: InputFile) -> str:
+def _describe_txt_mode(file: InputFile) -> str:
     if file.txt_mode == "separator":
         return f"a document ends at each {file.separator!r}"
     return "each line is a document" if file.txt_mode == "line" else "each file is a document"

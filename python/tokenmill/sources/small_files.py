@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.sources.model import Block
-from tokenmill.sources.raw import identity_of
+from tokenmill.sources.raw import make_identity
 from tokenmill.sources.windows import BOM
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read_starts(names: Sequence[str]) -> Iterator[tuple[str, Start | None]]:
             yield name, None
         else:
             start = bytes(data[offsets[place] : offsets[place + 1]])
-            yield name, Start(start, size, identity_of(size, modified))
+            yield name, Start(start, size, make_identity(size, modified))
 
 
 def is_small(file: InputFile, config: SourceConfig) -> bool:
@@ -70,7 +70,7 @@ def read_together(files: Sequence[InputFile]) -> Together:
     found = np.asarray(about).reshape(-1, 3)
     good = np.array(
         [
-            size >= 0 and identity_of(size, modified) == file.identity
+            size >= 0 and make_identity(size, modified) == file.identity
             for file, (size, modified, _) in zip(files, found.tolist(), strict=True)
         ]
     )

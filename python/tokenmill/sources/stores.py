@@ -69,7 +69,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     except ImportError as error:
         if known is None:
             raise MissingExtraError(f"reading {url} needs another package: {error}") from error
-        raise _missing(known.reader, f"reading {url}") from error
+        raise _explain_missing(known.reader, f"reading {url}") from error
     except ValueError as error:
         raise InputError(f"{url}: {error}; use a path, or a URL that fsspec knows") from error
 
@@ -86,7 +86,7 @@ def check_keeper(address: str) -> str:
     try:
         import_module(known.keeper)
     except ImportError as error:
-        raise _missing(known.keeper, f"the object store {address}") from error
+        raise _explain_missing(known.keeper, f"the object store {address}") from error
     return f"{scheme}://{rest}"
 
 
@@ -96,7 +96,7 @@ def _split(url: str) -> tuple[str, str]:
     return (known.spelled if known is not None and known.spelled else scheme), rest
 
 
-def _missing(package: str, purpose: str) -> MissingExtraError:
+def _explain_missing(package: str, purpose: str) -> MissingExtraError:
     return MissingExtraError.of(package, EXTRAS.get(package), purpose)
 
 

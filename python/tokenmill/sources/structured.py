@@ -10,9 +10,9 @@ from tokenmill import _core
 from tokenmill.base.errors import InputError
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.faults import FileFaultError
-from tokenmill.sources.heads import DELIMITERS, csv_header, is_single_record
-from tokenmill.sources.identify import decoded_head
-from tokenmill.sources.records import Origin, Places, as_block, json_reader
+from tokenmill.sources.heads import DELIMITERS, is_single_record, read_csv_header
+from tokenmill.sources.identify import read_decoded_head
+from tokenmill.sources.records import Origin, Places, make_json_reader, records_to_block
 from tokenmill.sources.windows import BOM, Buffer
 
 if TYPE_CHECKING:
@@ -38,22 +38,24 @@ class _Parser(Protocol):
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         """Read what is whole; `last` says that nothing follows."""
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         """What is wrong with the rest of the file, after the last call."""
 
 
-def csv_blocks(request: Request) -> Iterator[Block]:
+def read_csv(request: Request) -> Iterator[Block]:
     """Blocks of the rows of a delimited file; the first row names the fields."""
-    head = decoded_head(request.file, request.config.max_expansion)
+    head = read_decoded_head(request.file, request.config.max_expansion)
     delimiter = DELIMITERS[request.file.format]
-    names, width = csv_header(head, delimiter, request.file.url)
+    names, width = read_csv_header(head, delimiter, request.file.url)
     if names:
-        reader = _csv_reader(request, names, delimiter)
-        yield from _blocks(request, _Rows(reader, tuple(names) if request.fields.whole else ()), skip=width)
+        reader = _make_csv_reader(request, names, delimiter)
+        yield from _read_records(
+            request, _Rows(reader, tuple(names) if request.fields.whole else ()), skip=width
+        )
 
 
-def _csv_reader(request: Request, names: list[str], delimiter: str) -> _core.CsvReader:
-    def number(path: tuple[str, ...]) -> int:
+def _make_csv_reader(request: Request, names: list[str], delimiter: str) -> _core.CsvReader:
+    def find_column(path: tuple[str, ...]) -> int:
         name = ".".join(path)
         if names.count(name) != 1:
             problem = "has no field" if name not in names else "has more than one field"
@@ -64,11 +66,11 @@ def _csv_reader(request: Request, names: list[str], delimiter: str) -> _core.Csv
 
     fields = request.fields
     # A record is put together from its fields, which stand behind the columns that are asked for.
-    whole = [number((name,)) for name in names] if fields.whole else []
+    whole = [find_column((name,)) for name in names] if fields.whole else []
     text = [] if fields.whole else fields.text
     return _core.CsvReader(
-        [part if isinstance(part, str) else number(part) for part in text],
-        [*(number(path) for path in fields.paths), *whole],
+        [part if isinstance(part, str) else find_column(part) for part in text],
+        [*(find_column(path) for path in fields.paths), *whole],
         delimiter=ord(delimiter),
         width=len(names),
         limit=request.config.max_record_bytes,
@@ -85,20 +87,20 @@ class _Rows:
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         return self.reader.read(data, last=last)
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         return None
 
 
-def json_blocks(request: Request) -> Iterator[Block]:
+def read_json(request: Request) -> Iterator[Block]:
     """Blocks of the records in one JSON value: an array, an object of records, or one record."""
-    head = decoded_head(request.file, request.config.max_expansion)
+    head = read_decoded_head(request.file, request.config.max_expansion)
     skip = len(BOM) if head.startswith(BOM) else 0
-    reader = json_reader(request)
+    reader = make_json_reader(request)
     fields = request.fields
     if is_single_record(head, fields.record[:1] if fields.whole else fields.roots, text=not fields.whole):
-        yield from _blocks(request, _OneRecord(reader), skip=skip)
+        yield from _read_records(request, _OneRecord(reader), skip=skip)
     elif head.strip():
-        yield from _blocks(request, _Elements(reader), skip=skip)
+        yield from _read_records(request, _Elements(reader), skip=skip)
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ class _Elements:
         self.last = last
         return records, used
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         if self.broken:
             return "the JSON value is broken here, and nothing after it can be read"
         return "the JSON value does not end" if self.last and self.state != _END else None
@@ -131,11 +133,11 @@ class _OneRecord:
         whole = b"[" + bytes(data) + b"]" if last else b""
         return self.reader.read_elements(whole, 0, last=False)[0], len(data) if last else 0
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         return None
 
 
-def _blocks(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
+def _read_records(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
     """Feed the parser windows that hold at least one whole record each."""
     file, config, rows = request.file, request.config, 0
     places = Places(file)
@@ -150,23 +152,23 @@ def _blocks(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
             records, used = parser(memoryview(buffer.data)[: buffer.fill], last=last)
             if buffer.fault and not used:
                 raise buffer.fault
-            if not (used or buffer.ended or parser.fault()):
-                target = _larger(buffer, request)
+            if not (used or buffer.ended or parser.find_fault()):
+                target = _enlarge(buffer, request)
                 continue
             origin = Origin(places, rows, buffer.offset, used)
-            block = as_block(request, records, origin, parser.column, parser.names)
+            block = records_to_block(request, records, origin, parser.column, parser.names)
             rows += block.rows_read
             yield block
-            if fault := parser.fault():
+            if fault := parser.find_fault():
                 reason = "truncated" if buffer.ended and used == buffer.fill else "damaged"
-                raise FileFaultError(reason, places.of(rows, buffer.offset + used), fault)
+                raise FileFaultError(reason, places.describe(rows, buffer.offset + used), fault)
             buffer.drop(used)
             target = max(request.block_bytes, buffer.fill + 1)
         if buffer.fault:
             raise buffer.fault
 
 
-def _larger(buffer: Buffer, request: Request) -> int:
+def _enlarge(buffer: Buffer, request: Request) -> int:
     limit = request.config.max_record_bytes
     if buffer.fill > limit:
         place = f"{request.file.url}::{buffer.offset}"

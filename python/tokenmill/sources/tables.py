@@ -27,7 +27,7 @@ _MAX_LISTED = 100
 _ID = ""
 
 
-def block_of(
+def batch_to_block(
     batch: pa.RecordBatch, request: Request, first_row: int, before: Callable[[], int] | None = None
 ) -> Block:
     """One batch to one block; `first_row` is its first record's number within the range.
@@ -35,21 +35,22 @@ def block_of(
     `before` counts the records before the range; it is asked only when a record must be named.
     """
     fields, config, where = request.fields, request.config, request.file.url
-    texts = _texts(batch, fields, where)
+    texts = _find_texts(batch, fields, where)
     size = int(texts.nbytes)
     replaced = {}
-    if config.on_error == "replace" and (invalid := _invalid(texts)):
+    if config.on_error == "replace" and (invalid := _find_invalid(texts)):
         texts, replaced["invalid_utf8"] = _repair(texts, [row for row, _ in invalid])
-    faults = _faults(texts, config.max_record_bytes)
+    faults = _find_faults(texts, config.max_record_bytes)
     number = 1 + first_row + (before() if faults and before is not None else 0)
     rejects = tuple(
-        Reject(reason, f"{where}:{number + row}:{at}", _bytes_of(texts, row, 60).decode("utf-8", "replace"))
+        Reject(reason, f"{where}:{number + row}:{at}", _read_bytes(texts, row, 60).decode("utf-8", "replace"))
         for row, at, reason in faults[:_MAX_LISTED]
     )
     keep = np.ones(len(texts), bool)
     keep[[row for row, _, _ in faults]] = False
     arrays = {
-        name: column_at(batch, path, where) for name, path in zip(_names(fields), fields.paths, strict=True)
+        name: follow_path(batch, path, where)
+        for name, path in zip(_name_columns(fields), fields.paths, strict=True)
     }
     rows = np.arange(first_row, first_row + len(texts), dtype=np.int64)
     texts, rows, columns = _select(texts, rows, arrays, keep)
@@ -67,7 +68,7 @@ def block_of(
     )
 
 
-def slices(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
+def cut_batch(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
     """A batch in pieces of about `block_bytes` each."""
     if batch.num_rows == 0:
         return
@@ -76,7 +77,7 @@ def slices(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
         yield batch.slice(at, step)
 
 
-def _faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]]:
+def _find_faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]]:
     """`(row, byte, reason)` of each text that cannot be used, each row once, in order."""
     faults: list[tuple[int, int, str]] = []
     if texts.null_count:  # else Arrow would import pandas, 0.3 s, to say so
@@ -85,12 +86,12 @@ def _faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]
     faults += [
         (int(row), 0, "over_long") for row in np.flatnonzero(np.diff(Texts.from_arrow(texts).offsets) > limit)
     ]
-    faults += [(row, at, "invalid_utf8") for row, at in _invalid(texts)]
+    faults += [(row, at, "invalid_utf8") for row, at in _find_invalid(texts)]
     once = {fault[0]: fault for fault in reversed(faults)}
     return [once[row] for row in sorted(once)]
 
 
-def _names(fields: Fields) -> tuple[str, ...]:
+def _name_columns(fields: Fields) -> tuple[str, ...]:
     return ((_ID,) if fields.id else ()) + fields.columns
 
 
@@ -104,22 +105,22 @@ def _select(
     return texts, rows, {name: ArrowColumn(column) for name, column in columns.items()}
 
 
-def _records_of(batch: pa.RecordBatch, fields: Fields) -> pa.LargeStringArray:
+def _rows_to_json(batch: pa.RecordBatch, fields: Fields) -> pa.LargeStringArray:
     """Each row as one object of JSON, with the fields that are wanted."""
     names = [name for name in batch.schema.names if name in fields.roots]
     rows = batch.select(names).to_pylist()
     return pa.array([json.dumps(row, default=str) for row in rows], pa.large_string())
 
 
-def _texts(batch: pa.RecordBatch, fields: Fields, where: str) -> pa.LargeStringArray:
+def _find_texts(batch: pa.RecordBatch, fields: Fields, where: str) -> pa.LargeStringArray:
     if fields.whole:
-        return _records_of(batch, fields)
+        return _rows_to_json(batch, fields)
     parts: list[Any] = []
     for part in fields.text:
         if isinstance(part, str):
             parts.append(pa.scalar(part, pa.large_string()))
         else:
-            parts.append(_as_text(column_at(batch, part, where), ".".join(part), where))
+            parts.append(_to_text(follow_path(batch, part, where), ".".join(part), where))
     if len(parts) == 1:
         return parts[0]
     import pyarrow.compute as pc
@@ -127,7 +128,7 @@ def _texts(batch: pa.RecordBatch, fields: Fields, where: str) -> pa.LargeStringA
     return pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()), null_handling="emit_null")
 
 
-def _as_text(column: pa.Array, name: str, where: str) -> pa.LargeStringArray:
+def _to_text(column: pa.Array, name: str, where: str) -> pa.LargeStringArray:
     kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         # Bytes that say nothing of their encoding: the check below decides.
@@ -143,7 +144,7 @@ def _as_text(column: pa.Array, name: str, where: str) -> pa.LargeStringArray:
     return column.cast(pa.large_string())
 
 
-def column_at(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.Array:
+def follow_path(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.Array:
     """The column that a path leads to, through structs: `("meta", "lang")`."""
     try:
         column = batch.column(path[0])
@@ -157,12 +158,12 @@ def column_at(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.Ar
     return column
 
 
-def _invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:
+def _find_invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:
     flat = Texts.from_arrow(texts)
     return _core.invalid_rows(flat.data, np.asarray(flat.offsets))
 
 
-def _bytes_of(texts: pa.LargeStringArray, row: int, most: int | None = None) -> bytes:
+def _read_bytes(texts: pa.LargeStringArray, row: int, most: int | None = None) -> bytes:
     flat = Texts.from_arrow(texts)
     return flat.data[flat.offsets[row] : flat.offsets[row + 1]][:most].tobytes()
 
@@ -173,7 +174,7 @@ def _repair(texts: pa.LargeStringArray, rows: list[int]) -> tuple[pa.LargeString
 
     count, repaired = 0, []
     for row in rows:
-        raw = _bytes_of(texts, row)
+        raw = _read_bytes(texts, row)
         text = raw.decode("utf-8", "replace")
         count += text.count("\ufffd") - raw.count("\ufffd".encode())
         repaired.append(text)

@@ -97,7 +97,7 @@ class _Parser:
                 f"where: an expression of {len(self.text)} characters; at most {_MAX_LENGTH} are read"
             )
         try:
-            return self._test(ast.parse(self.text, mode="eval").body)
+            return self._parse_test(ast.parse(self.text, mode="eval").body)
         except ConfigError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -115,61 +115,61 @@ class _Parser:
             f"{_EXAMPLE}"
         )
 
-    def _test(self, node: ast.expr) -> Test:
+    def _parse_test(self, node: ast.expr) -> Test:
         if isinstance(node, ast.BoolOp):
             join = pc.and_kleene if isinstance(node.op, ast.And) else pc.or_kleene
-            return _join_tests(join, [self._test(value) for value in node.values])
+            return _join_tests(join, [self._parse_test(value) for value in node.values])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return _invert(self._test(node.operand))
+            return _invert(self._parse_test(node.operand))
         if isinstance(node, ast.Compare):
             # `0 < score <= 1` is two comparisons.
             sides = [node.left, *node.comparators]
-            tests = [self._compare(sides[at], op, sides[at + 1]) for at, op in enumerate(node.ops)]
+            tests = [self._parse_comparison(sides[at], op, sides[at + 1]) for at, op in enumerate(node.ops)]
             return _join_tests(pc.and_kleene, tests)
-        name = self._name(node)
+        name = self._parse_name(node)
         if name is None:
             raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
         return lambda columns: columns[name].booleans()
 
-    def _compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:
+    def _parse_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:
         if isinstance(op, ast.In | ast.NotIn):
-            test = self._member(left, right)
+            test = self._parse_membership(left, right)
             return _invert(test) if isinstance(op, ast.NotIn) else test
-        found = self._field(left)
+        found = self._parse_field(left)
         if found is None:
-            self._literal(left)
-            found, left, right = self._field(right), right, left
+            self._parse_literal(left)
+            found, left, right = self._parse_field(right), right, left
             op = _MIRRORED.get(type(op), type(op))()
         if found is None:
             raise self._refuse(left, "the name of a field on one side")
-        if self._literal(right) is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
-            return self._null_test(left, found, negate=isinstance(op, ast.NotEq | ast.IsNot))
+        if self._parse_literal(right) is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
+            return self._parse_null_test(left, found, negate=isinstance(op, ast.NotEq | ast.IsNot))
         if type(op) not in _COMPARE:
             raise self._refuse(right, "None after 'is'")
-        return self._with_literal(_COMPARE[type(op)], found, right)
+        return self._parse_literal_test(_COMPARE[type(op)], found, right)
 
-    def _null_test(self, node: ast.expr, found: _Field, *, negate: bool) -> Test:
+    def _parse_null_test(self, node: ast.expr, found: _Field, *, negate: bool) -> Test:
         if found.measured:
             raise self._refuse(node, "the name of a field before a test for None")
         test: Test = lambda columns: columns[found.name].is_null()  # noqa: E731
         return _invert(test) if negate else test
 
-    def _member(self, left: ast.expr, right: ast.expr) -> Test:
+    def _parse_membership(self, left: ast.expr, right: ast.expr) -> Test:
         """`lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
         if isinstance(right, ast.List | ast.Tuple):
-            found = self._field(left)
+            found = self._parse_field(left)
             if found is None:
                 raise self._refuse(left, "the name of a field before 'in'")
             return _join_tests(
-                pc.or_kleene, [self._with_literal(pc.equal, found, item) for item in right.elts]
+                pc.or_kleene, [self._parse_literal_test(pc.equal, found, item) for item in right.elts]
             )
-        part, name = self._literal(left), self._name(right)
+        part, name = self._parse_literal(left), self._parse_name(right)
         if name is None or not isinstance(part, str):
             raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
         return lambda columns: pc.match_substring(columns[name].strings(), part)
 
-    def _with_literal(self, compare: Callable[[Any, Any], Any], found: _Field, node: ast.expr) -> Test:
-        literal = self._literal(node)
+    def _parse_literal_test(self, compare: Callable[[Any, Any], Any], found: _Field, node: ast.expr) -> Test:
+        literal = self._parse_literal(node)
         if literal is None:
             raise self._refuse(node, "a value; test for None with 'is None'")
         if found.measured and (isinstance(literal, str) or literal is True or literal is False):
@@ -180,17 +180,17 @@ class _Parser:
             raise ConfigError(f"where: {literal!r} does not fit 64 bits") from error
         return lambda columns: compare(found.values(columns, literal), scalar)
 
-    def _field(self, node: ast.expr) -> _Field | None:
+    def _parse_field(self, node: ast.expr) -> _Field | None:
         """A field or its length; None if `node` is something else."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-            name = self._name(node.args[0]) if len(node.args) == 1 and not node.keywords else None
+            name = self._parse_name(node.args[0]) if len(node.args) == 1 and not node.keywords else None
             if name is None:
                 raise self._refuse(node, "len of one field")
             return _Field(name, measured=True)
-        name = self._name(node)
+        name = self._parse_name(node)
         return None if name is None else _Field(name)
 
-    def _name(self, node: ast.expr) -> str | None:
+    def _parse_name(self, node: ast.expr) -> str | None:
         """`lang`, `meta.lang` or `field("any name")`; None if `node` is something else."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
             quoted = node.args[0] if len(node.args) == 1 and not node.keywords else None
@@ -216,7 +216,7 @@ class _Parser:
         self.columns[name] = None
         return name
 
-    def _literal(self, node: ast.expr) -> Literal:
+    def _parse_literal(self, node: ast.expr) -> Literal:
         if isinstance(node, ast.Name) and node.id in _WORDS:
             return _WORDS[node.id]
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | None):

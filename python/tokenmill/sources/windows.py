@@ -130,31 +130,31 @@ def overlaps_itself(delimiter: bytes) -> bool:
     return any(delimiter.startswith(delimiter[at:]) for at in range(1, len(delimiter)))
 
 
-def first_byte(start: int, delimiter: bytes) -> int:
+def find_first_byte(start: int, delimiter: bytes) -> int:
     """Where to begin reading so that the delimiter before `start` is seen."""
     return max(start - len(delimiter), 0)
 
 
-def windows(
+def read_windows(
     stream: Stream,
     cut: Cut,
     read: Callable[[Window], Item],
     read_long: Callable[[Buffer], Iterator[Item]] | None = None,
 ) -> Iterator[Item]:
-    """What `read` makes of the records of `cut`; `stream` begins at `first_byte(cut.start, cut.delimiter)`.
+    """What `read` makes of the records of `cut`; `stream` begins at its `find_first_byte`.
 
     The room of a window is given back before its result is handed on, so that a huge record is not
     held twice. A record that does not end within `LONG` is left to `read_long`, which takes it away.
     """
     delimiter, stop = cut.delimiter, cut.stop
     block_bytes = max(cut.block_bytes, 2 * len(delimiter), len(BOM))
-    buffer = Buffer(stream, first_byte(cut.start, delimiter), block_bytes)
+    buffer = Buffer(stream, find_first_byte(cut.start, delimiter), block_bytes)
     if not _find_start(buffer, cut):
         return
     target, searched = block_bytes, 0
     while stop is None or buffer.offset < stop:
         buffer.read(target)
-        end = _end_of_records(buffer, stop, delimiter, searched)
+        end = _find_end_of_records(buffer, stop, delimiter, searched)
         if end == 0 and buffer.fault:
             raise buffer.fault
         if end == 0 and buffer.ended:
@@ -205,7 +205,7 @@ def skip_record(buffer: Buffer, delimiter: bytes) -> None:
     buffer.drop(at + len(delimiter))
 
 
-def _end_of_records(buffer: Buffer, stop: int | None, delimiter: bytes, searched: int) -> int:
+def _find_end_of_records(buffer: Buffer, stop: int | None, delimiter: bytes, searched: int) -> int:
     """Where the last whole record that starts before `stop` ends; 0 if it is not in the buffer.
 
     A record that no delimiter ended in the first `searched` bytes and that is huge stays alone.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, ranges, read_blocks, settle
-from tokenmill.sources.discover import only_split
+from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources.discover import keep_split
 from tokenmill.sources.faults import explain_refusal
 from tokenmill.sources.model import MEMORY
 
@@ -62,14 +62,14 @@ class Corpus:
             yield from self._from_memory()
             return
         for file in self.files:
-            for part in ranges(file, RANGE_BYTES):
+            for part in cut_ranges(file, RANGE_BYTES):
                 yield from read_blocks(file, part, self.source, block_bytes=BLOCK_BYTES, parts=parts)
 
     def _from_memory(self) -> Iterator[Block]:
         """As `blocks`; a missing value is not damage here, but left out and counted whatever the policy."""
         lenient = replace(self.source, on_error="skip") if self.source.on_error == "fail" else self.source
         for file in self.files:
-            for part in ranges(file, RANGE_BYTES):
+            for part in cut_ranges(file, RANGE_BYTES):
                 for block in read_blocks(file, part, lenient, block_bytes=MEMORY_BLOCK_BYTES):
                     bad = [reject for reject in block.rejects if reject.reason != "missing_field"]
                     if bad and self.source.on_error == "fail":
@@ -83,10 +83,10 @@ def open_corpus(inputs: Any, source: SourceConfig) -> Iterator[Corpus]:
     paths = _paths(inputs)
     config = replace(source, inputs=tuple(paths or ()))
     if paths is None:
-        from tokenmill.sources.memory import attached  # which brings Arrow along
+        from tokenmill.sources.memory import attach  # which brings Arrow along
 
-        with attached(inputs, hashed=False) as files:
-            yield _settle_corpus(config, only_split(files, config.split))
+        with attach(inputs, hashed=False) as files:
+            yield _settle_corpus(config, keep_split(files, config.split))
     elif not paths:
         yield Corpus()
     else:

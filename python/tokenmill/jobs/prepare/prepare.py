@@ -114,9 +114,9 @@ def _are_names(inputs: Any) -> bool:
 def _attach(dataset: Any) -> AbstractContextManager[Sequence[InputFile] | None]:
     if dataset is None:
         return nullcontext()
-    from tokenmill.sources.memory import attached  # which brings Arrow along
+    from tokenmill.sources.memory import attach  # which brings Arrow along
 
-    return attached(dataset)
+    return attach(dataset)
 
 
 def _resolve(config: str | PathLike[str] | Resolved | None, given: dict[str, Any]) -> Resolved:

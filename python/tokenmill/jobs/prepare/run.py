@@ -27,7 +27,7 @@ from tokenmill.jobs.output_faults import explain_faults
 from tokenmill.jobs.prepare.leading import lead
 from tokenmill.jobs.prepare.mirror import Mirror
 from tokenmill.jobs.prepare.ranks import lead_or_wait
-from tokenmill.sources import ranges
+from tokenmill.sources import cut_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ class Run:
             job.target,
             job.values,
             self.inputs,
-            ranges,
+            cut_ranges,
             unit_bytes=output.unit_bytes,
             num_shards=output.num_shards,
             previous=previous,

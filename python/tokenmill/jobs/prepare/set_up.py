@@ -20,7 +20,7 @@ from tokenmill.jobs.prepare.set_up_chat import describe_chat, prefers_chat, sett
 from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 from tokenmill.jobs.units.job import make_job
 from tokenmill.sources import discover, settle
-from tokenmill.sources.fields import record_names
+from tokenmill.sources.fields import list_record_fields
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _settle_job(
 
     source, found = settle(resolved.config.source, inputs, lambda: prefers_chat(resolved.config, load()))
     config = replace(resolved.config, source=source)
-    if record_names(source):
+    if list_record_fields(source):
         config = settle_chat(resolved, config)
     encoder = load()
     job = _make_job(config, encoder, keep)

@@ -15,7 +15,7 @@ from tokenmill.datasets.ledger.splits import TRAINING, Split
 from tokenmill.datasets.packing.strings import StringCounter
 from tokenmill.datasets.shards.format import every_format, find_format
 from tokenmill.jobs.units.filters import TextFilters
-from tokenmill.sources.fields import record_names
+from tokenmill.sources.fields import list_record_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -182,7 +182,7 @@ def _make_split(config: JobConfig) -> Split | None:
 
 def _make_chat(config: JobConfig, encoder: Encoder) -> ChatWork | None:
     """How the records of a job become conversations; None for a job of texts."""
-    if not record_names(config.source):
+    if not list_record_fields(config.source):
         return None
     from tokenmill.jobs.units.make_chat import make_chat  # here, since most jobs have no conversations
 
