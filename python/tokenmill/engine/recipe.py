@@ -75,8 +75,6 @@ class Model:
     end_of_word_suffix: str = ""
     # Entries of the vocabulary that no merge can reach (strings outside the byte alphabet, control tokens).
     unreachable: tuple[tuple[int, bytes], ...] = ()
-    # SentencePiece merges by the score of the result and knows no merge list; HF writes one out.
-    scores: tuple[float, ...] | None = None
 
     def list_merges(self) -> list[tuple[int, int]]:
         """The merges in rank order; where there are only ranks, every split of every token."""
@@ -123,9 +121,7 @@ class Recipe:
         else:
             digest.update(model.tokens.digest_bytes())
             merges = b"null" if model.merges is None else model.merges.json().encode()
-            digest.update(
-                b"[%b,%b,%b]" % (merges, _canonical(list(model.rank_order)), _canonical(model.scores))
-            )
+            digest.update(b"[%b,%b,null]" % (merges, _canonical(list(model.rank_order))))
             flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
             digest.update(_canonical([model.kind, *flags, model.end_of_word_suffix]))
         added = [

@@ -40,7 +40,7 @@ def _copy_files(recipe: Recipe) -> dict[str, bytes]:
         files[_KEPT_AS.get(recipe.format, source.name)] = source.read_bytes()
         if recipe.format == "vocab-merges":
             files[names.MERGES] = merges_beside(source).read_bytes()
-    elif recipe.model is not None and recipe.model.merges is not None and recipe.model.scores is None:
+    elif recipe.model is not None and recipe.model.merges is not None:
         files[names.TOKENIZER] = json.dumps(to_json(recipe), ensure_ascii=False).encode()
     if not files:
         return {}

@@ -226,7 +226,6 @@ def _assemble(
             tokens=number_tokens(table, base.source),
             merges=_core.Merges([*model.list_merges(), *renamed]),
             rank_order=(),
-            scores=None,
         ),
         # What is written is read by HF, and must give the same ids there.
         normalizer=as_hf_reads(base.recipe.normalizer),

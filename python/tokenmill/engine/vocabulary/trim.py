@@ -155,7 +155,6 @@ def _assemble(
             tokens=number_tokens(tokens, base.source),
             merges=Merges(kept),
             rank_order=(),
-            scores=None,
             unk_id=None if model.unk_id is None else new_of[model.unk_id],
             unreachable=tuple((new_of[i], data) for i, data in model.unreachable if i not in gone),
         ),
