@@ -38,12 +38,7 @@ SCHEMA = pa.schema([("piece", pa.large_binary()), ("count", pa.uint64())])
 GROUP_BYTES = 32 << 20
 
 
-def save_counts(counted: Counted, options: TrainingConfig, path: str | Path) -> None:
-    """Write the counts in bounded batches; the same bytes whatever the thread count or spill."""
-    save_some(counted, options, path)
-
-
-def save_some(
+def save_counts(
     counted: Counted,
     options: TrainingConfig,
     path: str | Path,
@@ -51,7 +46,10 @@ def save_some(
     *,
     with_totals: bool = True,
 ) -> None:
-    """Write the counts of the pieces that are `chosen`; documents and bytes only `with_totals`."""
+    """Write the counts in bounded batches; the same bytes whatever the thread count or spill.
+
+    Only those of the pieces that are `chosen`, if given; documents and bytes only `with_totals`.
+    """
     # It takes ten megabytes, which most trainings can do without.
     import pyarrow.parquet as pq
 

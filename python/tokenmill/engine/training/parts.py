@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.engine.training.counting import Counting, count_all
-from tokenmill.engine.training.counts_file import add_saved, save_counts, save_some
+from tokenmill.engine.training.counts_file import add_saved, save_counts
 from tokenmill.sources import read_blocks
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def count_part(job: CountJob, task: CountTask, control: Any) -> str:
             path = part_path(job, task.name, partition)
             chosen = partial(_in_partition, partition=partition, partitions=job.partitions)
             # Documents and bytes are of the range, not of a partition: they are saved once.
-            save_some(counted, job.options, path, chosen, with_totals=partition == 0)
+            save_counts(counted, job.options, path, chosen, with_totals=partition == 0)
         control.report(bytes=counted.bytes, documents=counted.documents)
     return task.name
 
