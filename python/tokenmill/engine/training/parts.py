@@ -32,7 +32,7 @@ class CountJob:
     """What all tasks of a counting share; `folder` is seen by every node."""
 
     options: TrainingConfig
-    source: SourceConfig | None
+    source: SourceConfig
     folder: str
     partitions: int
     memory_budget: int
@@ -81,8 +81,6 @@ def count_part(job: CountJob, task: CountTask, control: Any) -> str:
         counting = Counting(
             job.options, threads=control.threads, memory_budget=job.memory_budget, spill_dir=spill
         )
-        if job.source is None:
-            raise ValueError("a counting task needs the settings of its source")
         blocks = read_blocks(task.file, task.range, job.source, parts=counting.takes_parts)
         count_all(counting, _check_each(blocks, control))
         counted = counting.finish()
