@@ -51,13 +51,9 @@ class Tokenizer:
         num_proc: int | None = None,
     ) -> None:
         engine, chosen = build(recipe, strategy, num_proc)
-        self._set(recipe, engine, chosen)
-        object.__setattr__(self, "_num_proc", num_proc)
-
-    def _set(self, recipe: Recipe, engine: Engine, strategy: Strategy) -> None:
-        for name, value in (("_recipe", recipe), ("_engine", engine), ("_strategy", strategy)):
+        values = (engine, None, num_proc, recipe, chosen)
+        for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_fingerprint", None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tokenizer is immutable; cannot set {name!r}")
