@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import read_hf
-from tokenmill.base.errors import TokenizerError, TokenizerNotFoundError
+from tokenmill.base.errors import TokenizerError
 from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine.files.growth import check_growth
 from tokenmill.engine.files.hf_text import HfText
@@ -28,22 +28,10 @@ def config_beside(path: Path) -> Json:
     for name in reversed(CONFIGS):
         side = path.with_name(name)
         if side.is_file():
-            config.update(read_json(side))
+            # The core's reader names the line and the column of an error.
+            outline, _ = read_hf(side.read_bytes(), printable(side))
+            config.update(json.loads(outline))
     return config
-
-
-def read_json(path: Path) -> Json:
-    """The object in a small JSON file; errors name the line and the column."""
-    try:
-        return _parse(path.read_bytes(), str(path))
-    except FileNotFoundError as error:
-        raise TokenizerNotFoundError(f"{path}: no such file") from error
-
-
-def _parse(text: bytes, source: str) -> Json:
-    outline, _ = read_hf(text, printable(source))
-    data: Json = json.loads(outline)
-    return data
 
 
 def from_object(text: bytes, source: str, config: Json) -> Recipe:
