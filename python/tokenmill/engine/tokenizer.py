@@ -52,7 +52,7 @@ class Tokenizer:
     ) -> None:
         engine, chosen = build(recipe, strategy, num_proc)
         values = (engine, None, num_proc, recipe, chosen)
-        for name, value in zip(self.__slots__, values, strict=True):
+        for name, value in zip(Tokenizer.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
