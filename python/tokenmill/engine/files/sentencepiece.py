@@ -37,12 +37,8 @@ class _Proto:
 
 
 def load_file(path: Path) -> Recipe:
-    """The recipe of a `.model` file."""
-    return from_bytes(path.read_bytes(), str(path))
-
-
-def from_bytes(data: bytes, source: str) -> Recipe:
-    """The recipe in a serialized `ModelProto`."""
+    """The recipe of a `.model` file, a serialized `ModelProto`."""
+    data, source = path.read_bytes(), str(path)
     try:
         proto = _parse(data)
     except (IndexError, ValueError, struct.error) as error:
