@@ -27,7 +27,7 @@ def save_tiktoken(recipe: Recipe, path: Path) -> None:
     model = _byte_level(recipe, "tiktoken")
     _plain_added(recipe, "tiktoken")
     _pattern(recipe, "tiktoken")
-    if any(_is_in_utf8(byte) and bytes([byte]) not in _ids(model) for byte in range(256)):
+    if _lacks_bytes(model):
         raise TokenizerError(
             f"{recipe.source}: lacks the tokens of some bytes, which a .tiktoken file must have; save it as "
             "'hf' or 'vocab-merges'"
@@ -68,9 +68,10 @@ def _ids(model: Model) -> dict[bytes, int]:
     return {token: i for i, token in enumerate(model.tokens) if token is not None}
 
 
-def _is_in_utf8(byte: int) -> bool:
-    """Whether UTF-8 has this byte."""
-    return byte not in {0xC0, 0xC1} and byte < 0xF5
+def _lacks_bytes(model: Model) -> bool:
+    """Whether some byte that UTF-8 uses has no token."""
+    ids = _ids(model)
+    return any(bytes([byte]) not in ids for byte in range(0xF5) if byte not in {0xC0, 0xC1})
 
 
 def _split_by_ranks(model: Model, ids: dict[bytes, int], product: int) -> tuple[int, int] | None:
@@ -192,8 +193,7 @@ def _plain_added(recipe: Recipe, format: str) -> None:  # noqa: A002
 
 
 def _refuse_unknown(recipe: Recipe, model: Model, format: str) -> None:  # noqa: A002
-    lacks = any(_is_in_utf8(byte) and bytes([byte]) not in _ids(model) for byte in range(256))
-    if lacks and model.unk_id is not None:
+    if model.unk_id is not None and _lacks_bytes(model):
         raise TokenizerError(
             f"{recipe.source}: has an unknown token for the bytes that it lacks, which {format} cannot hold; "
             "save it as 'hf'"
