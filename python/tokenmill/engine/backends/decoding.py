@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill._core import spell, unspell
 from tokenmill.base.errors import UnsupportedError
 from tokenmill.engine.files.hf_json import walk
-from tokenmill.engine.files.sentencepiece import UNKNOWN_SURFACE
+from tokenmill.engine.files.sentencepiece import DECODER, MARKER, STRIP, UNKNOWN_SURFACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 
     Step = Callable[[list[str]], list[str]]
 
-MARKER = "▁"
 REPLACEMENT = "\ufffd"
 # As Rust reads a number of two digits, which may have a sign.
 _BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
-_TO_SPACE = {"type": "Replace", "pattern": {"String": MARKER}, "content": " "}
-_BY_BYTES = [_TO_SPACE, {"type": "ByteFallback"}, {"type": "Fuse"}]
-_STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 
 
 class Decoder:
@@ -49,9 +45,9 @@ class Decoder:
         byte_level = [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
         self.joins_bytes = kind == "bytes" and (byte_level or unsaid)
         # The same, with a rule of its own for bytes that are not characters.
-        plain = leaves[:3] == _BY_BYTES and leaves[3:] in ([], [_STRIP])
+        plain = leaves[:3] == DECODER and leaves[3:] in ([], [STRIP])
         self.joins_characters = kind == "chars" and plain
-        self.strips = leaves[3:] == [_STRIP]
+        self.strips = leaves[3:] == [STRIP]
 
     @cached_property
     def skipped(self) -> frozenset[int]:

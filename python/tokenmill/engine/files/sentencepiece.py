@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
+# How a space is written.
+MARKER = "▁"
+TO_MARKER: Json = {"type": "Replace", "pattern": {"String": " "}, "content": MARKER}
+# The steps of its decoder, the last only after a prefix.
+DECODER: list[Json] = [
+    {"type": "Replace", "pattern": {"String": MARKER}, "content": " "},
+    {"type": "ByteFallback"},
+    {"type": "Fuse"},
+]
+STRIP: Json = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 # What the library writes for its unknown token.
 UNKNOWN_SURFACE = " \u2047 "
 _KINDS = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
@@ -78,7 +88,7 @@ def _odd_pieces(proto: _Proto) -> str:
         "has pieces of equal score": _ties_matter(words),
         "has pieces with characters that are not pieces": not {char for piece, _ in words for char in piece}
         <= single,
-        "has no piece for the space": "▁" not in single,
+        "has no piece for the space": MARKER not in single,
         "lacks byte pieces": proto.byte_fallback and not whole <= of_bytes,
     }
     return next((fact for fact, holds in facts.items() if holds), "")
@@ -93,7 +103,7 @@ def _ties_matter(words: list[tuple[str, float]]) -> bool:
     lowest = min((score for _, score in words), default=0.0)
     tied = [piece for piece, score in words if score == lowest]
     others = [score for _, score in words if score != lowest]
-    if len(set(others)) < len(others) or (len(tied) > 1 and any(piece.strip("▁") for piece in tied)):
+    if len(set(others)) < len(others) or (len(tied) > 1 and any(piece.strip(MARKER) for piece in tied)):
         return True
     lengths = [len(piece) for piece in tied] if len(tied) > 1 else []
     rank = {length: place for place, length in enumerate(lengths)}
@@ -152,10 +162,8 @@ def _recipe(proto: _Proto, source: str) -> Recipe:
 
 def _normalizer(proto: _Proto) -> Json:
     # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
-    prepend = {"type": "Prepend", "prepend": "▁", "scheme": "first"}
-    steps: list[Json] = [prepend] if proto.dummy_prefix else []
-    steps.append({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})
-    return {"type": "Sequence", "normalizers": steps}
+    prepend = {"type": "Prepend", "prepend": MARKER, "scheme": "first"}
+    return {"type": "Sequence", "normalizers": [*([prepend] if proto.dummy_prefix else []), TO_MARKER]}
 
 
 def as_hf_reads(normalizer: Json | None) -> Json | None:
@@ -169,14 +177,7 @@ def as_hf_reads(normalizer: Json | None) -> Json | None:
 
 
 def _decoder(proto: _Proto) -> Json:
-    steps: list[Json] = [
-        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
-        {"type": "ByteFallback"},
-        {"type": "Fuse"},
-    ]
-    if proto.dummy_prefix:
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
-    return {"type": "Sequence", "decoders": steps}
+    return {"type": "Sequence", "decoders": [*DECODER, *([STRIP] if proto.dummy_prefix else [])]}
 
 
 def _parse(data: bytes) -> _Proto:

@@ -9,6 +9,8 @@ import numpy as np
 
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.hf_json import walk
+from tokenmill.engine.files.sentencepiece import MARKER, TO_MARKER
+from tokenmill.engine.pre_tokenizer import byte_level
 from tokenmill.engine.recipe import Recipe
 from tokenmill.engine.tokenizer import Tokenizer
 
@@ -17,11 +19,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from numpy.typing import NDArray
-
-MARKER = "▁"
-# The whole text is one piece; for a model of characters a space is still written as the marker.
-_WHOLE_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-_TO_MARKER = {"type": "Replace", "pattern": {"String": " "}, "content": MARKER}
 
 
 def check_base(base: Tokenizer) -> None:
@@ -54,8 +51,9 @@ def piece_tokenizer(base: Tokenizer) -> Tokenizer:
         source=base.source,
         format="hf",
         model=model,
-        normalizer=_TO_MARKER if spaced else None,
-        pre_tokenizer=None if spaced else _WHOLE_BYTES,
+        # A model of characters still wants the marker for a space.
+        normalizer=TO_MARKER if spaced else None,
+        pre_tokenizer=None if spaced else byte_level(use_regex=False),
     )
     return Tokenizer(recipe, "native")
 
