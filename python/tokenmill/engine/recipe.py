@@ -76,6 +76,10 @@ class Model:
     # Entries of the vocabulary that no merge can reach (strings outside the byte alphabet, control tokens).
     unreachable: tuple[tuple[int, bytes], ...] = ()
 
+    def map_ids(self) -> dict[bytes, int]:
+        """The id of every token."""
+        return {token: i for i, token in enumerate(self.tokens) if token is not None}
+
     def list_merges(self) -> list[tuple[int, int]]:
         """The merges in rank order; where there are only ranks, every split of every token."""
         merges = self.merges

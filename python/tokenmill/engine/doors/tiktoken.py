@@ -187,8 +187,7 @@ class TiktokenEncoding:
     def _ids(self) -> dict[bytes, int]:
         model = self._tokenizer.recipe.model
         assert model is not None
-        ids = {token: i for i, token in enumerate(model.tokens) if token is not None}
-        return ids | {content.encode(): i for content, i in self._special_tokens.items()}
+        return model.map_ids() | {content.encode(): i for content, i in self._special_tokens.items()}
 
     def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
         """Ids of bytes that no pattern cuts."""

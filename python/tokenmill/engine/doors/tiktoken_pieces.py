@@ -107,7 +107,7 @@ def _beginning(ordered: list[bytes], prefix: bytes) -> list[bytes]:
 def _ids(tokenizer: Tokenizer) -> dict[bytes, int]:
     model = tokenizer.recipe.model
     assert model is not None
-    return {token: i for i, token in enumerate(model.tokens) if token is not None}
+    return model.map_ids()
 
 
 @lru_cache(maxsize=4)

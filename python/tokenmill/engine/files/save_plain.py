@@ -43,7 +43,7 @@ def save_tiktoken(recipe: Recipe, path: Path) -> None:
 
 def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
     """Ids in rank order, if the ids of a merge list are in that order: tiktoken's rank is the id."""
-    ids = _ids(model)
+    ids = model.map_ids()
     made = [
         ids[(model.tokens[left] or b"") + (model.tokens[right] or b"")] for left, right in model.list_merges()
     ]
@@ -64,13 +64,9 @@ def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
     return sorted(atoms) + made
 
 
-def _ids(model: Model) -> dict[bytes, int]:
-    return {token: i for i, token in enumerate(model.tokens) if token is not None}
-
-
 def _lacks_bytes(model: Model) -> bool:
     """Whether some byte that UTF-8 uses has no token."""
-    ids = _ids(model)
+    ids = model.map_ids()
     return any(bytes([byte]) not in ids for byte in range(0xF5) if byte not in {0xC0, 0xC1})
 
 
