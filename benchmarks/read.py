@@ -21,7 +21,7 @@ import tokenmill  # noqa: E402
 from small_datasets import publish, write_documents  # noqa: E402
 from tokenmill.datasets.ledger.manifest import PackingIdentity  # noqa: E402
 from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry  # noqa: E402
-from tokenmill.datasets.shards.index import OFFSETS_MAGIC, header  # noqa: E402
+from tokenmill.datasets.shards.index import OFFSETS_MAGIC, make_header  # noqa: E402
 
 CONTEXT = 2048
 TURNS = 5
@@ -33,7 +33,7 @@ def sparse(root, total_bytes, shard_bytes=32 << 20, document=1000):
     (root / "shards").mkdir(parents=True)
     tokens = shard_bytes // 2
     offsets = np.append(np.arange(0, tokens, document, dtype="<u8"), np.uint64(tokens))
-    index = header(OFFSETS_MAGIC, len(offsets) - 1) + offsets.tobytes()
+    index = make_header(OFFSETS_MAGIC, len(offsets) - 1) + offsets.tobytes()
     for number in range(total_bytes // shard_bytes):
         name = f"{number:05}-{number:016x}"
         with (root / f"shards/{name}.bin").open("wb") as file:

@@ -8,7 +8,7 @@ import numpy as np
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import Manifest, PackingIdentity, TokenizerIdentity, save_manifest
 from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-from tokenmill.datasets.shards.index import OFFSETS_MAGIC, SEGMENTS_MAGIC, header
+from tokenmill.datasets.shards.index import OFFSETS_MAGIC, SEGMENTS_MAGIC, make_header
 
 VOCAB = 1000
 
@@ -50,7 +50,10 @@ def documents_shard(root, number, documents, dtype):
     files = (
         _file(root, "tokens", f"shards/{name}.bin", flat.tobytes()),
         _file(
-            root, "offsets", f"shards/{name}.idx", header(OFFSETS_MAGIC, len(documents)) + offsets.tobytes()
+            root,
+            "offsets",
+            f"shards/{name}.idx",
+            make_header(OFFSETS_MAGIC, len(documents)) + offsets.tobytes(),
         ),
     )
     return ShardEntry(name, f"{number:064x}", len(documents), len(flat), 0, files)
@@ -70,7 +73,9 @@ def _rows_shard(root, number, rows, context_length, dtype, pad_id):
     body = np.array(segments, dtype="<u8").reshape(-1, 4)
     files = (
         _file(root, "tokens", f"shards/{name}.bin", table.tobytes()),
-        _file(root, "segments", f"shards/{name}.seg", header(SEGMENTS_MAGIC, len(body)) + body.tobytes()),
+        _file(
+            root, "segments", f"shards/{name}.seg", make_header(SEGMENTS_MAGIC, len(body)) + body.tobytes()
+        ),
     )
     return ShardEntry(name, f"{number:064x}", len(documents), table.size, len(rows), files)
 

@@ -37,11 +37,11 @@ def test_a_job_ends_with_what_the_server_said_and_goes_on(job, door, tmp_path, m
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "NEWKEY")
     store = ObjectStore(f"{door.bucket}/out")
     assert store.read("manifest.json") is None
-    done = store.sizes("receipts")
+    done = store.list_sizes("receipts")
     assert len(done) == 3
     resumed = tokenmill.prepare(**job, output=f"{door.bucket}/out")
     assert resumed.manifest.content_hash == whole.content_hash
-    assert set(done) < set(store.sizes("receipts"))
+    assert set(done) < set(store.list_sizes("receipts"))
 
 
 def test_a_job_with_expired_credentials_writes_nothing(job, door, monkeypatch):  # noqa: F811
@@ -49,4 +49,4 @@ def test_a_job_with_expired_credentials_writes_nothing(job, door, monkeypatch): 
     with pytest.raises(StoreError, match="ExpiredToken"):
         tokenmill.prepare(**job, output=f"{door.bucket}/out")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "NEWKEY")
-    assert ObjectStore(f"{door.bucket}/out").sizes("") == {}
+    assert ObjectStore(f"{door.bucket}/out").list_sizes("") == {}

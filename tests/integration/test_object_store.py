@@ -37,9 +37,9 @@ def test_the_first_to_create_wins(tmp_path, bucket):  # noqa: F811
     store.upload("shards/a.bin", tmp_path / "shard")
     store.fetch("shards/a.bin", tmp_path / "deep" / "copy")
     assert (tmp_path / "deep" / "copy").read_bytes() == (tmp_path / "shard").read_bytes()
-    assert store.sizes("shards") == {"shards/a.bin": 20 << 20}
+    assert store.list_sizes("shards") == {"shards/a.bin": 20 << 20}
     store.delete(["shards/a.bin", "shards/none"])
-    assert store.sizes("shards") == {}
+    assert store.list_sizes("shards") == {}
     assert pickle.loads(pickle.dumps(store)) == store
 
 
@@ -51,7 +51,7 @@ def test_a_store_without_conditional_writes_is_refused(bucket, monkeypatch):  # 
     )
     with pytest.raises(StoreError, match="does not support conditional writes"):
         store.check()
-    assert store.sizes("") == {}
+    assert store.list_sizes("") == {}
 
 
 def test_a_store_that_does_not_answer_is_named(bucket, monkeypatch):  # noqa: F811

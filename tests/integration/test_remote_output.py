@@ -13,7 +13,7 @@ from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
 from tokenmill.base.errors import DatasetError, ResumeError, StoreError
-from tokenmill.datasets.shards.format import find_format, format_names
+from tokenmill.datasets.shards.format import find_format, list_format_names
 from tokenmill.datasets.store.remote import Remote, cache_directory
 from tokenmill.datasets.store.store import ObjectStore
 from tokenmill.insight.report import remote_report
@@ -59,9 +59,9 @@ def test_the_same_content_as_a_local_dataset(corpus, tmp_path, bucket, options):
     assert remote.manifest.account == local.manifest.account
     assert remote.address == f"{bucket}/out"
     store = ObjectStore(f"{bucket}/out")
-    assert len(store.sizes("receipts")) == len(local.manifest.shards) > 3
+    assert len(store.list_sizes("receipts")) == len(local.manifest.shards) > 3
     listed = {entry.path: entry.bytes for shard in remote.manifest.shards for entry in shard.files}
-    assert store.sizes("shards") == listed
+    assert store.list_sizes("shards") == listed
     work = cache_directory(f"{bucket}/out", "work")
     assert not [path for path in (work / "shards").rglob("*") if path.is_file()]
 
@@ -120,7 +120,7 @@ def test_a_job_goes_on_from_the_receipts_in_the_store(corpus, tmp_path, bucket, 
         prepare(corpus, f"{bucket}/out")
     store = ObjectStore(f"{bucket}/out")
     assert store.read("manifest.json") is None
-    assert len(store.sizes("receipts")) == 3
+    assert len(store.list_sizes("receipts")) == 3
     again = []
     monkeypatch.setattr(
         Remote,
@@ -172,7 +172,7 @@ def test_fresh_starts_over(corpus, bucket):  # noqa: F811
     again = prepare(corpus, f"{bucket}/out", fresh=True, min_chars=100)
     assert again.manifest.content_hash != made.manifest.content_hash
     listed = {entry.path for shard in again.manifest.shards for entry in shard.files}
-    assert set(ObjectStore(f"{bucket}/out").sizes("shards")) == listed
+    assert set(ObjectStore(f"{bucket}/out").list_sizes("shards")) == listed
 
 
 def test_new_inputs_add_units(corpus, bucket):  # noqa: F811
@@ -257,7 +257,7 @@ def test_splits_lie_side_by_side(bucket):  # noqa: F811
     assert made["test"].address == f"{bucket}/out/test"
 
 
-@pytest.mark.parametrize("name", format_names())
+@pytest.mark.parametrize("name", list_format_names())
 def test_every_format_can_be_kept_in_a_store(corpus, bucket, tmp_path, name):  # noqa: F811
     local = prepare(corpus, str(tmp_path / "out"), format=name)
     made = prepare(corpus, f"{bucket}/out", format=name)

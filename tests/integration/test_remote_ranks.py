@@ -88,13 +88,13 @@ def test_a_failure_of_the_leader_is_named_on_another_host(launch):
 def test_a_dead_leader_is_replaced_from_another_host(launch):
     store = ObjectStore(launch.output)
     leader = launch.start(0)
-    wait_for(lambda: len(store.sizes("receipts")) >= 2)
+    wait_for(lambda: len(store.list_sizes("receipts")) >= 2)
     waiter = launch.start(1)
     time.sleep(3)  # so that the waiter has seen it alive
     leader.kill()
     leader.communicate()
-    done = len(store.sizes("receipts"))
+    done = len(store.list_sizes("receipts"))
     assert store.read("manifest.json") is None, "the leader was too quick to be killed"
     assert "hash" in told(waiter)
     assert launch.led(1)
-    assert len(store.sizes("receipts")) > done
+    assert len(store.list_sizes("receipts")) > done

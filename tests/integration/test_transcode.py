@@ -138,7 +138,7 @@ def test_provenance_comes_along(world, tmp_path, packing, new, units):
     made = transcode(tmp_path / "a", world / new, tmp_path / "c", report=False)
     assert made.content_hash == anew.content_hash
     for document in (0, 4, 5, 150, 299, len(anew) - 1):
-        assert Records(made).origin(document) == Records(anew).origin(document)
+        assert Records(made).find_origin(document) == Records(anew).find_origin(document)
     assert Records(made).find_ids(["d7"]) == Records(anew).find_ids(["d7"])
     again = transcode(tmp_path / "a", world / new, tmp_path / "c", report=False)
     assert again.content_hash == anew.content_hash

@@ -16,7 +16,7 @@ from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.schedule import NEVER, Schedule
 from tokenmill.datasets.reader.shuffle import Permutation
-from tokenmill.datasets.reader.stages import Stage, period
+from tokenmill.datasets.reader.stages import Stage, count_turns
 from tokenmill.datasets.reader.turns import Turns
 
 # Two thousand examples of the slow profile take minutes.
@@ -268,7 +268,7 @@ def test_anything_that_is_not_a_state_is_refused_with_our_error(state):
 
 @given(turns=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_a_mixture_is_exact_over_any_prefix(turns):
-    turns = period([Fraction(count) for count in turns])
+    turns = count_turns([Fraction(count) for count in turns])
     order, _ = Schedule([Stage(0, tuple(turns))]).locate(np.arange(2 * sum(turns)))
     for source, count in enumerate(turns):
         given_so_far = np.cumsum(order == source)
@@ -283,7 +283,7 @@ def staged(draw):
     for nth in range(draw(st.integers(1, 4))):
         weights = draw(st.lists(st.integers(0, 9), min_size=sources, max_size=sources).filter(any))
         change = draw(st.integers(0, 40)) if nth else 0
-        found.append(Stage(row, tuple(period([Fraction(weight) for weight in weights])), change))
+        found.append(Stage(row, tuple(count_turns([Fraction(weight) for weight in weights])), change))
         row += max(1, change + draw(st.integers(0, 300)))
     return found
 

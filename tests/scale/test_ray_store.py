@@ -25,8 +25,8 @@ def test_a_cluster_writes_the_same_bytes_to_a_store(cluster, corpus, reference, 
     assert dataset.address == f"{bucket}/out"
     store = ObjectStore(f"{bucket}/out")
     listed = {entry.path: entry.bytes for shard in dataset.manifest.shards for entry in shard.files}
-    assert store.sizes("shards") == listed
-    assert len(store.sizes("receipts")) == len(reference.manifest.shards)
+    assert store.list_sizes("shards") == listed
+    assert len(store.list_sizes("receipts")) == len(reference.manifest.shards)
     for number in (0, len(reference) - 1):
         assert dataset[number].tolist() == reference[number].tolist()
 
@@ -45,5 +45,5 @@ def test_credentials_that_expire_end_a_job_that_goes_on_with_new_ones(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "NEWKEY")
     store = ObjectStore(f"{door.bucket}/out")
     assert store.read("manifest.json") is None
-    assert len(store.sizes("receipts")) == 3
+    assert len(store.list_sizes("receipts")) == 3
     assert tokenmill.prepare(**job).content_hash == reference.content_hash

@@ -20,8 +20,8 @@ def test_the_first_occurrence_is_kept_whatever_the_budget(tmp_path):
     write_hashes(tmp_path, "b", ["z", "y"])
     for budget in (1, 1 << 20):
         duplicates = Duplicates(tmp_path, ["a", "b"], budget)
-        assert duplicates.of("a").tolist() == [False, False, True]
-        assert duplicates.of("b").tolist() == [False, True]
+        assert duplicates.find_in("a").tolist() == [False, False, True]
+        assert duplicates.find_in("b").tolist() == [False, True]
 
 
 def test_hashes_that_stayed_on_another_host_are_missed(tmp_path):

@@ -31,7 +31,7 @@ from tokenmill.datasets.ledger.receipt import (
     save_receipt,
 )
 from tokenmill.datasets.ledger.record import encode_record
-from tokenmill.datasets.shards.index import OFFSETS_MAGIC, header, map_offsets
+from tokenmill.datasets.shards.index import OFFSETS_MAGIC, make_header, map_offsets
 from tokenmill.sources.model import Reject
 
 
@@ -193,9 +193,9 @@ def test_sweep_leaves_the_living(tmp_path):
     ("data", "words"),
     [
         (b"TM", "truncated"),
-        (header(b"XXXX", 0) + b"\0" * 8, "expected"),
+        (make_header(b"XXXX", 0) + b"\0" * 8, "expected"),
         (OFFSETS_MAGIC + (9).to_bytes(4, "little") + b"\0" * 16, "version 9"),
-        (header(OFFSETS_MAGIC, 3) + b"\0" * 8, "damaged"),
+        (make_header(OFFSETS_MAGIC, 3) + b"\0" * 8, "damaged"),
     ],
 )
 def test_index_damage(tmp_path, data, words):

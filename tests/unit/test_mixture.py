@@ -12,7 +12,7 @@ from tokenmill import Mixture
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import main
 from tokenmill.datasets.reader.schedule import Schedule
-from tokenmill.datasets.reader.stages import NEAREST_PERIOD, Stage, period
+from tokenmill.datasets.reader.stages import NEAREST_PERIOD, Stage, count_turns
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ def test_batches_resume(sources):
 
 
 def test_weights_without_a_small_denominator():
-    turns = period([Fraction(0.123456789), Fraction(3.14159265), Fraction(1e-9)])
+    turns = count_turns([Fraction(0.123456789), Fraction(3.14159265), Fraction(1e-9)])
     assert sum(turns) == NEAREST_PERIOD
     assert min(turns) == 1
     assert Schedule([Stage(0, tuple(turns))]).count(NEAREST_PERIOD) == turns
 
 
 def test_decimals_are_kept_exactly():
-    assert period([Fraction(0.12345), Fraction(0.5), Fraction(0.37655)]) == [2469, 10000, 7531]
+    assert count_turns([Fraction(0.12345), Fraction(0.5), Fraction(0.37655)]) == [2469, 10000, 7531]
 
 
 def test_a_weight_of_zero_is_no_source(sources):

@@ -10,8 +10,8 @@ import pytest
 import tokenmill
 from tokenmill import _core
 from tokenmill.cli import COMMANDS, FORMER
-from tokenmill.datasets.packing.column import column_names
-from tokenmill.datasets.shards.format import format_names
+from tokenmill.datasets.packing.column import list_column_names
+from tokenmill.datasets.shards.format import list_format_names
 from tokenmill.engine.files import names
 from tokenmill.engine.files.kinds import KINDS, kind_of
 from tokenmill.settings.fields import SaveFormat
@@ -73,13 +73,13 @@ def test_a_file_is_named_in_one_module(name):
     assert len(spelled(name)) == 1
 
 
-@pytest.mark.parametrize("name", sorted(set(format_names()) - AMBIGUOUS))
+@pytest.mark.parametrize("name", sorted(set(list_format_names()) - AMBIGUOUS))
 def test_a_format_is_named_in_its_own_module(name):
     assert spelled(name) == {f"datasets/formats/{name}.py"}
 
 
 # The documents of rows are looked at by those who show rows, and by convert, which must not lose them.
-@pytest.mark.parametrize("name", sorted({*column_names()} - {"document_ids"}))
+@pytest.mark.parametrize("name", sorted({*list_column_names()} - {"document_ids"}))
 def test_a_column_is_named_in_its_own_module(name):
     assert spelled(name) == {f"datasets/columns/{name}.py"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError, TokenizerError, TokenmillError
-from tokenmill.datasets.store.tokenizer_copy import bring_copy
+from tokenmill.datasets.store.tokenizer_copy import fetch_copy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def load_identified(address: str | Path, identity: TokenizerIdentity, pattern: s
 
 def load_copy(address: str | Path, identity: TokenizerIdentity, pattern: str | None) -> Any | None:
     """The copy that a dataset keeps; None if it keeps none, `DatasetError` if it is another tokenizer."""
-    place = bring_copy(address)
+    place = fetch_copy(address)
     if place is None:
         return None
     from tokenmill.engine.loading import only_python

@@ -124,6 +124,6 @@ def _compare_documents(a: Side, b: Side) -> dict[str, Any]:
 def _describe(dataset: Dataset, numbers: list[int]) -> list[dict[str, Any]]:
     records = Records(dataset)
     try:
-        return [{"document": number, "origin": records.origin(number)} for number in numbers]
+        return [{"document": number, "origin": records.find_origin(number)} for number in numbers]
     except DatasetError:
         return [{"document": number, "origin": None} for number in numbers]

@@ -73,7 +73,7 @@ def _read_text(dataset: Dataset, number: int, tokenizer: Any) -> dict[str, Any]:
 
 
 def _find_origin(dataset: Dataset, document: int) -> dict[str, Any]:
-    found = Records(dataset).origin(document)
+    found = Records(dataset).find_origin(document)
     if found is None:
         return {"origin": None, "why_no_origin": "the dataset was made without --provenance"}
     return {"origin": found}

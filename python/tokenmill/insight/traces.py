@@ -94,7 +94,7 @@ class RunDocuments:
         found = row.to_json() | {"dataset": documents.rows.dataset.address}
         ids = documents.rows[row.row] if text else None
         for part in found["documents"]:
-            part["origin"] = documents.records.origin(part["document"])
+            part["origin"] = documents.records.find_origin(part["document"])
             if ids is not None:
                 part["text"] = documents.tokenizer.decode(ids[part["place"] : part["place"] + part["length"]])
         return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
-from tokenmill.datasets.shards.format import every_format, find_format
+from tokenmill.datasets.shards.format import find_format, list_formats
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
         root = Path(path)
         manifest = load_manifest(root)
         if not find_format(manifest.format).prefixes:
-            known = " or ".join(each.name for each in every_format() if each.prefixes)
+            known = " or ".join(each.name for each in list_formats() if each.prefixes)
             raise DatasetError(
                 f"{path} is a {manifest.format} dataset, which has no prefixes to blend; rewrite it: "
                 f"tokenmill dataset convert {path} NEW_DIR --format {known}"

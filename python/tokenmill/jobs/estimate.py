@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tokenmill.base.hardware.machine import measure
-from tokenmill.datasets.shards.format import every_format
+from tokenmill.datasets.shards.format import list_formats
 from tokenmill.datasets.shards.items import Items, ShardShape
 from tokenmill.insight.cost.cost import compute_cost
 from tokenmill.insight.cost.model_shape import load_shape
@@ -168,7 +168,7 @@ def _prepare_sample(tok: Tokenizer, path: Path, output: str) -> None:
 def _estimate_disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
     """Bytes in each format: exact arithmetic for flat files, a written sample for a compressed one."""
     found = {}
-    for known in every_format():
+    for known in list_formats():
         dtype = known.choose_dtype("auto", tok.vocab_size)
         if known.bytes_per_document is None:
             found[known.name] = round(scale.tokens * _measure_written_bytes(tok, sample, known, dtype))

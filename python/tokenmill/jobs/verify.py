@@ -13,7 +13,7 @@ from tokenmill.datasets.ledger.duplicates import Duplicates, hashes_path
 from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.removal import load_removal
-from tokenmill.datasets.store.cache import local_copy
+from tokenmill.datasets.store.cache import make_local_copy
 from tokenmill.insight.dataset_tokenizer import load_copy, load_dataset_tokenizer, load_identified
 from tokenmill.jobs.units.control import Control
 from tokenmill.jobs.units.job import make_job
@@ -36,7 +36,7 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
 
     `sample` is how many shards are made again from their sources and compared, file by file.
     """
-    root = local_copy(str(path)) if is_remote(path) else Path(path)
+    root = make_local_copy(str(path)) if is_remote(path) else Path(path)
     manifest = load_manifest(root)
     yield from check_dataset(root, manifest)
     yield from _check_copy(root, manifest)
@@ -121,7 +121,7 @@ def _make_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path)
     again = None
     if config.filter.deduplicate:
         names = [other.name for other in plan.units if hashes_path(root, other.name).exists()]
-        again = Duplicates(root, names, DUPLICATE_BUDGET).of(unit.name)
+        again = Duplicates(root, names, DUPLICATE_BUDGET).find_in(unit.name)
     job = replace(make_job(config, encoder, root=place), dtype=plan.target.dtype)
     return run_unit(job, make_task(unit, plan.inputs, again), Control()).shard
 

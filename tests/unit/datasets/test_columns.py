@@ -7,15 +7,15 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.datasets.packing.column import Cover, column_names, find_column
-from tokenmill.datasets.shards.format import every_format, read_items
+from tokenmill.datasets.packing.column import Cover, find_column, list_column_names
+from tokenmill.datasets.shards.format import list_formats, read_items
 
 TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(120)]
 LENGTH = 16
-ALL = column_names()
+ALL = list_column_names()
 HOLDERS = [
     known.name
-    for known in every_format()
+    for known in list_formats()
     if known.holds_columns and not known.holds_masks_only and known.reader is not None
 ]
 

@@ -14,7 +14,7 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import cli
-from tokenmill.datasets.shards.format import every_format, find_format, format_names
+from tokenmill.datasets.shards.format import find_format, list_format_names, list_formats
 from tokenmill.datasets.shards.items import Items, ShardShape
 from tokenmill.jobs.convert import convert_dataset
 
@@ -37,12 +37,12 @@ def prepare(output, **options):
 def made(tmp_path_factory):
     """A dataset in every format, by its name."""
     root = tmp_path_factory.mktemp("formats")
-    for name in format_names():
+    for name in list_format_names():
         prepare(root / name, format=name)
     return root
 
 
-@pytest.mark.parametrize("name", format_names())
+@pytest.mark.parametrize("name", list_format_names())
 def test_a_format_is_found_by_the_name_of_its_file(name):
     assert find_format(name).name == name
 
@@ -53,10 +53,10 @@ def test_an_unknown_format_is_an_error_that_lists_the_known():
 
 
 def test_one_format_is_mapped():
-    assert [known.name for known in every_format() if known.mapped] == ["tokenmill"]
+    assert [known.name for known in list_formats() if known.mapped] == ["tokenmill"]
 
 
-@pytest.mark.parametrize("known", every_format(), ids=lambda known: known.name)
+@pytest.mark.parametrize("known", list_formats(), ids=lambda known: known.name)
 def test_a_dataset_has_the_files_beside_that_its_format_names(known, made):
     found = {path.name for path in (made / known.name).iterdir() if path.is_file()}
     ours = {"manifest.json", "plan.json", "progress.json", "events.jsonl"}
@@ -64,7 +64,7 @@ def test_a_dataset_has_the_files_beside_that_its_format_names(known, made):
 
 
 @pytest.mark.parametrize(
-    "known", [each for each in every_format() if each.bytes_per_document is not None], ids=lambda k: k.name
+    "known", [each for each in list_formats() if each.bytes_per_document is not None], ids=lambda k: k.name
 )
 def test_bytes_per_document_are_what_a_writer_writes(known, tmp_path):
     lengths = np.full(2000, 500)
@@ -76,7 +76,7 @@ def test_bytes_per_document_are_what_a_writer_writes(known, tmp_path):
     assert beside / len(lengths) == pytest.approx(known.bytes_per_document, abs=1)
 
 
-@pytest.mark.parametrize("known", every_format(), ids=lambda known: known.name)
+@pytest.mark.parametrize("known", list_formats(), ids=lambda known: known.name)
 def test_a_shard_that_is_given_up_says_nothing_and_leaves_nothing(known, tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
@@ -102,7 +102,7 @@ def remedy(message):
     return re.search(r"tokenmill [a-z].*", message)[0]
 
 
-@pytest.mark.parametrize("known", [each for each in every_format() if not each.mapped], ids=lambda k: k.name)
+@pytest.mark.parametrize("known", [each for each in list_formats() if not each.mapped], ids=lambda k: k.name)
 def test_the_remedy_for_a_dataset_that_is_not_mapped_works(known, made, tmp_path):
     with pytest.raises(DatasetError, match=known.read_by) as refused:
         tokenmill.open(made / known.name)[0]
@@ -124,13 +124,13 @@ def test_rows_in_another_format_are_sent_back_to_prepare(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "known", [each for each in every_format() if each.reader is None], ids=lambda k: k.name
+    "known", [each for each in list_formats() if each.reader is None], ids=lambda k: k.name
 )
 def test_what_is_not_read_back_says_who_reads_it_and_what_to_do(known, made, tmp_path):
     with pytest.raises(DatasetError, match=known.read_by) as refused:
         convert_dataset(made / known.name, tmp_path / "new", "tokenmill")
     named = re.search(r"--format (.*)$", str(refused.value))[1].split(" or ")
-    assert named == [each.name for each in every_format() if each.reader is not None]
+    assert named == [each.name for each in list_formats() if each.reader is not None]
 
 
 def test_columns_where_there_is_no_place_for_them(tmp_path):

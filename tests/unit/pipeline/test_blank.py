@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.texts import Texts
-from tokenmill.datasets.packing.strings import blank
+from tokenmill.datasets.packing.strings import find_blank
 
 
 def found(texts):
     flat = Texts.from_arrow(pa.array(texts, pa.large_string()))
-    return blank(flat.offsets, flat.data).tolist()
+    return find_blank(flat.offsets, flat.data).tolist()
 
 
 def test_every_character():
@@ -24,5 +24,5 @@ def test_long_texts_and_slices():
     assert found(texts) == [not text.strip() for text in texts]
     array = pa.array(["x", " ", "", "y"], pa.large_string()).slice(1, 2)
     flat = Texts.from_arrow(array)
-    assert blank(flat.offsets, flat.data).tolist() == [True, True]
-    assert blank(np.zeros(1, np.int64), np.empty(0, np.uint8)).tolist() == []
+    assert find_blank(flat.offsets, flat.data).tolist() == [True, True]
+    assert find_blank(np.zeros(1, np.int64), np.empty(0, np.uint8)).tolist() == []

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tokenmill.base.durable import digest, publish_json
 from tokenmill.datasets.shards.format import Format
-from tokenmill.datasets.shards.table import ROLE, TableWriter, read_table, table_schema
+from tokenmill.datasets.shards.table import ROLE, TableWriter, make_table_schema, read_table
 from tokenmill.sources.hf_directory import SPLITS, STATE
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _finish(root: Path, manifest: Manifest) -> None:
             "length": -1 if length is None else length,
             "_type": "Sequence",
         }
-        for field in table_schema(manifest.dtype, length, packing.columns)
+        for field in make_table_schema(manifest.dtype, length, packing.columns)
     }
     info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
     publish_json(root / _INFO, info)

@@ -41,11 +41,11 @@ class DatatroveWriter(ShardWriter):
     def close(self) -> list[FileEntry]:
         """Say how many tokens of how many bytes there are, and publish."""
         size = np.dtype(self.shape.dtype).itemsize
-        self._words.write(f"tokenmill|{size}\n{self._position}\n{_metric(self._position)}".encode())
+        self._words.write(f"tokenmill|{size}\n{self._position}\n{_abbreviate(self._position)}".encode())
         return super().close()
 
 
-def _metric(count: int) -> str:
+def _abbreviate(count: int) -> str:
     """`1234567` -> `1.23 MT`, for people."""
     for power, name in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if count >= 10**power:

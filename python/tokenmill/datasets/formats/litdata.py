@@ -78,7 +78,7 @@ def _finish(root: Path, manifest: Manifest) -> None:
     masked = LOSS_MASK in manifest.packing.columns
     width = np.dtype(manifest.dtype).itemsize
     chunks = []
-    for entry, count in LitDataWriter.chunks(root, manifest):
+    for entry, count in LitDataWriter.list_chunks(root, manifest):
         size = entry.bytes - 4 - 4 * (count + 1)
         dim = None if masked else size // width
         chunk = {"chunk_bytes": size, "chunk_size": count, "dim": dim, "filename": entry.path}

@@ -115,7 +115,7 @@ def _finish(root: Path, manifest: Manifest) -> None:
     length = packing.context_length if manifest.layout == "rows" else None
     config = _describe(manifest.dtype, length, packing.columns)
     shards = []
-    for entry, samples in MdsWriter.chunks(root, manifest):
+    for entry, samples in MdsWriter.list_chunks(root, manifest):
         raw = {"basename": entry.path, "bytes": entry.bytes, "hashes": {}}
         shards.append(config | {"raw_data": raw, "samples": samples, "zip_data": None})
     publish_json(root / _INDEX, {"version": 2, "shards": shards})

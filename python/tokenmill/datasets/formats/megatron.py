@@ -76,10 +76,10 @@ def _write_index(file: DurableFile, lengths: _Spool, code: int, itemsize: int) -
     """Header, i32 lengths, i64 byte offsets, i64 document starts."""
     count = lengths.count
     file.write(_MAGIC + _HEAD.pack(1, code, count, count + 1))
-    for chunk in lengths.chunks():
+    for chunk in lengths.read_chunks():
         file.write(chunk)
     position = 0
-    for chunk in lengths.chunks():
+    for chunk in lengths.read_chunks():
         ends = position + np.cumsum(chunk.astype(np.int64) * itemsize)
         file.write(np.concatenate([[position], ends[:-1]]).astype("<i8"))
         position = int(ends[-1])
@@ -100,7 +100,7 @@ class _Spool:
         self._file.write(np.ascontiguousarray(lengths, dtype="<i4").data)
         self.count += len(lengths)
 
-    def chunks(self) -> Iterator[NDArray[Any]]:
+    def read_chunks(self) -> Iterator[NDArray[Any]]:
         """All lengths again, some at a time."""
         self._file.seek(0)
         while data := self._file.read(_SPOOL_BYTES):

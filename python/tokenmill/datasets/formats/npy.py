@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.datasets.packing.column import find_column
-from tokenmill.datasets.shards.flat import cut_items, row_offsets
+from tokenmill.datasets.shards.flat import cut_items, make_row_offsets
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HEADER_BYTES = 128
 
 
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+def _make_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     """Magic, version 1.0, length, and the dictionary padded so that the data starts at byte 128 always."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
     size = (_HEADER_BYTES - 10).to_bytes(2, "little")
@@ -67,7 +67,7 @@ class NpyWriter(ShardWriter):
         for role, file in self.files.items():
             dtype = self._dtypes[role]
             count = (file.size - _HEADER_BYTES) // dtype.itemsize
-            file.write_head(_header(dtype, (count,) if length is None else (count // length, length)))
+            file.write_head(_make_header(dtype, (count,) if length is None else (count // length, length)))
         return super().close()
 
 
@@ -76,7 +76,7 @@ def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     columns = {name: _load(root, shard, name) for name in manifest.packing.columns}
     if manifest.layout == "documents":
         return cut_items(shard, tokens, _load(root, shard, "offsets").astype(np.int64), columns)
-    return cut_items(shard, tokens, row_offsets(tokens, manifest), columns)
+    return cut_items(shard, tokens, make_row_offsets(tokens, manifest), columns)
 
 
 def _load(root: Path, shard: ShardEntry, role: str) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.shards.flat import cut_items, map_file, row_offsets
+from tokenmill.datasets.shards.flat import cut_items, make_row_offsets, map_file
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter
 
@@ -55,7 +55,7 @@ class OlmoWriter(ShardWriter):
             self._documents.write(_LINE.format(start=start, end=end, number=self._count))
             self._count += 1
         for name in self.shape.columns:
-            self.files[name].write(np.ascontiguousarray(_counts(items.columns[name]), dtype="u1"))
+            self.files[name].write(np.ascontiguousarray(_find_counting(items.columns[name]), dtype="u1"))
         self._position = ends[-1]
 
     def close(self) -> list[FileEntry]:
@@ -64,7 +64,7 @@ class OlmoWriter(ShardWriter):
         return super().close()
 
 
-def _counts(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _find_counting(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where a label counts, or a mask is set: a label of -100, or a 0 in a mask, does not."""
     return values >= 0 if values.dtype.itemsize > 1 else values != 0
 
@@ -100,7 +100,7 @@ def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
         )
     tokens = map_file(root, shard.file("tokens"), manifest.dtype)
     if manifest.layout != "documents":
-        return cut_items(shard, tokens, row_offsets(tokens, manifest))
+        return cut_items(shard, tokens, make_row_offsets(tokens, manifest))
     with gzip.open(root / shard.file("documents").path, "rt", encoding="utf-8", newline="") as file:
         ends = [int(line[1]) for line in csv.reader(file)]
     return cut_items(shard, tokens, np.asarray([0, *ends], dtype=np.int64))

@@ -8,13 +8,13 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.datasets.packing.column import find_column
-from tokenmill.datasets.shards.flat import cut_items, map_file, row_offsets
+from tokenmill.datasets.shards.flat import cut_items, make_row_offsets, map_file
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.index import (
     HEADER,
     OFFSETS_MAGIC,
     SEGMENTS_MAGIC,
-    header,
+    make_header,
     map_offsets,
     map_segments,
 )
@@ -60,7 +60,7 @@ class NativeWriter(ShardWriter):
 
     def close(self) -> list[FileEntry]:
         """Write the index's header and publish."""
-        self._index.write_head(header(SEGMENTS_MAGIC if self._rows else OFFSETS_MAGIC, self._count))
+        self._index.write_head(make_header(SEGMENTS_MAGIC if self._rows else OFFSETS_MAGIC, self._count))
         return super().close()
 
 
@@ -73,7 +73,7 @@ def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
         offsets = map_offsets(root / shard.file("offsets").path).astype(np.int64)
         return cut_items(shard, tokens, offsets, columns)
     segments = map_segments(root / shard.file("segments").path)
-    return cut_items(shard, tokens, row_offsets(tokens, manifest), columns, segments)
+    return cut_items(shard, tokens, make_row_offsets(tokens, manifest), columns, segments)
 
 
 FORMAT = Format(

@@ -86,7 +86,7 @@ class Account(Record):
         return groups
 
     @classmethod
-    def shape(cls, value: Any) -> Any:
+    def reshape(cls, value: Any) -> Any:
         """Groups taken apart; sums such as `stored` are computed again, not believed."""
         if not isinstance(value, dict) or not all(isinstance(value.get(group), dict) for group in _GROUPS):
             return value

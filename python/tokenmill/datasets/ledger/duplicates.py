@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.shards.index import HASHES_MAGIC, HEADER, header, map_hashes
+from tokenmill.datasets.shards.index import HASHES_MAGIC, HEADER, make_header, map_hashes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ class HashWriter:
 
     def close(self) -> None:
         """Publish the file."""
-        self._file.write_head(header(HASHES_MAGIC, self.count))
+        self._file.write_head(make_header(HASHES_MAGIC, self.count))
         self._file.publish()
 
     def discard(self) -> None:
@@ -77,7 +77,7 @@ class Duplicates:
         for part in range(parts):
             self._mark(part, parts)
 
-    def of(self, name: str) -> NDArray[np.bool_]:
+    def find_in(self, name: str) -> NDArray[np.bool_]:
         """For each document of a unit that passed the text filters, whether it repeats an earlier one."""
         start, stop = self._spans[name]
         bits = np.unpackbits(self._bits[start // 8 : stop // 8 + 1], bitorder="little")

@@ -47,7 +47,7 @@ class Part(Record):
         return [self.input, *to_plain(self.range).values()]
 
     @classmethod
-    def shape(cls, value: Any) -> Any:
+    def reshape(cls, value: Any) -> Any:
         """The list taken apart."""
         if not isinstance(value, list) or len(value) != 5:
             return value
@@ -151,7 +151,7 @@ class Plan(Record):
         }
 
     @classmethod
-    def shape(cls, value: Any) -> Any:
+    def reshape(cls, value: Any) -> Any:
         """Inputs and parts one by one, and units with their ordinals again."""
         if not isinstance(value, dict) or not isinstance(value.get("units"), list):
             return value
@@ -196,7 +196,8 @@ def make_plan(
     groups = _spread(parts, num_shards) if num_shards is not None else _fill(parts, previous.unit_bytes)
     start = len(previous.units)
     units = tuple(
-        Unit(start + nth, _unit_id(values, every, group), tuple(group)) for nth, group in enumerate(groups)
+        Unit(start + nth, _make_unit_id(values, every, group), tuple(group))
+        for nth, group in enumerate(groups)
     )
     return Plan(target, values, every, (*previous.units, *units), previous.unit_bytes)
 
@@ -204,7 +205,7 @@ def make_plan(
 def name_units(plan: Plan) -> tuple[Unit, ...]:
     """The units of a plan with the ids that their parts and the settings give them."""
     return tuple(
-        Unit(unit.ordinal, _unit_id(plan.values, plan.inputs, list(unit.parts)), unit.parts)
+        Unit(unit.ordinal, _make_unit_id(plan.values, plan.inputs, list(unit.parts)), unit.parts)
         for unit in plan.units
     )
 
@@ -213,7 +214,7 @@ def _key(file: InputFile) -> tuple[str, str | None]:
     return file.url, file.split
 
 
-def _unit_id(values: dict[str, Any], inputs: Sequence[InputFile], parts: list[Part]) -> str:
+def _make_unit_id(values: dict[str, Any], inputs: Sequence[InputFile], parts: list[Part]) -> str:
     identity = [(inputs[part.input].url, inputs[part.input].identity, str(part.range)) for part in parts]
     return digest({"parts": identity, "config": values})
 

@@ -101,7 +101,7 @@ class Receipt(Record):
         return {**head, **value.pop("shard"), **value}
 
     @classmethod
-    def shape(cls, value: Any) -> Any:
+    def reshape(cls, value: Any) -> Any:
         """The shard's keys taken together again."""
         return value | {"shard": value} if isinstance(value, dict) else value
 

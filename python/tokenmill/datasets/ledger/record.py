@@ -32,7 +32,7 @@ _ON_ONE_LINE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Record:
-    """A dataclass that is a JSON object: its fields are the keys unless `shape` and `to_json` differ."""
+    """A dataclass that is a JSON object: its fields are the keys unless `reshape` and `to_json` differ."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Record:
         return {field.name: to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
-    def shape(cls, value: Any) -> Any:
+    def reshape(cls, value: Any) -> Any:
         """What JSON has, in the shape of the fields: the inverse of `to_json`."""
         return value
 
@@ -52,7 +52,7 @@ class Record:
         Raises `DatasetError` that names the field, what was found and what was expected.
         """
         try:
-            reader: Reader = _reader_of(cls)  # type: ignore[arg-type]
+            reader: Reader = _make_reader(cls)  # type: ignore[arg-type]
             record: Self = reader(value)
         except _MismatchError as error:
             raise DatasetError(f"{where} is damaged: {error}") from None
@@ -123,11 +123,11 @@ def check_seal(value: dict[str, Any], data: bytes, where: str, keys: Collection[
         strange = [key for key in value if key not in keys]
         if strange:
             raise DatasetError(f"{where} is damaged: it has no checksum and the unknown key {strange[0]!r}")
-    elif data != _seal(data) and not _fits_respelled(value):
+    elif data != _seal(data) and not _fits_when_respelled(value):
         raise DatasetError(f"{where} is damaged: its content does not match its checksum")
 
 
-def _fits_respelled(value: dict[str, Any]) -> bool:
+def _fits_when_respelled(value: dict[str, Any]) -> bool:
     """Whether a record that another program wrote anew says the same, or has the first kind of checksum.
 
     That was of the canonical JSON of all other keys; later, records had an indent for every value. To spell a
@@ -168,7 +168,7 @@ class _MismatchError(Exception):
 
 
 @lru_cache(maxsize=256)
-def _reader_of(annotation: Any) -> Reader:
+def _make_reader(annotation: Any) -> Reader:
     """What reads a JSON value as an annotation says; made once for each."""
     origin, inner = get_origin(annotation), get_args(annotation)
     plain = {int: _read_count, str: _read_text, dict: _read_object, Counter: _read_counter}
@@ -178,25 +178,25 @@ def _reader_of(annotation: Any) -> Reader:
         return partial(_read_choice, inner)
     if origin in {Union, UnionType}:
         (kind,) = [each for each in inner if each is not NoneType]
-        return partial(_read_optional, _reader_of(kind))
+        return partial(_read_optional, _make_reader(kind))
     if origin is tuple:
-        return partial(_read_items, _reader_of(inner[0]))
-    return _fields_reader(annotation)
+        return partial(_read_items, _make_reader(inner[0]))
+    return _make_fields_reader(annotation)
 
 
-def _fields_reader(kind: Any) -> Reader:
+def _make_fields_reader(kind: Any) -> Reader:
     hints = get_type_hints(kind)
     specs = [
         (
             each.name,
-            _reader_of(hints[each.name]),
+            _make_reader(hints[each.name]),
             each.default is MISSING and each.default_factory is MISSING,
         )
         for each in fields(kind)
     ]
 
     def read(value: Any) -> Any:
-        value = kind.shape(value) if issubclass(kind, Record) else value
+        value = kind.reshape(value) if issubclass(kind, Record) else value
         if not isinstance(value, dict):
             raise _MismatchError(value, "an object")
         found = {}

@@ -22,7 +22,7 @@ TRAINING: Final = "training"
 _HASHES = 1 << 64
 
 
-def part_left_by(part: str) -> str:
+def other_part(part: str) -> str:
     """The other of the two."""
     return TRAINING if part == VALIDATION else VALIDATION
 
@@ -38,9 +38,9 @@ class Split:
     @property
     def other(self) -> str:
         """The side on which documents are that are not on this one: the reason why they are left out."""
-        return part_left_by(self.part)
+        return other_part(self.part)
 
-    def leaves_out(self, texts: Texts, ids: Any | None) -> NDArray[np.bool_]:
+    def find_left_out(self, texts: Texts, ids: Any | None) -> NDArray[np.bool_]:
         """Which documents belong to the other side."""
         chosen = self._choose(texts)
         if self.by_id and ids is not None:

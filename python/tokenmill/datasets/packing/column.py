@@ -63,15 +63,15 @@ class Column:
     taught: bool = False
 
 
-def column_names() -> tuple[str, ...]:
+def list_column_names() -> tuple[str, ...]:
     """Every column, by name."""
     return list_modules("datasets/columns")
 
 
 def find_column(name: str) -> Column:
     """The column of that name."""
-    if name not in column_names():
-        raise DatasetError(f"{name!r} is not a column; known are {', '.join(column_names())}")
+    if name not in list_column_names():
+        raise DatasetError(f"{name!r} is not a column; known are {', '.join(list_column_names())}")
     found: Column = import_module(f"tokenmill.datasets.columns.{name}").COLUMN
     return found
 

@@ -125,7 +125,7 @@ def _finish(
             again = int(taught[starts[:, None] + np.arange(shape.overlap)].sum()) if len(starts) else 0
     return Packed(
         ids=rows,
-        columns=store_columns(shape.columns, segments.cover(rows, taught)),
+        columns=store_columns(shape.columns, segments.to_cover(rows, taught)),
         segments=segments,
         rows=placement.rows,
         written=covered - placement.repeated,

@@ -37,11 +37,11 @@ class Segments:
         """The same segments with other origins."""
         return Segments(self.document + documents, self.start, self.position + positions, self.length)
 
-    def table(self) -> NDArray[np.uint64]:
+    def to_table(self) -> NDArray[np.uint64]:
         """Rows of (document, start, position, length) as they are stored in a `.seg` file."""
         return np.column_stack([self.document, self.start, self.position, self.length]).astype("<u8")
 
-    def cover(self, rows: Ids, learned: NDArray[np.bool_] | None = None) -> Cover:
+    def to_cover(self, rows: Ids, learned: NDArray[np.bool_] | None = None) -> Cover:
         """What columns are made from: the ids of rows, and these segments in them."""
         return Cover(rows, self.document, self.position, self.length, learned)
 

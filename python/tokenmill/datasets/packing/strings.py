@@ -33,7 +33,7 @@ class StringCounter:
         return self._counter.count(data, offsets)
 
 
-def blank(offsets: memoryview, data: memoryview) -> NDArray[np.bool_]:
+def find_blank(offsets: memoryview, data: memoryview) -> NDArray[np.bool_]:
     """Where a text `data[offsets[d]:offsets[d + 1]]` is empty or all white space."""
     return _core.blank_texts(data, offsets)
 

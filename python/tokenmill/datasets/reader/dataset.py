@@ -13,7 +13,7 @@ from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards
-from tokenmill.datasets.shards.format import every_format, find_format
+from tokenmill.datasets.shards.format import find_format, list_formats
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Dataset:
         if not self.shards.masked:
             return np.ones(len(self[index]), bool)
         first = self.shards.token_starts[shard]
-        return _join(self.shards.learned(first, self.shards.entries[shard].tokens), segments)
+        return _join(self.shards.read_learned(first, self.shards.entries[shard].tokens), segments)
 
     def rows(
         self,
@@ -230,12 +230,12 @@ class Dataset:
         if not found.mapped:
             raise DatasetError(
                 f"{self.path} is in the format {found.name}, which {found.read_by} reads. "
-                f"For random access here: {self._remedy(found)}"
+                f"For random access here: {self._suggest_remedy(found)}"
             )
 
-    def _remedy(self, found: Format) -> str:
+    def _suggest_remedy(self, found: Format) -> str:
         """What makes a mapped dataset out of this one; rows in another format have lost their documents."""
-        mapped = next(other.name for other in every_format() if other.mapped)
+        mapped = next(other.name for other in list_formats() if other.mapped)
         if found.reader is None or self.manifest.layout == "rows":
             return f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
         return f"tokenmill dataset convert {self.path} NEW_DIR --format {mapped}"

@@ -24,8 +24,8 @@ def compare_documents(before: Dataset, after: Dataset) -> tuple[NDArray[np.int64
     gone, came = [], []
     for part in range(parts):
         mine, theirs = (_hash(dataset, part, parts) for dataset in (before, after))
-        gone.append(_without(*mine, theirs[0]))
-        came.append(_without(*theirs, mine[0]))
+        gone.append(_find_missing(*mine, theirs[0]))
+        came.append(_find_missing(*theirs, mine[0]))
     return np.sort(np.concatenate(gone)), np.sort(np.concatenate(came))
 
 
@@ -47,7 +47,7 @@ def _hash(dataset: Dataset, part: int, parts: int) -> tuple[NDArray[np.void], ND
     return rows.view("V16").reshape(-1), number[order]
 
 
-def _without(
+def _find_missing(
     mine: NDArray[np.void], numbers: NDArray[np.int64], theirs: NDArray[np.void]
 ) -> NDArray[np.int64]:
     """Those of mine that theirs has not, or not so often: of copies the last."""

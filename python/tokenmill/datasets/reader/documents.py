@@ -36,7 +36,7 @@ def read_documents(
     own = stored.dtype.newbyteorder("=")
     tokens = stored.view(own) if sys.byteorder == "little" else stored.astype(own)
     if marked:
-        tokens = mark(tokens, shards.learned(shards.token_starts[index], len(tokens)))
+        tokens = mark(tokens, shards.read_learned(shards.token_starts[index], len(tokens)))
         own = tokens.dtype
     if shards.manifest.layout == "documents":
         offsets = shards.offsets(shards.entries[index]).astype(np.int64)
@@ -44,7 +44,7 @@ def read_documents(
             yield first, tokens[offsets[first] : offsets[last]], offsets[first : last + 1] - offsets[first]
         return
     segments = shards.segments(shards.entries[index]).astype(np.int64)
-    document, begin, length = _without_overlap(segments)
+    document, begin, length = _drop_overlap(segments)
     sizes = np.bincount(document, weights=length, minlength=shards.entries[index].documents).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     for first, last in _group(offsets, at_once):
@@ -56,7 +56,7 @@ def read_documents(
         yield first, ids, offsets[first : last + 1] - offsets[first]
 
 
-def _without_overlap(segments: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+def _drop_overlap(segments: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """(document, place in the shard, length) of each stretch, in the order of documents and their tokens."""
     document, start, position, length = segments[np.lexsort((segments[:, 1], segments[:, 0]))].T
     ends = start + length

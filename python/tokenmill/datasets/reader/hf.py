@@ -35,7 +35,7 @@ def documents_to_hf(dataset: Dataset) -> Any:
             places = pa.array(offsets.astype(np.int64))
             chunks.append(pa.LargeListArray.from_arrays(places, values))
             if dataset.has_loss_mask:
-                taught = dataset.shards.learned(dataset.shards.token_starts[index], entry.tokens)
+                taught = dataset.shards.read_learned(dataset.shards.token_starts[index], entry.tokens)
                 masks.append(pa.LargeListArray.from_arrays(places, pa.array(taught.astype(np.int8))))
     kind, mask_kind = pa.large_list(pa.from_numpy_dtype(dataset.dtype)), pa.large_list(pa.int8())
     if dataset.manifest.layout != "documents":
@@ -53,19 +53,19 @@ def documents_to_hf(dataset: Dataset) -> Any:
 def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
     """One example per row, with the columns that the rows were opened with, and the lengths for TRL."""
     plain = not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype
-    parts = _views(rows) if plain else _gather(rows)
+    parts = _map_rows(rows) if plain else _gather(rows)
     kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.context_length)
     if not parts:
         parts = [{"input_ids": pa.array([], type=kind)}]
     table = pa.concat_tables([pa.table(part) for part in parts])
     name = f"{rows.dataset.content_hash[:16]}-{rows.context_length}-{rows.overlap}-{'-'.join(rows.columns)}"
     if seq_lengths:
-        table = table.append_column(SEQ_LENGTHS, _lengths(rows))
+        table = table.append_column(SEQ_LENGTHS, _list_lengths(rows))
         name += f"-{SEQ_LENGTHS}"
     return _wrap(table, name)
 
 
-def _lengths(rows: Rows) -> Any:
+def _list_lengths(rows: Rows) -> Any:
     """How long each stretch of each row is; together they are the row."""
     found = []
     for index in range(len(rows)):
@@ -75,7 +75,7 @@ def _lengths(rows: Rows) -> Any:
     return pa.array(found, type=pa.list_(pa.int64()))
 
 
-def _views(rows: Rows) -> list[dict[str, Any]]:
+def _map_rows(rows: Rows) -> list[dict[str, Any]]:
     """Whole runs of rows inside a shard as views of its file, and the rows between as copies."""
     shards, length = rows.dataset.shards, rows.context_length
     parts, row = [], 0

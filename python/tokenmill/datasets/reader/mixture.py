@@ -19,7 +19,7 @@ from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.schedule import NEVER, Schedule
 from tokenmill.datasets.reader.shuffle import derive
 from tokenmill.datasets.reader.spans import CU_SEQLENS
-from tokenmill.datasets.reader.stages import Stage, period, read_stages, read_weights
+from tokenmill.datasets.reader.stages import Stage, count_turns, read_stages, read_weights
 from tokenmill.datasets.reader.turns import Turns
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class Mixture:
         steps: int | None = None,
         epochs: float | Fraction | Mapping[str, float | Fraction] | None = None,
     ) -> None:
-        named = dict(sources) if isinstance(sources, Mapping) else _number(sources)
+        named = dict(sources) if isinstance(sources, Mapping) else _name_by_number(sources)
         _check(named, stop, rows_per_step, steps)
         if (weights is None) == (stages is None):
             raise ConfigError("a mixture has weights, or stages of them: give one of the two")
         if stages is None:
-            read, end = [Stage(0, tuple(period(read_weights(list(named), weights))))], None
+            read, end = [Stage(0, tuple(count_turns(read_weights(list(named), weights))))], None
         else:
             read, end = read_stages(list(named), stages, rows_per_step)
         used = [nth for nth in range(len(named)) if any(stage.turns[nth] for stage in read)]
@@ -104,7 +104,7 @@ class Mixture:
         ]
         self._schedule = Schedule(self.stages)
         self._limits = self._read_limits(epochs, list(named), forever=steps is not None or end is not None)
-        self._length = self._end(end if steps is None else steps)
+        self._length = self._find_end(end if steps is None else steps)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Mixture:
@@ -130,16 +130,16 @@ class Mixture:
             limits.append(NEVER if most is None else int(Fraction(most) * len(rows)))
         return limits
 
-    def _end(self, steps: int | None) -> int:
-        reached = [self._position(nth, limit) for nth, limit in enumerate(self._limits)]
+    def _find_end(self, steps: int | None) -> int:
+        reached = [self._find_position(nth, limit) for nth, limit in enumerate(self._limits)]
         first = min(reached)
         if steps is not None:
             length = steps * self.rows_per_step
             if first < length:
-                raise self._too_often(reached.index(first), first, length)
+                raise self._explain_too_often(reached.index(first), first, length)
             return length
         if self.stop == "last":
-            ends = [self._position(nth, len(rows) - 1) for nth, rows in enumerate(self.sources)]
+            ends = [self._find_position(nth, len(rows) - 1) for nth, rows in enumerate(self.sources)]
             if max(ends) == NEVER and first == NEVER:
                 name = self.names[ends.index(NEVER)]
                 raise ConfigError(
@@ -149,7 +149,7 @@ class Mixture:
             return min(first, max(ends) + 1 if max(ends) != NEVER else NEVER)
         return first
 
-    def _too_often(self, source: int, reached: int, length: int) -> ConfigError:
+    def _explain_too_often(self, source: int, reached: int, length: int) -> ConfigError:
         rows = len(self.sources[source])
         needed = self._schedule.count(length)[source] / rows
         return ConfigError(
@@ -168,7 +168,7 @@ class Mixture:
         """The length of every row."""
         return self.sources[0].context_length
 
-    def _position(self, source: int, turn: int) -> int:
+    def _find_position(self, source: int, turn: int) -> int:
         """The position at which a source has its turn number `turn`, from 0; `NEVER` if it has none."""
         if turn == NEVER:
             return NEVER
@@ -197,7 +197,7 @@ class Mixture:
             passes, within = np.divmod(turns[mine], len(owner))
             for number in np.unique(passes).tolist():
                 part = passes == number
-                rows[mine[part]] = self._order(source, epoch, number).rows(within[part])
+                rows[mine[part]] = self._make_order(source, epoch, number).rows(within[part])
         return chosen, rows
 
     def number(self, source: int) -> int:
@@ -207,8 +207,8 @@ class Mixture:
     def find(self, source: int, rows: NDArray[np.int64], epoch: int = 0) -> NDArray[np.int64]:
         """The positions at which rows of a source come, in every pass over it: the inverse of `locate`."""
         length, found, number = len(self.sources[source]), [rows[:0]], 0
-        while self._position(source, number * length) < self._length:
-            turns = self._order(source, epoch, number).invert(rows) + number * length
+        while self._find_position(source, number * length) < self._length:
+            turns = self._make_order(source, epoch, number).invert(rows) + number * length
             found.append(self._schedule.find(source, turns))
             number += 1
         positions = np.concatenate(found)
@@ -228,7 +228,7 @@ class Mixture:
         """Itself: a mixture never grows."""
         return self
 
-    def _order(self, source: int, epoch: int, number: int) -> Order:
+    def _make_order(self, source: int, epoch: int, number: int) -> Order:
         seed = None if self.seed is None else derive(self.seed, source, epoch)
         return Order([len(self.sources[source])], seed=seed, epoch=number)
 
@@ -265,15 +265,15 @@ class Mixture:
             "seed": self.seed,
             "stop": self.stop,
         }
-        if len(self.stages) == 1 and self._length == self._plain_length():
+        if len(self.stages) == 1 and self._length == self._measure_plain_length():
             return plain
         stages = [[stage.start, list(stage.turns), stage.change] for stage in self.stages]
         return plain | {"stages": stages, "rows": self._length}
 
-    def _plain_length(self) -> int:
+    def _measure_plain_length(self) -> int:
         """How long it would be by its weights and `stop` alone."""
-        ends = [self._position(nth, len(rows)) for nth, rows in enumerate(self.sources)]
-        last = [self._position(nth, len(rows) - 1) + 1 for nth, rows in enumerate(self.sources)]
+        ends = [self._find_position(nth, len(rows)) for nth, rows in enumerate(self.sources)]
+        last = [self._find_position(nth, len(rows) - 1) + 1 for nth, rows in enumerate(self.sources)]
         return min(ends) if self.stop == "first" else max(last)
 
     def grew_from(self, identity: Mapping[str, Any]) -> bool:  # noqa: ARG002
@@ -281,7 +281,7 @@ class Mixture:
         return False
 
 
-def _number(sources: Sequence[Rows]) -> dict[str, Rows]:
+def _name_by_number(sources: Sequence[Rows]) -> dict[str, Rows]:
     return {str(nth): rows for nth, rows in enumerate(sources)}
 
 

@@ -26,11 +26,11 @@ def account_for(mixture: Mixture) -> dict[str, Any]:
         "steps": length // each,
         "tokens": length * mixture.context_length,
         "stages": stages,
-        "sources": [_source(mixture, nth, counts) for nth in range(len(mixture.sources))],
+        "sources": [_account_for_source(mixture, nth, counts) for nth in range(len(mixture.sources))],
     }
 
 
-def _source(mixture: Mixture, nth: int, counts: list[list[int]]) -> dict[str, Any]:
+def _account_for_source(mixture: Mixture, nth: int, counts: list[list[int]]) -> dict[str, Any]:
     rows, given = mixture.sources[nth], counts[-1][nth]
     stages = []
     for place, stage in enumerate(mixture.stages):

@@ -13,7 +13,7 @@ import numpy as np
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.manifest import content_hash
-from tokenmill.datasets.packing.column import column_names, find_column
+from tokenmill.datasets.packing.column import find_column, list_column_names
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.spans import CU_SEQLENS, SpanFinder, make_columns
 from tokenmill.datasets.reader.turns import Turns
@@ -128,7 +128,7 @@ class Rows:
         batch: dict[str, Any] = {"input_ids": ids}
         if self.columns:
             spans = [self.spans(row) for row in numbers]
-            batch |= make_columns(self.columns, ids, spans, self._learned(numbers))
+            batch |= make_columns(self.columns, ids, spans, self._read_learned(numbers))
         return batch
 
     def number(self, source: int) -> int:
@@ -145,7 +145,7 @@ class Rows:
         del source, epoch
         return rows
 
-    def _learned(self, rows: list[int]) -> NDArray[np.bool_] | None:
+    def _read_learned(self, rows: list[int]) -> NDArray[np.bool_] | None:
         """What of these rows is learned; None where the dataset does not say, or nobody asks."""
         wanted = [find_column(name) for name in self.columns if name != CU_SEQLENS]
         if not self._shards.masked or not any(column.taught for column in wanted):
@@ -154,7 +154,7 @@ class Rows:
         for place, row in enumerate(rows):
             start = row * self._stride
             length = min(self.context_length, self.dataset.num_tokens - start)
-            taught[place, :length] = self._shards.learned(start, length)
+            taught[place, :length] = self._shards.read_learned(start, length)
         return taught
 
     def spans(self, index: int) -> NDArray[np.int64]:
@@ -252,7 +252,7 @@ class Rows:
 
 
 def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    known = (*column_names(), CU_SEQLENS)
+    known = (*list_column_names(), CU_SEQLENS)
     unknown = [column for column in columns if column not in known]
     if unknown:
         raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(known)}")

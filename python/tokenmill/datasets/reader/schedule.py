@@ -75,7 +75,7 @@ class Schedule:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_held": {}}
 
-    def _dealt(self, index: int) -> Dealt:
+    def _deal_piece(self, index: int) -> Dealt:
         found = self._held.get(index)
         if found is None:
             piece = self._pieces[index]
@@ -96,7 +96,7 @@ class Schedule:
         sources, turns = np.empty_like(rows), np.empty_like(rows)
         for index in np.unique(homes).tolist():
             mine = homes == index
-            piece, dealt = self._pieces[index], self._dealt(index)
+            piece, dealt = self._pieces[index], self._deal_piece(index)
             periods, places = np.divmod(rows[mine] - piece.start, piece.length)
             chosen = dealt.pattern[places].astype(np.int64)
             each = np.array(piece.turns, dtype=np.int64)
@@ -113,14 +113,14 @@ class Schedule:
             piece, each = self._pieces[index], self._pieces[index].turns[source]
             if each:
                 periods, nth = np.divmod(turns[mine] - piece.counts[source], each)
-                places = self._dealt(index).places[source][nth]
+                places = self._deal_piece(index).places[source][nth]
                 found[mine] = piece.start + periods * piece.length + places
         return found
 
     def count(self, rows: int) -> list[int]:
         """How many turns each source has in the first so many rows."""
         index = bisect_right(self._starts, rows) - 1
-        piece, dealt = self._pieces[index], self._dealt(index)
+        piece, dealt = self._pieces[index], self._deal_piece(index)
         periods, place = divmod(rows - piece.start, piece.length)
         inside = np.bincount(dealt.pattern[:place], minlength=self._sources)
         parts = zip(piece.counts, piece.turns, inside.tolist(), strict=True)
@@ -205,7 +205,7 @@ class _Builder:
         seen: dict[tuple[int, ...], int] = {}
         patterns: list[NDArray[np.uint16]] = []
         begun: list[tuple[int, tuple[int, ...]]] = []
-        while (key := self._behind(shares, first)) not in seen:
+        while (key := self._measure_backlog(shares, first)) not in seen:
             if self.row + period > last:
                 self._keep(begun, patterns, len(begun))
                 return
@@ -223,7 +223,7 @@ class _Builder:
             self.row = start + times * len(pattern)
             self.counts = [before + times * each for before, each in zip(counts, turns, strict=True)]
 
-    def _behind(self, shares: Shares, first: int) -> tuple[int, ...]:
+    def _measure_backlog(self, shares: Shares, first: int) -> tuple[int, ...]:
         """How far each source is behind what it is due, which decides all that follows."""
         rows = self.row - first
         due = (base + rate * rows for base, rate, _ in shares)

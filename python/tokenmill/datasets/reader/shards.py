@@ -164,17 +164,17 @@ class Shards:
         """Whether the dataset says which of its tokens are learned."""
         return self.mapped and LOSS_MASK in self.manifest.packing.columns
 
-    def learned(self, start: int, length: int) -> NDArray[np.bool_]:
+    def read_learned(self, start: int, length: int) -> NDArray[np.bool_]:
         """Which of the tokens `start..start + length` are learned, as they were written."""
         index, local = self.locate(start)
         parts, missing = [], length
         while missing:
-            part = self._mask(index)[local : local + missing]
+            part = self._map_mask(index)[local : local + missing]
             parts.append(np.asarray(part, bool))
             missing, index, local = missing - len(part), index + 1, 0
         return np.concatenate([np.empty(0, bool), *parts])
 
-    def _mask(self, index: int) -> NDArray[Any]:
+    def _map_mask(self, index: int) -> NDArray[Any]:
         found = self._masks.get(index)
         if found is None:
             entry = self.entries[index].file(LOSS_MASK)
@@ -190,13 +190,13 @@ class Shards:
 
     def offsets(self, entry: ShardEntry) -> NDArray[np.uint64]:
         """Where each document of a shard begins in its tokens, and the end of the last."""
-        return self._index(entry, "offsets")
+        return self._map_index(entry, "offsets")
 
     def segments(self, entry: ShardEntry) -> NDArray[np.uint64]:
         """Which stretch of which document lies where: rows of (document, start, position, length)."""
-        return self._index(entry, "segments")
+        return self._map_index(entry, "segments")
 
-    def _index(self, entry: ShardEntry, role: str) -> NDArray[np.uint64]:
+    def _map_index(self, entry: ShardEntry, role: str) -> NDArray[np.uint64]:
         found = self._indexes.get(entry.name)
         if found is None:
             path = self.path(entry.file(role))

@@ -65,31 +65,31 @@ class Permutation:
     def __getitem__(self, position: int | NDArray[np.int64]) -> int | NDArray[np.int64]:
         """The row at a position, or the rows at an array of positions."""
         if isinstance(position, np.ndarray):
-            return self._many(position)
+            return self._permute_many(position)
         if not 0 <= position < self.length:
             raise IndexError(f"position {position} is outside of 0..{self.length - 1}")
-        value = self._once(position)
+        value = self._step(position)
         while value >= self.length:
-            value = self._once(value)
+            value = self._step(value)
         return value
 
     def invert(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The position of each row: `p.invert(p[positions])` is `positions`."""
         self._check(rows)
-        return self._walk(rows, self._back_many)
+        return self._walk(rows, self._step_back_many)
 
-    def _once(self, value: int) -> int:
+    def _step(self, value: int) -> int:
         high, low = value >> self._low_bits, value & self._low_mask
         for turn in range(0, _ROUNDS, 2):
             high ^= mix((low + self._keys[turn]) & _WORD) & self._high_mask
             low ^= mix((high + self._keys[turn + 1]) & _WORD) & self._low_mask
         return high << self._low_bits | low
 
-    def _many(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _permute_many(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         self._check(positions)
         if len(positions) < _FEW:
             return np.array([self[position] for position in positions.tolist()], dtype=np.int64)
-        return self._walk(positions, self._once_many)
+        return self._walk(positions, self._step_many)
 
     def _check(self, numbers: NDArray[np.int64]) -> None:
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.length):
@@ -103,14 +103,14 @@ class Permutation:
             outside = outside[values[outside] >= self.length]
         return values.astype(np.int64)
 
-    def _once_many(self, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _step_many(self, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
         high, low = values >> np.uint64(self._low_bits), values & np.uint64(self._low_mask)
         for turn in range(0, _ROUNDS, 2):
             high ^= _mix_many(low + np.uint64(self._keys[turn])) & np.uint64(self._high_mask)
             low ^= _mix_many(high + np.uint64(self._keys[turn + 1])) & np.uint64(self._low_mask)
         return high << np.uint64(self._low_bits) | low
 
-    def _back_many(self, values: Words) -> Words:
+    def _step_back_many(self, values: Words) -> Words:
         high, low = values >> np.uint64(self._low_bits), values & np.uint64(self._low_mask)
         for turn in range(_ROUNDS - 2, -1, -2):
             low ^= _mix_many(high + np.uint64(self._keys[turn + 1])) & np.uint64(self._low_mask)

@@ -41,23 +41,23 @@ class SpanFinder:
         while place < length:
             take = min(length - place, self.shards.entries[index].tokens - local)
             if take:
-                spans = self._within(index, local, local + take)
+                spans = self._find_within(index, local, local + take)
                 spans[:, 1] += place - local
                 found.append(spans)
             place, index, local = place + take, index + 1, 0
         return np.concatenate(found)
 
-    def _within(self, index: int, start: int, end: int) -> Spans:
+    def _find_within(self, index: int, start: int, end: int) -> Spans:
         entry = self.shards.entries[index]
         if self.layout == "documents":
-            spans = _document_spans(self.shards.offsets(entry), start, end)
+            spans = _find_document_spans(self.shards.offsets(entry), start, end)
         else:
-            spans = _segment_spans(self.shards.segments(entry), start, end)
+            spans = _find_segment_spans(self.shards.segments(entry), start, end)
         spans[:, 0] += self.shards.document_starts[index]
         return spans
 
 
-def _document_spans(offsets: NDArray[np.uint64], start: int, end: int) -> Spans:
+def _find_document_spans(offsets: NDArray[np.uint64], start: int, end: int) -> Spans:
     # The searched value must be u64 as well: anything else makes NumPy convert the whole mapped index.
     first = int(np.searchsorted(offsets, np.uint64(start), side="right")) - 1
     last = int(np.searchsorted(offsets, np.uint64(end), side="left"))
@@ -67,7 +67,7 @@ def _document_spans(offsets: NDArray[np.uint64], start: int, end: int) -> Spans:
     return spans[spans[:, 2] > 0]
 
 
-def _segment_spans(segments: NDArray[np.uint64], start: int, end: int) -> Spans:
+def _find_segment_spans(segments: NDArray[np.uint64], start: int, end: int) -> Spans:
     positions: Sequence[int] = segments[:, 2]  # type: ignore[assignment]
     first, last = max(0, bisect_right(positions, start) - 1), bisect_left(positions, end)
     chosen = segments[first:last].astype(np.int64)

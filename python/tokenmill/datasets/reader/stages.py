@@ -60,11 +60,11 @@ def read_stages(
         _check_order(place, this, after)
     last = read[-1]
     if last["to"] is not None and last["to"] <= last["from"]:
-        raise _ends_early(len(read) - 1, last, last["to"])
+        raise _explain_early_end(len(read) - 1, last, last["to"])
     found = [
         Stage(
             each["from"] * rows_per_step,
-            tuple(period(read_weights(names, each["weights"], f"stage {place}: "))),
+            tuple(count_turns(read_weights(names, each["weights"], f"stage {place}: "))),
             each["warm_in"] * rows_per_step,
         )
         for place, each in enumerate(read)
@@ -93,7 +93,7 @@ def _read_stage(place: int, stage: Any) -> dict[str, Any]:
 
 def _check_order(place: int, this: dict[str, Any], after: dict[str, Any]) -> None:
     if after["from"] <= this["from"] or (this["to"] is not None and this["to"] <= this["from"]):
-        raise _ends_early(place, this, after["from"] if this["to"] is None else this["to"])
+        raise _explain_early_end(place, this, after["from"] if this["to"] is None else this["to"])
     if this["to"] not in {None, after["from"]}:
         raise ConfigError(
             f"stage {place} ends at step {this['to']} and stage {place + 1} begins at step {after['from']}: "
@@ -106,7 +106,7 @@ def _check_order(place: int, this: dict[str, Any], after: dict[str, Any]) -> Non
         )
 
 
-def _ends_early(place: int, stage: dict[str, Any], end: int) -> ConfigError:
+def _explain_early_end(place: int, stage: dict[str, Any], end: int) -> ConfigError:
     return ConfigError(
         f"stage {place} begins at step {stage['from']} and ends at step {end}: it ends before it begins"
     )
@@ -137,7 +137,7 @@ def read_weights(names: Sequence[str], weights: Any, where: str = "") -> list[Fr
     return [Fraction(weight) for weight in weights]
 
 
-def period(weights: Sequence[Fraction]) -> list[int]:
+def count_turns(weights: Sequence[Fraction]) -> list[int]:
     """How many turns each source has in one period: `[1/2, 1/3, 1/6]` -> `[3, 2, 1]`."""
     total = sum(weights)
     exact = [weight / total for weight in weights]
@@ -147,10 +147,10 @@ def period(weights: Sequence[Fraction]) -> list[int]:
     close = all(abs(a - b) <= Fraction(1, 1 << 40) for a, b in zip(simple, exact, strict=True))
     if close and sum(simple) == 1 and common <= LONGEST_PERIOD:
         return [int(value * common) for value in simple]
-    return _nearest(exact)
+    return _round_turns(exact)
 
 
-def _nearest(exact: Sequence[Fraction]) -> list[int]:
+def _round_turns(exact: Sequence[Fraction]) -> list[int]:
     shares = [value * NEAREST_PERIOD for value in exact]
     turns = [max(share > 0, int(share)) for share in shares]
     by_rest = sorted(

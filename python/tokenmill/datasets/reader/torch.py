@@ -31,7 +31,7 @@ def _torch() -> Any:
     return torch
 
 
-def tensor(array: NDArray[Any], dtype: Any = None) -> Any:
+def to_tensor(array: NDArray[Any], dtype: Any = None) -> Any:
     """An array as a tensor: the same memory where torch has the type, a widened copy where not."""
     torch = _torch()
     if array.dtype == np.uint32:
@@ -43,10 +43,12 @@ def tensor(array: NDArray[Any], dtype: Any = None) -> Any:
     return made if dtype is None else made.to(dtype)
 
 
-def tensors(batch: RowBatch, dtype: Any = None) -> dict[str, Any]:
+def to_tensors(batch: RowBatch, dtype: Any = None) -> dict[str, Any]:
     """Every array of a batch as a tensor; `dtype` applies to `input_ids`."""
     return {
-        key: tensor(value, dtype if key == "input_ids" else None) if isinstance(value, np.ndarray) else value
+        key: to_tensor(value, dtype if key == "input_ids" else None)
+        if isinstance(value, np.ndarray)
+        else value
         for key, value in batch.items()
     }
 
@@ -71,19 +73,19 @@ class MapRows:
     def __getitem__(self, index: int) -> dict[str, Any]:
         """One row as tensors."""
         if self.rows.columns:
-            return tensors(self.rows.example(index), self.dtype)
-        return {"input_ids": tensor(self.rows[index], self.dtype)}
+            return to_tensors(self.rows.example(index), self.dtype)
+        return {"input_ids": to_tensor(self.rows[index], self.dtype)}
 
 
 class _FeedIterable:
-    """What `iterable` makes a torch class of; pickled as a call of it, so that spawned workers find it."""
+    """What `make_iterable` makes a torch class of; pickled as a call of it, for workers that are spawned."""
 
     def __init__(self, feed: Feed, dtype: Any) -> None:
         self.feed = feed
         self.dtype = dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return iterable, (self.feed, self.dtype)
+        return make_iterable, (self.feed, self.dtype)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         info = _torch().utils.data.get_worker_info()
@@ -91,13 +93,13 @@ class _FeedIterable:
         if info is not None:
             turns = replace(turns, worker=info.id, workers=info.num_workers)
         for batch in self.feed.batches(turns, prefetch=0):
-            yield tensors(batch, self.dtype)
+            yield to_tensors(batch, self.dtype)
 
     def __len__(self) -> int:
         return len(self.feed)
 
 
-def iterable(feed: Feed, dtype: Any = None) -> Any:
+def make_iterable(feed: Feed, dtype: Any = None) -> Any:
     """A torch `IterableDataset` of whole batches, for a `DataLoader` with `batch_size=None`."""
     base = _torch().utils.data.IterableDataset
     return type("IterableRows", (_FeedIterable, base), {})(feed, dtype)
@@ -123,9 +125,12 @@ class Loader:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         data = _torch().utils.data
         if not self.num_workers and not self.options:
-            return self.feed.deliver(tensors(batch, self.dtype) for batch in self.feed.batches())
+            return self.feed.deliver(to_tensors(batch, self.dtype) for batch in self.feed.batches())
         loader = data.DataLoader(
-            iterable(self.feed, self.dtype), batch_size=None, num_workers=self.num_workers, **self.options
+            make_iterable(self.feed, self.dtype),
+            batch_size=None,
+            num_workers=self.num_workers,
+            **self.options,
         )
         return self.feed.deliver(iter(loader))
 

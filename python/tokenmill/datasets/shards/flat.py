@@ -34,7 +34,7 @@ def map_file(root: Path, entry: FileEntry, dtype: str) -> NDArray[Any]:
     return np.memmap(root / entry.path, dtype=kind, mode="r")
 
 
-def row_offsets(tokens: NDArray[Any], manifest: Manifest) -> NDArray[np.int64]:
+def make_row_offsets(tokens: NDArray[Any], manifest: Manifest) -> NDArray[np.int64]:
     """Where each row begins, and the end of the last."""
     length = manifest.packing.context_length or 1
     return np.arange(len(tokens) // length + 1, dtype=np.int64) * length

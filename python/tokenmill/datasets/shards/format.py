@@ -76,7 +76,7 @@ class Format:
         """Raise `ConfigError` if there are columns and no place for them."""
         lost = [name for name in columns if name not in self.keep_columns(columns)]
         if lost:
-            others = ", ".join(other.name for other in every_format() if other.holds_columns)
+            others = ", ".join(other.name for other in list_formats() if other.holds_columns)
             raise ConfigError(
                 f"the format {self.name} holds token ids and a loss mask only, not {', '.join(lost)}: "
                 f"leave columns out, or write one of {others}"
@@ -98,30 +98,30 @@ class Format:
             raise DatasetError(
                 f"the format {self.name} is written here and not read back; {self.read_by} reads it. To have "
                 f"the tokens in another format, prepare them again: tokenmill prepare INPUTS --format "
-                f"{' or '.join(other.name for other in every_format() if other.reader is not None)}"
+                f"{' or '.join(other.name for other in list_formats() if other.reader is not None)}"
             )
         return self.reader(root, manifest, shard)
 
 
-def format_names() -> tuple[str, ...]:
+def list_format_names() -> tuple[str, ...]:
     """Every output format, by name."""
     return list_modules("datasets/formats")
 
 
 def find_format(name: str) -> Format:
     """The format of that name, whose module is imported now, so that nobody pays for the others."""
-    if name not in format_names():
+    if name not in list_format_names():
         raise DatasetError(
-            f"{name!r} is not an output format; known are {', '.join(format_names())}. "
+            f"{name!r} is not an output format; known are {', '.join(list_format_names())}. "
             "A newer tokenmill may know it: pip install --upgrade tokenmill"
         )
     found: Format = import_module(f"tokenmill.datasets.formats.{name}").FORMAT
     return found
 
 
-def every_format() -> tuple[Format, ...]:
+def list_formats() -> tuple[Format, ...]:
     """All of them, with what they import."""
-    return tuple(find_format(name) for name in format_names())
+    return tuple(find_format(name) for name in list_format_names())
 
 
 def read_items(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:

@@ -22,7 +22,7 @@ HASHES_MAGIC = b"TMDH"
 SEGMENT_FIELDS = 4
 
 
-def header(magic: bytes, count: int) -> bytes:
+def make_header(magic: bytes, count: int) -> bytes:
     """The 16 bytes that open every index file: magic, u32 version, u64 count."""
     return HEADER.pack(magic, VERSION, count)
 

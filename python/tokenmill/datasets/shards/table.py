@@ -28,7 +28,7 @@ INPUT_IDS = "input_ids"
 ROLE = "table"
 
 
-def table_schema(dtype: str, context_length: int | None, columns: tuple[str, ...]) -> pa.Schema:
+def make_table_schema(dtype: str, context_length: int | None, columns: tuple[str, ...]) -> pa.Schema:
     """`input_ids` and the columns, as lists of fixed size for rows and of any size for documents."""
     size = -1 if context_length is None else context_length
     types = {INPUT_IDS: dtype} | {name: find_column(name).stored for name in columns}
@@ -42,7 +42,7 @@ class TableWriter(BatchWriter):
 
     def __init__(self, shape: ShardShape, suffix: str, open_sink: Callable[[Any, pa.Schema], Any]) -> None:
         super().__init__(shape)
-        self._schema = table_schema(shape.dtype, shape.context_length, shape.columns)
+        self._schema = make_table_schema(shape.dtype, shape.context_length, shape.columns)
         self._appender = Appender(self.open(ROLE, suffix))
         self._sink = open_sink(pa.PythonFile(self._appender, mode="w"), self._schema)
 

@@ -112,7 +112,7 @@ class ChunkWriter(BatchWriter):
         return self._chunks
 
     @classmethod
-    def chunks(cls, root: Path, manifest: Manifest) -> Iterator[tuple[FileEntry, int]]:
+    def list_chunks(cls, root: Path, manifest: Manifest) -> Iterator[tuple[FileEntry, int]]:
         """Every file of a finished dataset and its number of items; receipts once did not have it."""
         for entry in (entry for shard in manifest.shards for entry in shard.files if entry.role == cls.role):
             if entry.items is not None:

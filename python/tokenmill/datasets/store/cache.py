@@ -13,7 +13,7 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.store.cache_room import make_room, mark_used
 from tokenmill.datasets.store.remote import cache_directory
 from tokenmill.datasets.store.store import ObjectStore
-from tokenmill.datasets.store.tokenizer_copy import bring_copy
+from tokenmill.datasets.store.tokenizer_copy import fetch_copy
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -64,10 +64,10 @@ class ShardCache:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(max(self.ahead, 1), thread_name_prefix="tokenmill-fetch")
             if entry.path not in self._coming:
-                self._coming[entry.path] = self._pool.submit(self._bring, entry)
+                self._coming[entry.path] = self._pool.submit(self._download, entry)
             return self._coming[entry.path]
 
-    def _bring(self, entry: FileEntry) -> None:
+    def _download(self, entry: FileEntry) -> None:
         path = self.root / entry.path
         if entry.find_size(self.root) == entry.bytes:
             return
@@ -86,15 +86,15 @@ class ShardCache:
             )
 
 
-def local_copy(address: str) -> Path:
+def make_local_copy(address: str) -> Path:
     """The directory of the cache, after every file of the dataset has been brought there."""
     manifest, cache = open_cached(address)
     cache.whole = True
-    for name in [PLAN, *cache.store.sizes(RECEIPTS)]:
+    for name in [PLAN, *cache.store.list_sizes(RECEIPTS)]:
         data = cache.store.read(name)
         if data is not None:
             publish_bytes(cache.root / name, data)
-    bring_copy(address)
+    fetch_copy(address)
     for index, shard in enumerate(manifest.shards):
         cache.expect(manifest.shards[index + 1 :], "tokens")
         for entry in shard.files:

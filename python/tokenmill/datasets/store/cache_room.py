@@ -30,9 +30,9 @@ def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
 
     Files in `keep` stay, even if that is too much: a job that needs them now would only fetch them again.
     """
-    files = sorted(_files(datasets))
+    files = sorted(_list_files(datasets))
     held = sum(size for _, size, _ in files)
-    over = held + needed - _most(datasets, held)
+    over = held + needed - _find_limit(datasets, held)
     removed = 0
     for _, size, path in files:
         if removed >= over:
@@ -51,7 +51,7 @@ def mark_used(path: Path) -> None:
         os.utime(path)
 
 
-def _files(datasets: Path) -> list[tuple[int, int, Path]]:
+def _list_files(datasets: Path) -> list[tuple[int, int, Path]]:
     """`(last use, bytes, path)` of every shard file in the cache."""
     found = []
     for path in datasets.glob(f"*/{SHARDS}/*"):
@@ -61,7 +61,7 @@ def _files(datasets: Path) -> list[tuple[int, int, Path]]:
     return found
 
 
-def _most(datasets: Path, held: int) -> int:
+def _find_limit(datasets: Path, held: int) -> int:
     given = os.environ.get(VARIABLE)
     if given:
         try:

@@ -64,7 +64,7 @@ class Remote:
 
     def pull_receipts(self, root: Path) -> None:
         """Bring the receipts that others have created since, and forget those that are gone."""
-        known = self.store.sizes(RECEIPTS)
+        known = self.store.list_sizes(RECEIPTS)
         for name in known:
             if not (root / name).exists():
                 self._pull(root, name)
@@ -81,11 +81,11 @@ class Remote:
 
     def shard_sizes(self) -> dict[str, int]:
         """Every shard file in the store and its size."""
-        return self.store.sizes(SHARDS)
+        return self.store.list_sizes(SHARDS)
 
     def publish(self, root: Path, receipt: Receipt) -> Receipt:
         """Upload a shard, create its receipt, and free the local copy; the receipt that counts."""
-        named = replace(receipt, shard=_named_by_content(receipt.shard))
+        named = replace(receipt, shard=_name_by_content(receipt.shard))
         for local, entry in zip(receipt.shard.files, named.shard.files, strict=True):
             self.store.upload(entry.path, root / local.path)
         counted = self._create_receipt(named)
@@ -128,7 +128,7 @@ class Remote:
     def clear(self, names: Iterable[str]) -> None:
         """Remove what an earlier job left, the manifest first."""
         for name in names:
-            self.store.delete([*self.store.sizes(name), name] if "." not in name else [name])
+            self.store.delete([*self.store.list_sizes(name), name] if "." not in name else [name])
 
 
 def _extends(mine: bytes, there: bytes) -> bool:
@@ -137,7 +137,7 @@ def _extends(mine: bytes, there: bytes) -> bool:
     return parse_plan(mine, "the plan of this run").units[: len(old)] == old
 
 
-def _named_by_content(shard: ShardEntry) -> ShardEntry:
+def _name_by_content(shard: ShardEntry) -> ShardEntry:
     """The shard with a hash of its files in their names; files that belong together keep one stem."""
     joined = "".join(entry.sha256 for entry in shard.files)
     mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]

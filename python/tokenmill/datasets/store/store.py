@@ -59,7 +59,7 @@ def _open_client(address: str, _variables: frozenset[tuple[str, str]], *, patien
     return from_url(address, retry_config=limits)
 
 
-def _in_a_line(error: BaseException) -> str:
+def _shorten(error: BaseException) -> str:
     """The first line; where the server answered in XML, its code and its sentence in place of that."""
     text = str(error).strip()
     first, xml, answer = text.partition("<?xml")
@@ -79,7 +79,7 @@ class ObjectStore:
     address: str
 
     @contextmanager
-    def _client(self, what: str, name: str = "", *, patient: bool = True) -> Iterator[Any]:
+    def _connect(self, what: str, name: str = "", *, patient: bool = True) -> Iterator[Any]:
         """The store's client; what it raises is one error that names the object and what was tried."""
         address = check_keeper(self.address)
         from obstore.exceptions import BaseError
@@ -90,14 +90,14 @@ class ObjectStore:
             raise
         except (BaseError, OSError, ValueError) as error:
             raise StoreError(
-                f"{self.address}/{name} could not be {what}: {_in_a_line(error)}. Check the address, the "
+                f"{self.address}/{name} could not be {what}: {_shorten(error)}. Check the address, the "
                 "credentials (they may have expired) and AWS_ENDPOINT_URL. What is finished is safe: the "
                 "same command goes on from there"
             ) from error
 
     def read(self, name: str) -> bytes | None:
         """All of a small object; None if there is none."""
-        with self._client("read", name) as client:
+        with self._connect("read", name) as client:
             try:
                 return bytes(client.get(name).bytes())
             except FileNotFoundError:
@@ -105,7 +105,7 @@ class ObjectStore:
 
     def create(self, name: str, data: bytes, *, patient: bool = True) -> bool:
         """Write an object unless it is there (`If-None-Match: *`), which is False."""
-        with self._client("created", name, patient=patient) as client:
+        with self._connect("created", name, patient=patient) as client:
             from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
             try:
@@ -113,17 +113,17 @@ class ObjectStore:
             except AlreadyExistsError:
                 return False
             except (NotSupportedError, NotImplementedError) as error:
-                raise self._no_condition() from error
+                raise self._explain_no_condition() from error
         return True
 
     def replace(self, name: str, data: bytes) -> None:
         """Write an object, whole or not at all, whatever was there."""
-        with self._client("written", name) as client:
+        with self._connect("written", name) as client:
             client.put(name, data, use_multipart=False)
 
     def upload(self, name: str, path: Path) -> None:
         """Write the content of a file in parts; the object appears when the last one is there."""
-        with self._client("written", name) as client, path.open("rb") as file:
+        with self._connect("written", name) as client, path.open("rb") as file:
             client.put(name, file, chunk_size=_PART_BYTES)
 
     def fetch(self, name: str, path: Path) -> None:
@@ -131,23 +131,23 @@ class ObjectStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = temporary_name(path)
         try:
-            with self._client("fetched", name) as client, temporary.open("wb") as file:
+            with self._connect("fetched", name) as client, temporary.open("wb") as file:
                 for chunk in client.get(name).stream(min_chunk_size=_PART_BYTES):
                     file.write(chunk)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
 
-    def sizes(self, prefix: str) -> dict[str, int]:
+    def list_sizes(self, prefix: str) -> dict[str, int]:
         """Names and sizes of the objects whose names begin with `prefix/`."""
-        with self._client("listed", prefix) as client:
+        with self._connect("listed", prefix) as client:
             return {item["path"]: item["size"] for page in client.list(prefix=prefix) for item in page}
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there are passed over."""
         listed = list(names)
         if listed:
-            with self._client("deleted", listed[0]) as client:
+            with self._connect("deleted", listed[0]) as client:
                 client.delete(listed)
 
     def check(self) -> None:
@@ -157,9 +157,9 @@ class ObjectStore:
         first, second = (self.create(name, b"probe", patient=False) for _ in range(2))
         self.delete([name])
         if not first or second:
-            raise self._no_condition()
+            raise self._explain_no_condition()
 
-    def _no_condition(self) -> StoreError:
+    def _explain_no_condition(self) -> StoreError:
         return StoreError(
             f"{self.address} does not support conditional writes (If-None-Match), so two jobs could "
             "overwrite each other unseen. Use a store that has them (S3, GCS, Azure, MinIO, R2), or write to "

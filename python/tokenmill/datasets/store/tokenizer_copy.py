@@ -29,7 +29,7 @@ def save_copy(root: Path, files: Mapping[str, bytes], remote: Remote | None = No
             publish_bytes(path, data)
     if remote is None or not files:
         return
-    there = remote.store.sizes(COPY)
+    there = remote.store.list_sizes(COPY)
     for name, data in files.items():
         if there.get(f"{COPY}/{name}") != len(data):
             remote.store.replace(f"{COPY}/{name}", data)
@@ -43,13 +43,13 @@ def pass_on_copy(source: Path, target: Path) -> None:
     save_copy(target, kept)
 
 
-def bring_copy(address: str | Path) -> Path | None:
+def fetch_copy(address: str | Path) -> Path | None:
     """The directory of the copy, fetched if the dataset is in an object store; None if there is none."""
     if not is_remote(address):
         place = Path(address) / COPY
         return place if place.is_dir() else None
     store = ObjectStore(str(address).rstrip("/"))
-    root, names = cache_directory(store.address, "datasets"), list(store.sizes(COPY))
+    root, names = cache_directory(store.address, "datasets"), list(store.list_sizes(COPY))
     for name in names:
         data = store.read(name)
         # The names are of whoever wrote there.

@@ -25,14 +25,14 @@ def find_difference(history: History, other: RowSource, epochs: int) -> int | No
     epoch, total = leg.order.epoch, len(other)
     order = Order([total], seed=leg.order.seed, epoch=epoch)
     beside = replace(leg, source=other, order=order, position=min(leg.position, total))
-    for step in range(_first(leg, beside), history.count_steps(epochs)):
+    for step in range(_find_first_step(leg, beside), history.count_steps(epochs)):
         for rank in range(leg.world_size):
             if _read(leg, step, rank) != _read(beside, step, rank):
                 return step
     return None
 
 
-def _first(leg: Leg, beside: Leg) -> int:
+def _find_first_step(leg: Leg, beside: Leg) -> int:
     """A step before which nothing differs: rows in the order of the files are equal up to one of them."""
     mine, other = leg.source, beside.source
     if leg.order.seed is not None or mine.keeps_order or other.keeps_order:

@@ -16,7 +16,7 @@ from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.state import read_state
 from tokenmill.datasets.reader.turns import Turns
 from tokenmill.datasets.trace.legs import Leg
-from tokenmill.datasets.trace.places import rows_of_documents
+from tokenmill.datasets.trace.places import find_rows
 from tokenmill.datasets.trace.traced import Stretch, TracedRow
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class History:
             after = starts[nth + 1] if nth + 1 < count else None
             leg = Leg(*_begin(source, seed, start, after), worlds[nth], batches[nth], drop_last)
             if self.legs and start is not None:
-                leg = replace(leg, first_step=self.legs[-1].step_at(start["epoch"], start["position"]))
+                leg = replace(leg, first_step=self.legs[-1].find_step(start["epoch"], start["position"]))
             self.legs.append(leg)
 
     @property
@@ -217,9 +217,9 @@ def _find_in_leg(leg: Leg, end: int, documents: NDArray[np.int64], source: int) 
     if source not in numbers:
         return
     index = numbers.index(source)
-    rows = rows_of_documents(leg.source.sources[index], documents)
+    rows = find_rows(leg.source.sources[index], documents)
     only = frozenset(documents.tolist())
-    for epoch in leg.epochs_before(end):
+    for epoch in leg.list_epochs_before(end):
         positions = leg.order.in_epoch(epoch).invert(leg.source.find(index, rows, epoch))
         steps, ranks, places = leg.find(epoch, positions)
         seen = (steps >= 0) & (steps < end)

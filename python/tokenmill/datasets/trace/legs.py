@@ -83,7 +83,7 @@ class Leg:
         steps[(positions < start) | (positions >= self._end(epoch))] = -1
         return steps, ranks, places
 
-    def epochs_before(self, step: int) -> Iterator[int]:
+    def list_epochs_before(self, step: int) -> Iterator[int]:
         """The epochs in which some rank gets a batch before a step; the slowest of them decides."""
         epoch = self.order.epoch
         ever = [rank for rank in range(self.world_size) if self._count(rank, epoch + 1)]
@@ -94,7 +94,7 @@ class Leg:
                 return
             epoch += 1
 
-    def step_at(self, epoch: int, position: int) -> int:
+    def find_step(self, epoch: int, position: int) -> int:
         """The first step after a place of the run; raises `DatasetError` if no step ends there."""
         stride = self.world_size * self.batch_size
         start, end = self._start(epoch), self._end(epoch)

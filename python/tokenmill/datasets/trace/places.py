@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 
-def rows_of_documents(rows: Rows, documents: Int64s) -> Int64s:
+def find_rows(rows: Rows, documents: Int64s) -> Int64s:
     """The numbers of all rows in which a token of these documents is, rising, each once."""
     shards = rows.dataset.shards
     starts = np.array(shards.document_starts)
@@ -23,14 +23,14 @@ def rows_of_documents(rows: Rows, documents: Int64s) -> Int64s:
     found = [np.empty(0, dtype=np.int64)]
     for shard in np.unique(homes).tolist():
         local = documents[homes == shard] - starts[shard]
-        begins, ends = _stretches(rows, shard, local)
+        begins, ends = _find_stretches(rows, shard, local)
         found.append(
-            _rows_between(rows, shards.token_starts[shard] + begins, shards.token_starts[shard] + ends)
+            _find_rows_between(rows, shards.token_starts[shard] + begins, shards.token_starts[shard] + ends)
         )
     return np.unique(np.concatenate(found))
 
 
-def _stretches(rows: Rows, shard: int, local: Int64s) -> tuple[Int64s, Int64s]:
+def _find_stretches(rows: Rows, shard: int, local: Int64s) -> tuple[Int64s, Int64s]:
     """Where the tokens of some documents of a shard begin and end in it; none are empty."""
     shards = rows.dataset.shards
     entry = shards.entries[shard]
@@ -45,7 +45,7 @@ def _stretches(rows: Rows, shard: int, local: Int64s) -> tuple[Int64s, Int64s]:
     return begins[some], ends[some]
 
 
-def _rows_between(rows: Rows, begins: Int64s, ends: Int64s) -> Int64s:
+def _find_rows_between(rows: Rows, begins: Int64s, ends: Int64s) -> Int64s:
     """Row i has tokens `i * stride .. i * stride + context_length`; which rows meet which stretch."""
     stride = rows.context_length - rows.overlap
     first = np.maximum(0, (begins - rows.context_length) // stride + 1)

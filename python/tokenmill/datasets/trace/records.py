@@ -56,7 +56,7 @@ class Records:
         data = read_file(self.dataset.address, PLAN)
         return None if data is None else parse_plan(data, f"{self.dataset.address}/{PLAN}")
 
-    def origin(self, document: int) -> dict[str, Any] | None:
+    def find_origin(self, document: int) -> dict[str, Any] | None:
         """`{"input", "range", "row_in_range", "row", "id"}` of a document; None where it was not kept."""
         if not self.kept:
             return None
@@ -67,7 +67,7 @@ class Records:
         if self.plan is None:
             return found
         part = self.plan.units[shard].parts[found["part"]]
-        before = self._records_before(part.input).get((shard, found["part"]))
+        before = self._count_records_before(part.input).get((shard, found["part"]))
         return {
             "input": self.plan.inputs[part.input].url,
             "range": str(part.range),
@@ -80,7 +80,7 @@ class Records:
         shards = self.dataset.shards
         return shards.path(shards.entries[shard].file(PROVENANCE))
 
-    def _records_before(self, number: int) -> dict[tuple[int, int], int | None]:
+    def _count_records_before(self, number: int) -> dict[tuple[int, int], int | None]:
         """How many records of an input come before each of its parts, by the receipts of the earlier ones."""
         if number not in self._starts:
             assert self.plan is not None, "only a plan has inputs"
@@ -88,14 +88,14 @@ class Records:
             starts: dict[tuple[int, int], int | None] = {}
             for unit in self.plan.units:
                 mine = [nth for nth, part in enumerate(unit.parts) if part.input == number]
-                counts = self._counts(unit) if mine else None
+                counts = self._read_counts(unit) if mine else None
                 for nth in mine:
                     starts[unit.ordinal, nth] = total
                     total = None if total is None or counts is None else total + counts[nth]
             self._starts[number] = starts
         return self._starts[number]
 
-    def _counts(self, unit: Unit) -> tuple[int, ...] | None:
+    def _read_counts(self, unit: Unit) -> tuple[int, ...] | None:
         name = receipt_name(unit.name)
         data = read_file(self.dataset.address, name)
         if data is None:
@@ -118,7 +118,7 @@ class Records:
         self.require()
         found: dict[str, list[int]] = {name: [] for name in names}
         wanted = pa.array(list(found), pa.large_string())
-        for shard, table in self._tables(range(len(self.dataset.manifest.shards))):
+        for shard, table in self._read_tables(range(len(self.dataset.manifest.shards))):
             hits = np.flatnonzero(pc.is_in(table["id"], value_set=wanted).to_numpy())
             for local, name in zip(hits.tolist(), table["id"].take(hits).to_pylist(), strict=True):
                 found[name].append(self.dataset.shards.document_starts[shard] + local)
@@ -145,9 +145,9 @@ class Records:
         return found
 
     def _find_rows(self, file: str, rows: list[int], found: dict[tuple[str, int], list[int]]) -> None:
-        starts = self._records_before(self._input(file))
+        starts = self._count_records_before(self._find_input(file))
         wanted = np.array(rows, dtype=np.int64)
-        for shard, table in self._tables(sorted({ordinal for ordinal, _ in starts})):
+        for shard, table in self._read_tables(sorted({ordinal for ordinal, _ in starts})):
             parts, local = table["part"].to_numpy(), table["row"].to_numpy()
             for (ordinal, part), start in starts.items():
                 if ordinal == shard and start is not None:
@@ -155,14 +155,14 @@ class Records:
                         number = self.dataset.shards.document_starts[shard] + hit
                         found[file, int(local[hit]) + start].append(number)
 
-    def _tables(self, shards: Iterable[int]) -> Iterator[tuple[int, Any]]:
+    def _read_tables(self, shards: Iterable[int]) -> Iterator[tuple[int, Any]]:
         from tokenmill.datasets.ledger.provenance import read_origins
 
         for index in shards:
             with read_origins(self._path(index)) as table:
                 yield index, table
 
-    def _input(self, file: str) -> int:
+    def _find_input(self, file: str) -> int:
         self.require()
         if self.plan is None:
             raise DatasetError(f"{self.dataset.address} has no {PLAN}, so it does not know its files")

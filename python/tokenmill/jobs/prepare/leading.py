@@ -141,7 +141,9 @@ class Leader:
     def _make_tasks(self, todo: list[Unit]) -> Iterator[Task]:
         duplicates = self._find_duplicates() if self._job.config.filter.deduplicate and todo else None
         inputs = self._plan.inputs
-        return (make_task(unit, inputs, duplicates.of(unit.name) if duplicates else None) for unit in todo)
+        return (
+            make_task(unit, inputs, duplicates.find_in(unit.name) if duplicates else None) for unit in todo
+        )
 
     def _find_duplicates(self) -> Duplicates:
         """Hash what is not hashed yet, then compare all; see docs/format.md for the rule."""

@@ -18,7 +18,7 @@ from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, s
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.removal import REMOVED
 from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.datasets.shards.format import every_format
+from tokenmill.datasets.shards.format import list_formats
 from tokenmill.datasets.store.tokenizer_copy import COPY, save_copy
 from tokenmill.engine.files.copying import copy_files
 from tokenmill.engine.tokenizer import Tokenizer
@@ -166,7 +166,7 @@ class Run:
         """Remove what an earlier job left in the output directory."""
         import shutil  # here, since it brings every kind of compression along
 
-        ours = [*OURS, *{name for known in every_format() for name in known.beside}]
+        ours = [*OURS, *{name for known in list_formats() for name in known.beside}]
         with explain_faults(self.job.root):
             for path in (self.job.root / name for name in ours):
                 if path.is_dir():

@@ -8,7 +8,7 @@ from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, Manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import load_receipt
-from tokenmill.datasets.ledger.splits import VALIDATION, part_left_by
+from tokenmill.datasets.ledger.splits import VALIDATION, other_part
 from tokenmill.datasets.shards.format import find_format
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
 def _check_share(plan: Plan, account: Account) -> None:
     """Raise `DatasetError` if a share for validation left one side empty."""
     part, share = plan.values.get("filter.validation_part"), plan.values.get("filter.validation")
-    if part is not None and account.documents_dropped[part_left_by(part)] and not account.documents_written:
+    if part is not None and account.documents_dropped[other_part(part)] and not account.documents_written:
         raise DatasetError(
             f"validation {share:.6g} of {account.documents_read:,} documents leaves none for {part}: take "
             f"a {'larger' if part == VALIDATION else 'smaller'} share; no {part} dataset was published"

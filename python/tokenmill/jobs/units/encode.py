@@ -91,7 +91,7 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask
             passed += len(candidates)
         if job.split is not None:
             mask = np.ones(len(block.texts), dtype=bool) if mask is None else mask
-            elsewhere = mask & job.split.leaves_out(block.texts, block.ids)
+            elsewhere = mask & job.split.find_left_out(block.texts, block.ids)
             mask &= ~elsewhere
             reasons[job.split.other] += int(elsewhere.sum())
         account = Account(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenmill.datasets.packing.strings import blank, has_blank
+from tokenmill.datasets.packing.strings import find_blank, has_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class TextFilters:
             return None, Counter()
         sieve = _Sieve(len(texts))
         if some_blank:
-            sieve.drop("blank", blank(texts.offsets, texts.data))
+            sieve.drop("blank", find_blank(texts.offsets, texts.data))
         if config.min_chars is not None or config.max_chars is not None:
             import pyarrow.compute as pc
 

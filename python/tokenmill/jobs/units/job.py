@@ -13,7 +13,7 @@ from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentit
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.splits import TRAINING, Split
 from tokenmill.datasets.packing.strings import StringCounter
-from tokenmill.datasets.shards.format import every_format, find_format
+from tokenmill.datasets.shards.format import find_format, list_formats
 from tokenmill.jobs.units.filters import TextFilters
 from tokenmill.sources.fields import list_record_fields
 
@@ -214,7 +214,7 @@ def _settle_packing(
         columns = (*columns, LOSS_MASK)
     alone = set(columns) <= ({LOSS_MASK} if conversations else set())
     if config.mode == "stream" and not alone and not written_as.document_columns:
-        others = " or ".join(known.name for known in every_format() if known.document_columns)
+        others = " or ".join(known.name for known in list_formats() if known.document_columns)
         raise ConfigError(
             "columns belong to rows, and a stream has none: set context_length, ask for them when reading, "
             f"or write {others}, which have them for whole documents too"

@@ -106,7 +106,7 @@ class ShardBuilder:
             self.rows += packed.rows
             if packed.rows:
                 offsets = np.arange(packed.rows + 1, dtype=np.int64) * length
-                self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.table()))
+                self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.to_table()))
 
     def close(self) -> list[FileEntry]:
         """Write what is left and publish every file of the shard."""
