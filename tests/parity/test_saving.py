@@ -11,7 +11,7 @@ from vocabularies import NAMES, case
 
 from tokenmill import Tokenizer, TokenmillError
 from tokenmill._core import spell
-from tokenmill.engine.pre_tokenizer import pattern_of
+from tokenmill.engine.pre_tokenizer import find_pattern
 
 DOCS = texts()[::5]
 # HF takes half a minute to read every split of these.
@@ -61,7 +61,7 @@ def again(path, kind, tokenizer):
     """What loads from a saved file, with what docs/tokenizer.md says that a format does not hold."""
     if kind != "tiktoken":
         return Tokenizer.load(path)
-    pattern = pattern_of(tokenizer.recipe.pre_tokenizer)
+    pattern = find_pattern(tokenizer.recipe.pre_tokenizer)
     return Tokenizer.load(path, pattern=pattern, special_tokens=tokenizer.special_tokens)
 
 

@@ -222,7 +222,7 @@ def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):
 
 
 def _recipe_of(file, name):
-    from tokenmill.engine.loading import recipe_of
+    from tokenmill.engine.loading import load_recipe
 
     assert name == "cl100k_base"
-    return recipe_of(file)
+    return load_recipe(file)

@@ -33,10 +33,10 @@ def command(
     source: str, target: str, *, kind: SaveFormat, pattern: str | None, check: bool, as_json: bool
 ) -> None:
     """Load SOURCE, whatever it is, and save it as TARGET."""
-    from tokenmill.engine.convert import convert, convert_checked
+    from tokenmill.engine.convert import check_conversion, convert
 
     tokenizer = convert(source, target, kind, pattern=pattern)
-    compared = convert_checked(tokenizer, target, kind) if check else 0
+    compared = check_conversion(tokenizer, target, kind) if check else 0
     if as_json:
         report = {"source": source, "target": target, "format": kind, "compared": compared}
         click.echo(json.dumps(report, ensure_ascii=False))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InputError
 from tokenmill.engine.files.vocab_merges import load_file
-from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
-from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
+from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer
+from tokenmill.engine.recipe import AddedToken, Recipe, build_byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import train_merges
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
@@ -108,8 +108,8 @@ def _make_recipe(
     return Recipe(
         source="cs336",
         format="hf",
-        model=byte_model(tokens, pairs, "cs336"),
+        model=build_byte_model(tokens, pairs, "cs336"),
         added=tuple(AddedToken(token, known[token.encode()]) for token in special),
-        pre_tokenizer=pre_tokenizer_of("gpt2"),
-        decoder=byte_level(use_regex=False),
+        pre_tokenizer=make_pre_tokenizer("gpt2"),
+        decoder=make_byte_level(use_regex=False),
     )

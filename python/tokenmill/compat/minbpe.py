@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.kinds import save
 from tokenmill.engine.files.minbpe import load_file
-from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
-from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
+from tokenmill.engine.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
+from tokenmill.engine.recipe import AddedToken, Recipe, build_byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
 from tokenmill.engine.training.direct import ask_room, train_merges
 from tokenmill.engine.training.outputs import vocabulary_lines
@@ -159,10 +159,12 @@ class RegexTokenizer:
         return Recipe(
             source="minbpe",
             format="minbpe",
-            model=byte_model(((token, i) for i, token in self.vocab.items()), self.merges, "minbpe"),
+            model=build_byte_model(((token, i) for i, token in self.vocab.items()), self.merges, "minbpe"),
             added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
-            pre_tokenizer=pre_tokenizer_by(self.pattern) if self.pattern else byte_level(use_regex=False),
-            decoder=byte_level(use_regex=False),
+            pre_tokenizer=make_regex_pre_tokenizer(self.pattern)
+            if self.pattern
+            else make_byte_level(use_regex=False),
+            decoder=make_byte_level(use_regex=False),
         )
 
 

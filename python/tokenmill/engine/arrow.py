@@ -16,7 +16,7 @@ def _is_texts(docs: Any) -> bool:
     return type(docs).__module__ == "tokenmill.base.texts"
 
 
-def chunks_of(docs: Any) -> list[tuple[Any, Any]]:
+def list_chunks(docs: Any) -> list[tuple[Any, Any]]:
     """One `(offsets, data)` or `(views, [data, ...])` for each chunk of a string or binary array."""
     if _is_texts(docs):
         return [(docs.offsets, docs.data)]
@@ -28,12 +28,12 @@ def chunks_of(docs: Any) -> list[tuple[Any, Any]]:
             raise InputError(
                 f"document {row} is null; a null has no tokens: drop it or fill it, e.g. array.fill_null('')"
             )
-        out.append(_buffers(chunk))
+        out.append(_take_buffers(chunk))
         start += len(chunk)
     return out
 
 
-def _buffers(chunk: Any) -> tuple[Any, Any]:
+def _take_buffers(chunk: Any) -> tuple[Any, Any]:
     import numpy as np
 
     kind = str(chunk.type)
@@ -43,8 +43,8 @@ def _buffers(chunk: Any) -> tuple[Any, Any]:
         )
     buffers, start, size = chunk.buffers(), chunk.offset, len(chunk)
     if kind in {"string_view", "binary_view"}:
-        views = _bytes(buffers[1])[16 * start : 16 * (start + size)]
-        return views, [_bytes(buffer) for buffer in buffers[2:]]
+        views = _view_bytes(buffers[1])[16 * start : 16 * (start + size)]
+        return views, [_view_bytes(buffer) for buffer in buffers[2:]]
     widths = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}
     if kind not in widths:
         raise InputError(
@@ -52,10 +52,10 @@ def _buffers(chunk: Any) -> tuple[Any, Any]:
             "pass the column that holds the text"
         )
     offsets = np.frombuffer(buffers[1], widths[kind]) if buffers[1] else np.zeros(1, widths[kind])
-    return offsets[start : start + size + 1], _bytes(buffers[2])
+    return offsets[start : start + size + 1], _view_bytes(buffers[2])
 
 
-def _bytes(buffer: Any) -> Any:
+def _view_bytes(buffer: Any) -> Any:
     import numpy as np
 
     return np.frombuffer(buffer if buffer is not None and buffer.size else b"", np.uint8)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.kinds import KINDS
-from tokenmill.engine.pre_tokenizer import pattern_of
+from tokenmill.engine.pre_tokenizer import find_pattern
 from tokenmill.engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def convert(
     return tokenizer
 
 
-def convert_checked(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
+def check_conversion(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
     """Load what was saved and compare ids on a few texts; returns how many, raises `TokenizerError`."""
-    pattern = None if KINDS[format].has_pattern else pattern_of(tokenizer.recipe.pre_tokenizer)
+    pattern = None if KINDS[format].has_pattern else find_pattern(tokenizer.recipe.pre_tokenizer)
     again = Tokenizer.load(target, pattern=pattern)
     for probe in _PROBES:
         if again.encode(probe, special="text") != tokenizer.encode(probe, special="text"):

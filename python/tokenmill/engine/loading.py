@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def recipe_of(
+def load_recipe(
     source: Any, *, pattern: str | None = None, special_tokens: Mapping[str, int] | None = None
 ) -> Recipe:
     """The recipe of a path, a name, a hub id or an object."""
@@ -27,28 +27,28 @@ def recipe_of(
         # A misspelled family is an error even for a file that has a pattern of its own.
         _core.pre_tokenizer(pattern)
     source = getattr(source, "recipe", source)
-    if isinstance(source, (str, Path)) and only_python(Path(source)):
+    if isinstance(source, (str, Path)) and needs_python(Path(source)):
         source = objects.from_directory(Path(source))
     if isinstance(source, Recipe):
-        return with_specials(source, special_tokens)
+        return add_specials(source, special_tokens)
     if not isinstance(source, (str, Path)):
-        return with_specials(objects.recipe_of(source), special_tokens)
+        return add_specials(objects.from_object(source), special_tokens)
     path = Path(source)
     if path.is_dir():
-        path = _in_directory(path)
+        path = _find_file(path)
     if path.is_file():
-        return _from_file(path, pattern, special_tokens)
+        return _load_file(path, pattern, special_tokens)
     name = str(source)
     if name in ENCODINGS and not path.suffix:
-        return with_specials(_by_name(name), special_tokens)
-    near = nearest(path)
+        return add_specials(_load_by_name(name), special_tokens)
+    near = find_nearest(path)
     if near and not (hub.looks_like_id(name) and hub.is_cached(name)):
         raise TokenizerNotFoundError(
             f"{name}: no such file or directory; did you mean {' or '.join(near)}? For a tokenizer of that "
             "name on the hub, fetch it first (hf download)"
         )
     if hub.looks_like_id(name):
-        return _from_file(_in_directory(hub.fetch(name)), pattern, special_tokens)
+        return _load_file(_find_file(hub.fetch(name)), pattern, special_tokens)
     raise TokenizerNotFoundError(
         f"{name}: no such file or directory; expected a tokenizer.json (or its directory), a .tiktoken, "
         f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
@@ -56,7 +56,7 @@ def recipe_of(
     )
 
 
-def nearest(path: Path) -> list[str]:
+def find_nearest(path: Path) -> list[str]:
     """Tokenizers here with nearly the name of `path`: a typo is reported at once, without asking the hub."""
     return [str(near) for near in near_paths(path) if _holds_tokenizer(near)]
 
@@ -65,24 +65,24 @@ def _holds_tokenizer(path: Path) -> bool:
     return find_in(path) is not None if path.is_dir() else path.is_file() and kind_of(path) is not None
 
 
-def only_python(path: Path) -> bool:
+def needs_python(path: Path) -> bool:
     """Whether this is a saved transformers tokenizer that only its own class can load."""
     return (path / names.TOKENIZER_CONFIG).is_file() and find_in(path) is None
 
 
-def _by_name(name: str) -> Recipe:
+def _load_by_name(name: str) -> Recipe:
     """A published encoding; `gpt2` is also a hub id, and either will do."""
     try:
         return tiktoken.load_name(name)
     except TokenizerError:
         try:
-            return _from_file(_in_directory(hub.fetch(name)), None, None)
+            return _load_file(_find_file(hub.fetch(name)), None, None)
         except (TokenizerError, ImportError):
             pass
         raise
 
 
-def _in_directory(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     if found := find_in(path):
         return found
     others = [file for end in (names.ANY_TIKTOKEN, names.ANY_MODEL) for file in path.glob(f"*{end}")]
@@ -94,7 +94,7 @@ def _in_directory(path: Path) -> Path:
     )
 
 
-def _from_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+def _load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
     kind = kind_of(path)
     if kind is None:
         raise TokenizerError(
@@ -102,14 +102,14 @@ def _from_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int
             "beside vocab.json"
         )
     try:
-        return with_specials(kind.load(path, pattern, special_tokens), special_tokens)
+        return add_specials(kind.load(path, pattern, special_tokens), special_tokens)
     except OSError as error:
         if isinstance(error, TokenizerError):
             raise
         raise TokenizerError(f"{path}: cannot be read: {error}") from error
 
 
-def with_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
+def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
     """The recipe with the caller's special tokens added."""
     known = {token.content for token in recipe.added}
     fresh = [AddedToken(content, i) for content, i in (special_tokens or {}).items() if content not in known]

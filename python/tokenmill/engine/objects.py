@@ -19,7 +19,7 @@ _TOKENIZERS = "tokenizers.Tokenizer"
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
-def recipe_of(source: Any) -> Recipe:
+def from_object(source: Any) -> Recipe:
     """The recipe of an object, by what it can do rather than by its class."""
     kind = f"{type(source).__module__}.{type(source).__name__}"
     if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
@@ -31,13 +31,15 @@ def recipe_of(source: Any) -> Recipe:
         inner = source
     name = str(getattr(source, "name_or_path", "") or kind)
     if inner is None and is_foreign(source):
-        return Recipe(name, "python", None, _specials(source), config=_config(source), python=source)
+        return Recipe(
+            name, "python", None, _read_specials(source), config=_read_config(source), python=source
+        )
     if inner is None:
         raise TokenizerError(
             f"a {kind} is not a tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, "
             "a transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
         )
-    text, config = _spell(inner), _config(source)
+    text, config = _spell(inner), _read_config(source)
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
@@ -57,7 +59,7 @@ def from_directory(path: Path) -> Recipe:
         raise MissingExtraError.of("transformers", "hf", f"{path}: this tokenizer") from error
     try:
         # Left open, transformers would ask on stdin whether to run the Python that comes with the files.
-        return recipe_of(AutoTokenizer.from_pretrained(str(path), trust_remote_code=False))
+        return from_object(AutoTokenizer.from_pretrained(str(path), trust_remote_code=False))
     except TokenizerError:
         raise
     except Exception as error:
@@ -70,7 +72,7 @@ def from_directory(path: Path) -> Recipe:
         raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error
 
 
-def _specials(source: Any) -> tuple[AddedToken, ...]:
+def _read_specials(source: Any) -> tuple[AddedToken, ...]:
     """The special tokens of a Python tokenizer, where it gives their ids."""
     ask = getattr(source, "convert_tokens_to_ids", None)
     names = getattr(source, "all_special_tokens", None) or ()
@@ -78,7 +80,7 @@ def _specials(source: Any) -> tuple[AddedToken, ...]:
     return tuple(AddedToken(name, token_id) for name, token_id in ids.items() if isinstance(token_id, int))
 
 
-def _config(source: Any) -> Json:
+def _read_config(source: Any) -> Json:
     roles = {role: getattr(source, role, None) for role in _ROLES}
     config: Json = {role: str(value) for role, value in roles.items() if value is not None}
     template = getattr(source, "chat_template", None)

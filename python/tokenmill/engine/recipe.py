@@ -121,13 +121,13 @@ class Recipe:
         digest.update(b"tokenmill-tokenizer-1")
         model = self.model
         if model is None:
-            digest.update(_canonical(self.hf.whole() if self.hf else {}))
+            digest.update(_to_canonical(self.hf.whole() if self.hf else {}))
         else:
             digest.update(model.tokens.digest_bytes())
             merges = b"null" if model.merges is None else model.merges.json().encode()
-            digest.update(b"[%b,%b,null]" % (merges, _canonical(list(model.rank_order))))
+            digest.update(b"[%b,%b,null]" % (merges, _to_canonical(list(model.rank_order))))
             flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
-            digest.update(_canonical([model.kind, *flags, model.end_of_word_suffix]))
+            digest.update(_to_canonical([model.kind, *flags, model.end_of_word_suffix]))
         added = [
             [
                 t.content,
@@ -141,27 +141,29 @@ class Recipe:
             ]
             for t in self.added
         ]
-        digest.update(_canonical([added, self.normalizer, self.pre_tokenizer, self.post_processor]))
+        digest.update(_to_canonical([added, self.normalizer, self.pre_tokenizer, self.post_processor]))
         return digest.hexdigest()
 
 
-def printable(source: object) -> str:
+def make_printable(source: object) -> str:
     """A path as the core names it in messages: a file name may contain bytes that are not text."""
     return str(source).encode("utf-8", "backslashreplace").decode()
 
 
-def _canonical(value: Any) -> bytes:
+def _to_canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def number_tokens(tokens: Iterable[bytes | None], source: str) -> Tokens:
     """Tokens whose ids are their places in a list; None leaves a hole."""
-    return Tokens([(token, i) for i, token in enumerate(tokens) if token is not None], printable(source))
+    return Tokens([(token, i) for i, token in enumerate(tokens) if token is not None], make_printable(source))
 
 
-def byte_model(tokens: Iterable[tuple[bytes, int]], merges: Iterable[tuple[int, int]], source: str) -> Model:
+def build_byte_model(
+    tokens: Iterable[tuple[bytes, int]], merges: Iterable[tuple[int, int]], source: str
+) -> Model:
     """A byte-level model of `(token, id)` pairs and merges that were made in Python."""
-    return Model("bytes", Tokens(list(tokens), printable(source)), merges=Merges(list(merges)))
+    return Model("bytes", Tokens(list(tokens), make_printable(source)), merges=Merges(list(merges)))
 
 
 def check_id(token_id: Any, token: object, where: str) -> int:
@@ -189,7 +191,7 @@ def check_added(added: Iterable[AddedToken], where: str, *, shared: bool = False
     return kept
 
 
-def specials_from(mapping: Mapping[str, int] | None) -> tuple[AddedToken, ...]:
+def to_specials(mapping: Mapping[str, int] | None) -> tuple[AddedToken, ...]:
     """`{"<|endoftext|>": 50256}` -> special tokens as tiktoken understands them."""
     return tuple(AddedToken(content, token_id) for content, token_id in (mapping or {}).items())
 
@@ -198,7 +200,7 @@ def check_specials(
     tokens: Tokens, special_tokens: Mapping[str, int] | None, source: str, *, shared: bool = False
 ) -> tuple[AddedToken, ...]:
     """The caller's special tokens, once none of them has the id of another token."""
-    added = check_added(specials_from(special_tokens), f"{source}: special_tokens", shared=shared)
+    added = check_added(to_specials(special_tokens), f"{source}: special_tokens", shared=shared)
     for token in added:
         if token.id < len(tokens) and tokens[token.id] not in {None, token.content.encode()}:
             raise TokenizerError(

@@ -19,8 +19,8 @@ _USUAL: dict[str, tuple[str, ...]] = {  # the wide bars are DeepSeek's own
 }
 
 
-def role_id(recipe: Recipe, role: Role) -> int | None:
-    """`role_id(recipe, "eos")` -> 50256, or None where nothing has the role."""
+def find_role_id(recipe: Recipe, role: Role) -> int | None:
+    """`find_role_id(recipe, "eos")` -> 50256, or None where nothing has the role."""
     value = recipe.config.get(f"{role}_token")
     content = value.get("content") if isinstance(value, dict) else value
     named = {token.content: token.id for token in recipe.added}
@@ -30,7 +30,7 @@ def role_id(recipe: Recipe, role: Role) -> int | None:
     return next((special[name] for name in _USUAL[role] if name in special), None)
 
 
-def usual_roles(added: Iterable[AddedToken]) -> dict[str, str]:
+def guess_roles(added: Iterable[AddedToken]) -> dict[str, str]:
     """`{"eos_token": "<|endoftext|>"}`: the roles that special tokens have by their names."""
     special = {token.content for token in added if token.special}
     found = {role: next((name for name in names if name in special), None) for role, names in _USUAL.items()}

@@ -8,7 +8,7 @@ from tokenmill.base.errors import InputError, TokenizerError
 from tokenmill.engine.backends.choose import build
 from tokenmill.engine.backends.text import check_text
 from tokenmill.engine.batch import TokenBatch
-from tokenmill.engine.roles import role_id
+from tokenmill.engine.roles import find_role_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,9 +91,9 @@ class Tokenizer:
             TokenizerNotFoundError: There is no such file and no such name.
             TokenizerError: The file is damaged, or of a kind that nothing here can run.
         """
-        from tokenmill.engine.loading import recipe_of
+        from tokenmill.engine.loading import load_recipe
 
-        return cls(recipe_of(source, pattern=pattern, special_tokens=special_tokens), strategy, num_proc)
+        return cls(load_recipe(source, pattern=pattern, special_tokens=special_tokens), strategy, num_proc)
 
     def with_strategy(self, strategy: StrategyName | Literal["auto"]) -> Tokenizer:
         """The same tokenizer on another engine, e.g. to compare `native` with `fast`."""
@@ -153,7 +153,7 @@ class Tokenizer:
 
     def special_id(self, role: Role) -> int | None:
         """The id of a role in the config files, else that of a usual name such as `</s>`, or None."""
-        return role_id(self._recipe, role)
+        return find_role_id(self._recipe, role)
 
     def token_bytes(self, token_id: int) -> bytes:
         """`token_bytes(262)` -> `b" th"`: what one token spells; raises `InputError` for an unknown id."""
@@ -212,9 +212,9 @@ class Tokenizer:
         Raises:
             InputError: A text cannot be encoded; the message says which.
         """
-        _not_one_text(texts)
+        _refuse_one_text(texts)
         ids, offsets = self._engine.encode_batch(
-            texts, special, template=add_special_tokens, threads=thread_count(threads)
+            texts, special, template=add_special_tokens, threads=resolve_threads(threads)
         )
         return TokenBatch(ids, offsets)
 
@@ -228,7 +228,7 @@ class Tokenizer:
     ) -> list[list[int]]:
         """`encode_batch(texts).to_lists()`, without the arrays."""
         return self._engine.encode_lists(
-            list(texts), special, template=add_special_tokens, threads=thread_count(threads)
+            list(texts), special, template=add_special_tokens, threads=resolve_threads(threads)
         )
 
     def encode_iterable(self, texts: Iterable[str], *, special: Special = "parse") -> Iterator[int]:
@@ -253,9 +253,9 @@ class Tokenizer:
         threads: int | None = None,
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
         """How many ids each text has; takes and raises what `encode_batch` does."""
-        _not_one_text(texts)
+        _refuse_one_text(texts)
         return self._engine.count_batch(
-            texts, special, template=add_special_tokens, threads=thread_count(threads)
+            texts, special, template=add_special_tokens, threads=resolve_threads(threads)
         )
 
     def offsets(
@@ -367,12 +367,12 @@ class Tokenizer:
         save(self._recipe, path, format)
 
 
-def _not_one_text(texts: object) -> None:
+def _refuse_one_text(texts: object) -> None:
     if isinstance(texts, (str, bytes)):
         raise TypeError("expected a list of texts or an Arrow array, found one text; use encode(text)")
 
 
-def thread_count(threads: int | None) -> int:
+def resolve_threads(threads: int | None) -> int:
     """The caller's number, or what this process may use."""
     if threads is None:
         from tokenmill.base.hardware.cpu import default_threads

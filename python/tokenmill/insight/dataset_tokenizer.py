@@ -48,10 +48,10 @@ def load_copy(address: str | Path, identity: TokenizerIdentity, pattern: str | N
     place = fetch_copy(address)
     if place is None:
         return None
-    from tokenmill.engine.loading import only_python
+    from tokenmill.engine.loading import needs_python
 
     try:
-        if only_python(place):
+        if needs_python(place):
             raise TokenizerError("it holds no vocabulary")
         found = _load(place, pattern)
         check_same_tokenizer(identity, found, given=False)

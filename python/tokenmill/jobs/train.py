@@ -14,7 +14,7 @@ from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.base.sizes import parse_size
-from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
+from tokenmill.engine.pre_tokenizer import make_pre_tokenizer
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counted, Counting, count_all
@@ -128,7 +128,7 @@ class _Training:
                 "resume needs an output directory, where the interrupted training left its checkpoint"
             )
         self.job = {
-            "options": self.options.to_dict() | {"pattern": pre_tokenizer_of(self.options.pattern)},
+            "options": self.options.to_dict() | {"pattern": make_pre_tokenizer(self.options.pattern)},
             "inputs": corpus.identity(),
             "counts": list(config.source.counts),
         }

@@ -3,8 +3,8 @@
 import pytest
 
 from tokenmill import Tokenizer
-from tokenmill.engine.pre_tokenizer import pre_tokenizer_of
-from tokenmill.engine.recipe import AddedToken, Recipe, byte_model
+from tokenmill.engine.pre_tokenizer import make_pre_tokenizer
+from tokenmill.engine.recipe import AddedToken, Recipe, build_byte_model
 
 MERGES = [b"th", b"the", b" the", b"in", b"ing", b"an", b" a", b"er", b"he", b"ll", b"ell", b"hell", b"hello"]
 
@@ -22,8 +22,8 @@ def small_recipe(pattern="gpt2", **changes):
             tokens.append(token)
     added = (AddedToken("<|end|>", len(tokens)), AddedToken("<pad>", len(tokens) + 1))
     fields = {
-        "source": "small", "format": "test", "model": byte_model(zip(tokens, range(len(tokens)), strict=True), merges, "small"), "added": added,
-        "pre_tokenizer": pre_tokenizer_of(pattern), "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}, "config": {"eos_token": "<|end|>"},
+        "source": "small", "format": "test", "model": build_byte_model(zip(tokens, range(len(tokens)), strict=True), merges, "small"), "added": added,
+        "pre_tokenizer": make_pre_tokenizer(pattern), "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}, "config": {"eos_token": "<|end|>"},
         "post_processor": {
             "type": "TemplateProcessing",
             "single": [{"SpecialToken": {"id": "<|end|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],

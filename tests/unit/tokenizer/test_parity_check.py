@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.engine.parity.check import check_parity, first_difference, take_sample
+from tokenmill.engine.parity.check import check_parity, find_difference, take_sample
 from tokenmill.engine.recipe import Recipe
 from tokenmill.engine.tokenizer import Tokenizer
 
@@ -72,5 +72,5 @@ def test_samples_are_bounded():
 
 
 def test_differences_at_the_end_are_found():
-    assert first_difference(["ab"], [[1, 2]], [[1, 2]]) is None
-    assert "token 1: native nothing, Hugging Face 2" in first_difference(["ab"], [[1]], [[1, 2]])
+    assert find_difference(["ab"], [[1, 2]], [[1, 2]]) is None
+    assert "token 1: native nothing, Hugging Face 2" in find_difference(["ab"], [[1]], [[1, 2]])

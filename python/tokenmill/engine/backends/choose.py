@@ -22,9 +22,9 @@ def build(
     if wanted not in {"auto", "native", "fast", "slow"}:
         raise TokenizerError(f"strategy={wanted!r}; expected auto, native, fast or slow")
     if recipe.python is not None or wanted == "slow":
-        return _slow(recipe, wanted, num_proc)
+        return _build_slow(recipe, wanted, num_proc)
     if wanted == "fast":
-        return _fast(recipe), Strategy("fast", "as requested")
+        return _build_fast(recipe), Strategy("fast", "as requested")
     try:
         engine = NativeEngine(recipe)
     except UnsupportedError as reason:
@@ -32,28 +32,28 @@ def build(
             raise TokenizerError(
                 f"{recipe.source}: the native engine does not support {reason}; use strategy='auto'"
             ) from reason
-        return _fast(recipe), Strategy("fast", str(reason))
+        return _build_fast(recipe), Strategy("fast", str(reason))
     except TokenizerError as error:
-        return _fast_after(recipe, wanted, error)
+        return _fall_back(recipe, wanted, error)
     kind = "byte-level" if recipe.model and recipe.model.kind == "bytes" else "SentencePiece-style"
     return engine, Strategy("native", f"{kind} BPE, scanner {engine.family}")
 
 
-def _fast_after(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Engine, Strategy]:
+def _fall_back(recipe: Recipe, wanted: str, error: TokenizerError) -> tuple[Engine, Strategy]:
     """The fast engine for a file that the core refuses and Hugging Face loads, or else the core's error."""
     if recipe.hf is not None and wanted == "auto":
         with suppress(TokenizerError):
-            return _fast(recipe), Strategy("fast", str(error))
+            return _build_fast(recipe), Strategy("fast", str(error))
     raise TokenizerError(f"{recipe.source}: {error}") from error
 
 
-def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, Strategy]:
+def _build_slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, Strategy]:
     """Worker processes: the only engine of a Python tokenizer, and possible for any other."""
     # Imported here: it brings in multiprocessing, which few tokenizers need.
     from tokenmill.engine.backends.slow import HfInPython, SlowEngine
 
     if recipe.python is None:
-        return SlowEngine(HfInPython(_fast(recipe)), num_proc), Strategy("slow", "as requested")
+        return SlowEngine(HfInPython(_build_fast(recipe)), num_proc), Strategy("slow", "as requested")
     kind = type(recipe.python).__name__
     if wanted not in {"auto", "slow"}:
         raise TokenizerError(
@@ -64,7 +64,7 @@ def _slow(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, St
     return SlowEngine(recipe.python, num_proc), Strategy("slow", recipe.reason or reason)
 
 
-def _fast(recipe: Recipe) -> FastEngine:
+def _build_fast(recipe: Recipe) -> FastEngine:
     from tokenmill.engine.backends.fast import FastEngine
     from tokenmill.engine.files.hf_text import HfText
     from tokenmill.engine.files.save_hf import to_json
@@ -75,10 +75,10 @@ def _fast(recipe: Recipe) -> FastEngine:
 
         vet("hf", hf.spell_out().encode(), recipe.source)
     family = str(hf.model.get("type", "unknown"))
-    return FastEngine(hf.spell_out(), family, recipe.added, recipe.source, _id_limit(recipe))
+    return FastEngine(hf.spell_out(), family, recipe.added, recipe.source, _find_id_limit(recipe))
 
 
-def _id_limit(recipe: Recipe) -> int | None:
+def _find_id_limit(recipe: Recipe) -> int | None:
     """One more than the largest id; None where only Hugging Face has read the model."""
     if recipe.model is None:
         return None

@@ -39,7 +39,7 @@ class Decoder:
         # A recipe that was made here, and not read from a tokenizer.json, need not say that bytes are joined.
         unsaid = recipe.decoder is None and recipe.hf is None
         self._spaced = recipe.decoder is None and not unsaid
-        self._steps = [_byte_level] if unsaid else [_step(leaf) for leaf in leaves]
+        self._steps = [_decode_byte_level] if unsaid else [_build_step(leaf) for leaf in leaves]
         model = recipe.model
         kind = None if model is None or model.end_of_word_suffix else model.kind
         byte_level = [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
@@ -59,16 +59,16 @@ class Decoder:
         """Ids that the decoder turns into something other than the bytes they stand for."""
         if self.joins_bytes:
             others = (*self._recipe.added, *self._unreachable)
-            return frozenset(i for i, token in map(_name_of, others) if _by_alphabet(token) != token.encode())
+            return frozenset(i for i, token in map(_to_entry, others) if _unspell(token) != token.encode())
         model = self._recipe.model
         tokens = {} if model is None else {i: token for i, token in enumerate(model.tokens) if token}
         looks = {i for i, token in tokens.items() if token[:3] == b"<0x" and _BYTE.fullmatch(token.decode())}
         if model is not None and model.byte_fallback:
             looks -= {i for i in looks if tokens[i] == f"<0x{tokens[i][3:5].decode().upper()}>".encode()}
-        added = (_name_of(token) for token in (*self._recipe.added, *self._unreachable))
+        added = (_to_entry(token) for token in (*self._recipe.added, *self._unreachable))
         return frozenset(looks | {i for i, token in added if MARKER in token or _BYTE.fullmatch(token)})
 
-    def text(self, ids: Sequence[int] | NDArray[Any]) -> str:
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """The text of the ids, by way of the strings of their tokens."""
         tokens = [self._strings[int(token_id)] for token_id in ids]
         if self._spaced:
@@ -89,7 +89,7 @@ class Decoder:
             return {}
         write: Callable[[bytes], str] = spell if model.kind == "bytes" else bytes.decode
         strings = {i: write(token) for i, token in enumerate(model.tokens) if token is not None}
-        return strings | dict(map(_name_of, (*model.unreachable, *self._recipe.added)))
+        return strings | dict(map(_to_entry, (*model.unreachable, *self._recipe.added)))
 
 
 class PieceDecoder(Decoder):
@@ -107,7 +107,7 @@ class PieceDecoder(Decoder):
         spaces = {i for i, byte in self._bytes.items() if byte == 0x20}
         return frozenset(own | spaces | {self._unknown})
 
-    def text(self, ids: Sequence[int] | NDArray[Any]) -> str:
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """The text of the ids, control tokens as they are written."""
         out: list[str] = []
         run = bytearray()
@@ -116,13 +116,13 @@ class PieceDecoder(Decoder):
             if token_id in self._bytes:
                 run.append(self._bytes[token_id])
                 continue
-            out.append(_each_character(run))
+            out.append(_decode_run(run))
             run.clear()
             piece = UNKNOWN_SURFACE if token_id == self._unknown else self._strings[token_id]
             if not prefixed and not any(out) and piece.startswith(MARKER):
                 piece, prefixed = piece.removeprefix(MARKER), True
             out.append(piece.replace(MARKER, " "))
-        return "".join([*out, _each_character(run)])
+        return "".join([*out, _decode_run(run)])
 
     @property
     def _unknown(self) -> int:
@@ -140,7 +140,7 @@ class PieceDecoder(Decoder):
         }
 
 
-def _each_character(run: bytearray) -> str:
+def _decode_run(run: bytearray) -> str:
     """The text of some bytes, with one replacement for every byte that is part of no character."""
     out, rest = [], bytes(run)
     while rest:
@@ -153,16 +153,16 @@ def _each_character(run: bytearray) -> str:
     return "".join(out)
 
 
-def decoder_of(recipe: Recipe) -> Decoder:
+def build_decoder(recipe: Recipe) -> Decoder:
     """The decoder of a recipe, by the library that its file is for."""
     return PieceDecoder(recipe) if recipe.format == "sentencepiece" else Decoder(recipe)
 
 
-def _name_of(token: Any) -> tuple[int, str]:
+def _to_entry(token: Any) -> tuple[int, str]:
     return (token[0], token[1].decode()) if isinstance(token, tuple) else (token.id, token.content)
 
 
-def _step(leaf: Json) -> Step:
+def _build_step(leaf: Json) -> Step:
     kind = leaf.get("type")
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -173,7 +173,7 @@ def _step(leaf: Json) -> Step:
         old, new = str(leaf["pattern"]["String"]), str(leaf.get("content", ""))
         return lambda tokens: [token.replace(old, new) for token in tokens]
     if kind == "Metaspace":
-        return _metaspace(leaf)
+        return _build_metaspace(leaf)
     if kind == "BPEDecoder":
         suffix = str(leaf.get("suffix", "</w>"))
         return lambda tokens: [
@@ -183,7 +183,7 @@ def _step(leaf: Json) -> Step:
     raise UnsupportedError(f"the decoder {kind}")
 
 
-def _metaspace(leaf: Json) -> Step:
+def _build_metaspace(leaf: Json) -> Step:
     marker = str(leaf.get("replacement", MARKER))
     scheme = leaf.get("prepend_scheme") or ("always" if leaf.get("add_prefix_space", True) else "never")
 
@@ -202,17 +202,17 @@ def _strip(token: str, content: str, start: int, stop: int) -> str:
     return token[: len(token) - min(right, stop)]
 
 
-def _by_alphabet(token: str) -> bytes:
+def _unspell(token: str) -> bytes:
     """The bytes that a token's characters stand for, or its own where one stands for none."""
     data = unspell(token)
     return token.encode() if data is None else data
 
 
-def _byte_level(tokens: list[str]) -> list[str]:
-    return [b"".join(map(_by_alphabet, tokens)).decode(errors="replace")]
+def _decode_byte_level(tokens: list[str]) -> list[str]:
+    return [b"".join(map(_unspell, tokens)).decode(errors="replace")]
 
 
-def _byte_fallback(tokens: list[str]) -> list[str]:
+def _decode_byte_fallback(tokens: list[str]) -> list[str]:
     """A run of byte tokens is a text, or as many replacement characters as there are bytes."""
     out: list[str] = []
     run = bytearray()
@@ -237,7 +237,7 @@ def _byte_fallback(tokens: list[str]) -> list[str]:
 
 
 _PLAIN: dict[Any, Step] = {
-    "ByteLevel": _byte_level,
-    "ByteFallback": _byte_fallback,
+    "ByteLevel": _decode_byte_level,
+    "ByteFallback": _decode_byte_fallback,
     "Fuse": lambda tokens: ["".join(tokens)],
 }

@@ -61,11 +61,11 @@ class FastEngine(BorrowedEngine):
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
         if arrow.is_flat(docs):
-            arrow.chunks_of(docs)
+            arrow.list_chunks(docs)
             docs = docs.to_pylist()
         dtype = np.uint16 if self.id_limit <= 1 << 16 else np.uint32
         parts, lengths = [np.empty(0, dtype)], [0]
-        for words in self._parts(list(docs), special):
+        for words in self._split(list(docs), special):
             for ids in self._hf.encode_arrays(words, as_text=special == "text", template=template):
                 parts.append(ids.astype(dtype))
                 lengths.append(len(ids))
@@ -80,11 +80,11 @@ class FastEngine(BorrowedEngine):
         threads: int,  # noqa: ARG002 - HF has its own pool
     ) -> list[list[int]]:
         """The ids of many texts, one list for each."""
-        parts = self._parts(docs, special)
+        parts = self._split(docs, special)
         rows = (self._hf.encode_lists(words, as_text=special == "text", template=template) for words in parts)
         return [ids for part in rows for ids in part]
 
-    def _parts(self, docs: list[str | bytes], special: Special) -> Iterator[list[str]]:
+    def _split(self, docs: list[str | bytes], special: Special) -> Iterator[list[str]]:
         words = self._check(docs, special)
         return (words[start : start + _PART] for start in range(0, len(words), _PART))
 
@@ -105,7 +105,7 @@ class FastEngine(BorrowedEngine):
 
     def token_bytes(self, token_id: int) -> bytes | None:
         """The string of one id in the vocabulary, in UTF-8."""
-        token = self._hf.token(token_id)
+        token = self._hf.find_token(token_id)
         return None if token is None else token.encode()
 
     def id_of(self, token: bytes) -> int | None:

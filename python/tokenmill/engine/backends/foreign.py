@@ -45,7 +45,7 @@ class Foreign:
         self._transformers = hasattr(tokenizer, "convert_ids_to_tokens") and callable(tokenizer)
         ask: Callable[..., Any] = getattr(tokenizer, "encode", None) or tokenizer
         self._encode = ask
-        self._switches = set() if self._transformers else _parameters(ask)
+        self._switches = set() if self._transformers else _list_parameters(ask)
 
     def __reduce__(self) -> tuple[type[Foreign], tuple[Any]]:
         return Foreign, (self.tokenizer,)
@@ -56,15 +56,15 @@ class Foreign:
             for text in texts:
                 self._refuse_special(text)
         if self._transformers:
-            return self._by_transformers(list(texts), special, template=template)
+            return self._ask_transformers(list(texts), special, template=template)
         switches: dict[str, Any] = {}
         if "add_special_tokens" in self._switches:
             switches["add_special_tokens"] = template
         if "split_special_tokens" in self._switches:
             switches["split_special_tokens"] = special != "parse"
-        return [_ids(self._encode(text, **switches)) for text in texts]
+        return [_to_ids(self._encode(text, **switches)) for text in texts]
 
-    def _by_transformers(self, texts: list[str], special: Special, *, template: bool) -> list[list[int]]:
+    def _ask_transformers(self, texts: list[str], special: Special, *, template: bool) -> list[list[int]]:
         found = self.tokenizer(
             texts,
             add_special_tokens=template,
@@ -74,7 +74,7 @@ class Foreign:
             # A document longer than the model's window is not a mistake here.
             verbose=False,
         )
-        return [_ids(ids) for ids in found["input_ids"]]
+        return [_to_ids(ids) for ids in found["input_ids"]]
 
     def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
         """The bytes of the tokenizer's own decoding."""
@@ -83,7 +83,7 @@ class Foreign:
             raise TokenizerError(
                 f"{type(self.tokenizer).__name__} has no decode(ids), so its ids cannot be decoded; define it"
             )
-        accepted = _parameters(decode)
+        accepted = _list_parameters(decode)
         switches = {
             name: value
             for name, value in (
@@ -117,7 +117,7 @@ class Foreign:
                 continue
         return limit or UNKNOWN_LIMIT
 
-    def token(self, token_id: int) -> str | None:
+    def find_token(self, token_id: int) -> str | None:
         """The string of one id, or None where the object does not say."""
         ask = getattr(self.tokenizer, "convert_ids_to_tokens", None)
         found = ask(token_id) if callable(ask) else None
@@ -148,14 +148,14 @@ class Foreign:
                 )
 
 
-def _parameters(function: Callable[..., Any]) -> set[str]:
+def _list_parameters(function: Callable[..., Any]) -> set[str]:
     try:
         return set(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return set()
 
 
-def _ids(found: Any) -> list[int]:
+def _to_ids(found: Any) -> list[int]:
     """A list of ints from what came back: a list, an array, `{"input_ids": ...}`, an object with `.ids`."""
     if hasattr(found, "keys") and "input_ids" in found:
         found = found["input_ids"]

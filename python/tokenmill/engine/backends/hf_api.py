@@ -41,7 +41,7 @@ class HfTokenizer(Protocol):
     def decode(self, ids: list[int], *, skip_special: bool) -> str:
         """The text of ids."""
 
-    def token(self, token_id: int) -> str | None:
+    def find_token(self, token_id: int) -> str | None:
         """The string of one id."""
 
     def id_of(self, token: str) -> int | None:
@@ -75,7 +75,7 @@ class ClassicHf:
         made.encode_special_tokens = as_text
         return made
 
-    def _reading(self, *, as_text: bool) -> Any:
+    def _get_reading(self, *, as_text: bool) -> Any:
         if as_text not in self._readings:
             self._readings[as_text] = self._build(as_text=as_text)
         return self._readings[as_text]
@@ -94,13 +94,13 @@ class ClassicHf:
 
     def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
         """The ids of each text as a list, without the offsets that HF would otherwise compute."""
-        encode = self._reading(as_text=as_text).encode_batch_fast
+        encode = self._get_reading(as_text=as_text).encode_batch_fast
         found = call_guarded(lambda: encode(texts, add_special_tokens=template), self._source)
         return [encoding.ids for encoding in found]
 
     def offsets(self, text: str, *, as_text: bool, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of one text and the characters that each covers."""
-        encode = self._reading(as_text=as_text).encode
+        encode = self._get_reading(as_text=as_text).encode
         found = call_guarded(lambda: encode(text, add_special_tokens=template), self._source)
         return list(found.ids), [tuple(place) for place in found.offsets]
 
@@ -110,7 +110,7 @@ class ClassicHf:
         text: str = call_guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
         return text
 
-    def token(self, token_id: int) -> str | None:
+    def find_token(self, token_id: int) -> str | None:
         """The string of one id."""
         found: str | None = self._readings[True].id_to_token(token_id)
         return found
@@ -190,7 +190,7 @@ class ModernHf:
         text: str = call_guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
         return text
 
-    def token(self, token_id: int) -> str | None:
+    def find_token(self, token_id: int) -> str | None:
         """The string of one id."""
         return self._tokens.get(token_id)
 

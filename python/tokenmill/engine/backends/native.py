@@ -14,7 +14,7 @@ from tokenmill._core import Codec
 from tokenmill.base.errors import UnsupportedError
 from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine import arrow
-from tokenmill.engine.backends.decoding import decoder_of
+from tokenmill.engine.backends.decoding import build_decoder
 from tokenmill.engine.backends.text import check_text
 from tokenmill.engine.stream import encode_stream
 
@@ -37,12 +37,12 @@ class NativeEngine:
     in_processes = False
 
     def __init__(self, recipe: Recipe) -> None:
-        self.codec = _codec(recipe)
+        self.codec = _build_codec(recipe)
         self.id_limit: int = self.codec.id_limit
         self.family: str = self.codec.family
-        self._decoder = decoder_of(recipe)
+        self._decoder = build_decoder(recipe)
         self._specials = self._decoder.skipped
-        self._words = _words(recipe) if self.codec.spelled else None
+        self._words = _spell_ids(recipe) if self.codec.spelled else None
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text."""
@@ -53,7 +53,7 @@ class NativeEngine:
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
         if arrow.is_flat(docs):
-            return self.codec.encode_chunks(arrow.chunks_of(docs), special, template, threads)
+            return self.codec.encode_chunks(arrow.list_chunks(docs), special, template, threads)
         docs = docs if isinstance(docs, list) else list(docs)
         return self.codec.encode_list(docs, special, template, threads)
 
@@ -121,7 +121,7 @@ class NativeEngine:
             # Where some bytes are not characters, the decoder has rules of its own.
             with suppress(UnicodeDecodeError):
                 return _strip_prefix(data, decoder).decode()
-        return decoder.text(ids)
+        return decoder.decode(ids)
 
     def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
         """One text for each document, where its bytes are those of its tokens, one after the other."""
@@ -145,7 +145,7 @@ def _strip_prefix(data: bytes, decoder: Decoder) -> bytes:
     return data.removeprefix(b" ") if decoder.strips else data
 
 
-def _words(recipe: Recipe) -> dict[int, bytes]:
+def _spell_ids(recipe: Recipe) -> dict[int, bytes]:
     """What each id spells, where the core holds the model in the printable spelling of bytes."""
     model = recipe.model
     if model is None:
@@ -158,7 +158,7 @@ def _words(recipe: Recipe) -> dict[int, bytes]:
     return words | dict(model.unreachable) | {token.id: token.content.encode() for token in recipe.added}
 
 
-def _codec(recipe: Recipe) -> Codec:
+def _build_codec(recipe: Recipe) -> Codec:
     """The core's codec, or `UnsupportedError` with the reason why there is none."""
     model, body = recipe.model, recipe.hf.model if recipe.hf else {}
     if model is None:

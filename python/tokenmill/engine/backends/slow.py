@@ -60,15 +60,15 @@ class SlowEngine(BorrowedEngine):
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text, in this process."""
         with self._lock:
-            return self.foreign.encode_many([_text(text)], special, template=template)[0]
+            return self.foreign.encode_many([_to_text(text)], special, template=template)[0]
 
     def encode_batch(
         self, docs: Any, special: Special, *, template: bool, threads: int = 0
     ) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets; `threads` is for engines that have any."""
         del threads
-        texts = [_text(document) for document in _as_list(docs)]
-        workers = self._ready(sum(map(len, texts)))
+        texts = [_to_text(document) for document in _to_list(docs)]
+        workers = self._get_workers(sum(map(len, texts)))
         if workers is None:
             parts = [self._encode_here(texts, special, template=template)]
         else:
@@ -93,7 +93,7 @@ class SlowEngine(BorrowedEngine):
 
     def token_bytes(self, token_id: int) -> bytes | None:
         """The string of one id in UTF-8, or None where the tokenizer does not say."""
-        token = self.foreign.token(token_id)
+        token = self.foreign.find_token(token_id)
         return None if token is None else token.encode()
 
     def id_of(self, token: bytes) -> int | None:
@@ -111,7 +111,7 @@ class SlowEngine(BorrowedEngine):
         if workers:
             workers.close()
 
-    def _ready(self, size: int) -> Workers | None:
+    def _get_workers(self, size: int) -> Workers | None:
         """The workers, started once there has been enough text; None while this process does the work."""
         with self._lock:
             self._seen += size
@@ -123,14 +123,14 @@ class SlowEngine(BorrowedEngine):
                     weakref.finalize(self, self._workers.close)
                 except (pickle.PicklingError, AttributeError, TypeError) as error:
                     self._alone = True
-                    _say_alone(str(error))
+                    _warn_alone(str(error))
                     return None
             return self._workers
 
     def _give_up_workers(self, why: str) -> None:
         with self._lock:
             self._alone = True
-        _say_alone(why)
+        _warn_alone(why)
 
     def _encode_here(self, texts: list[str], special: Special, *, template: bool) -> Any:
         with self._lock:
@@ -198,7 +198,7 @@ def _spread(workers: Workers, texts: list[str], special: Special, *, template: b
     return workers.map(chunks)
 
 
-def _say_alone(why: str) -> None:
+def _warn_alone(why: str) -> None:
     logger.warning(
         "This tokenizer cannot be sent to worker processes (%s), so it runs in one process. Define its class "
         "in a module that can be imported, keep its attributes picklable, and start a script's job under "
@@ -207,10 +207,10 @@ def _say_alone(why: str) -> None:
     )
 
 
-def _as_list(docs: Any) -> Any:
+def _to_list(docs: Any) -> Any:
     """A list of texts from a list, or from a pyarrow array."""
     return docs.to_pylist() if hasattr(docs, "to_pylist") else docs
 
 
-def _text(document: str | bytes) -> str:
+def _to_text(document: str | bytes) -> str:
     return document if isinstance(document, str) else document.decode("utf-8")

@@ -26,7 +26,7 @@ SECONDS = 60
 # Python, NumPy and the library take address space of their own; a vocabulary takes several times its file.
 _ADDRESSES = 3 << 30
 _ADDRESSES_PER_BYTE = 20
-_CHILD = "from tokenmill.engine.backends.vetting import look; look()"
+_CHILD = "from tokenmill.engine.backends.vetting import try_file; try_file()"
 _NAMES = {"hf": "Hugging Face tokenizers", "sentencepiece": "SentencePiece"}
 PROBES = [
     "", " ", "a", "  a  b ", "\t\r\n\n", PROBE, "e\u0301\u0344 ﬁ ㎏ İ ß", "\u0301", "\0\x7f\ufeff\u200d",
@@ -103,7 +103,7 @@ _PANICKED = 3
 _UNTRIED = 4
 
 
-def look() -> None:
+def try_file() -> None:
     """The child: loads and tries the file on standard input."""
     head = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()

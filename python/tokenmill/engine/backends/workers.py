@@ -67,7 +67,7 @@ class Worker:
         ours, theirs = context.Pipe()
         self.pipe = ours
         self.process: SpawnProcess = context.Process(target=serve, args=(theirs, blob), daemon=True)
-        with STARTING, _hidden_main(blob):
+        with STARTING, _hide_main(blob):
             self.process.start()
         theirs.close()
         self.pid = self.process.pid or 0
@@ -114,7 +114,7 @@ class Workers:
 
     def map(self, chunks: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The results in the order of the chunks."""
-        return list(self._threads.map(self._do, chunks))
+        return list(self._threads.map(self._run, chunks))
 
     def pids(self) -> list[int]:
         """The processes that run now."""
@@ -131,7 +131,7 @@ class Workers:
                 self._stop(worker)
             self._idle.put(None)
 
-    def _do(self, arguments: tuple[Any, ...]) -> Any:
+    def _run(self, arguments: tuple[Any, ...]) -> Any:
         worker = self._idle.get()
         started = worker is not None
         try:
@@ -145,7 +145,7 @@ class Workers:
                 except (EOFError, OSError):
                     code = self._stop(worker) if worker else None
                     worker = None
-                _say_died(code, attempt)
+                _warn_of_death(code, attempt)
         finally:
             self._idle.put(worker)
         if not started:
@@ -165,7 +165,7 @@ class Workers:
         return worker.stop()
 
 
-def _say_died(code: int | None, attempt: int) -> None:
+def _warn_of_death(code: int | None, attempt: int) -> None:
     logger.warning(
         "A tokenizer process died (exit code %s); a new one encodes its documents again (attempt %d of %d)",
         code,
@@ -175,7 +175,7 @@ def _say_died(code: int | None, attempt: int) -> None:
 
 
 @contextlib.contextmanager
-def _hidden_main(blob: bytes) -> Iterator[None]:
+def _hide_main(blob: bytes) -> Iterator[None]:
     """Keep a spawned process from running the user's script again, unless the tokenizer lives in it.
 
     Python re-runs the main file in every spawned process. A script that calls us without

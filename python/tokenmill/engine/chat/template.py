@@ -15,7 +15,7 @@ from tokenmill.base.errors import ConfigError, MissingExtraError
 from tokenmill.engine.chat.conversation import RecordError
 from tokenmill.engine.chat.limits import LARGEST_TEMPLATE, Budget, TemplateLimitError
 from tokenmill.engine.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
-from tokenmill.engine.roles import role_id
+from tokenmill.engine.roles import find_role_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ def token_variables(recipe: Recipe) -> dict[str, str]:
             found[key] = text
     strings = {token.id: token.content for token in recipe.added}
     for role in ("bos", "eos", "pad", "unk"):
-        if f"{role}_token" not in found and (known := role_id(recipe, role)) is not None:
+        if f"{role}_token" not in found and (known := find_role_id(recipe, role)) is not None:
             found[f"{role}_token"] = strings[known]
     return found
 

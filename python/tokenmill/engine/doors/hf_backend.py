@@ -21,7 +21,7 @@ from tokenmill.base.hardware.cpu import default_threads
 from tokenmill.engine.doors.hf_encoding import CoreEncoding, fill
 from tokenmill.engine.doors.hf_frames import Frame, frame_of
 from tokenmill.engine.doors.hf_truncation import UnusualError, cut_texts, padded_length
-from tokenmill.engine.parity.check import first_difference
+from tokenmill.engine.parity.check import find_difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,7 +138,7 @@ class CoreBackend:
             sample.append(texts[len(sample)])
         with _Settings(None, None, self._real.encode_special_tokens).on(self._real):
             theirs = [item.ids for item in self._real.encode_batch_fast(sample, add_special_tokens=False)]
-        difference = first_difference(sample, rows[: len(sample)], theirs)
+        difference = find_difference(sample, rows[: len(sample)], theirs)
         self.__dict__["_left"] = self._left - held if difference is None else 0
         if difference is not None:
             lines.log_difference(difference)

@@ -13,7 +13,7 @@ from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine.files.growth import check_growth
 from tokenmill.engine.files.hf_text import HfText
 from tokenmill.engine.files.names import CONFIGS
-from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, printable
+from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +29,14 @@ def config_beside(path: Path) -> Json:
         side = path.with_name(name)
         if side.is_file():
             # The core's reader names the line and the column of an error.
-            outline, _ = read_hf(side.read_bytes(), printable(side))
+            outline, _ = read_hf(side.read_bytes(), make_printable(side))
             config.update(json.loads(outline))
     return config
 
 
 def from_object(text: bytes, source: str, config: Json) -> Recipe:
     """The recipe of a tokenizer that Hugging Face's library has loaded already, from its own JSON."""
-    outline, bpe = read_hf(text, printable(source), tables_folder())
+    outline, bpe = read_hf(text, make_printable(source), tables_folder())
     recipe = from_outline(json.loads(outline), bpe, text, source, config)
     return replace(recipe, vouched=True)
 

@@ -20,7 +20,7 @@ from tokenmill.engine.files import (
     tiktoken,
     vocab_merges,
 )
-from tokenmill.engine.recipe import printable
+from tokenmill.engine.recipe import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     if vocab_merges.is_vocabulary(text):
         merges = vocab_merges.merges_beside(path)
         return vocab_merges.load_file(path, merges, pattern, special_tokens)
-    outline, bpe = _core.read_hf(text, printable(path), tables_folder())
+    outline, bpe = _core.read_hf(text, make_printable(path), tables_folder())
     data = json.loads(outline)
     if tekken.is_tekken(data):
         return tekken.from_json(data, str(path))

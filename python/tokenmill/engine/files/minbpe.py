@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tokenmill._core import LARGEST_ID
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by, pre_tokenizer_of
-from tokenmill.engine.recipe import Json, Recipe, byte_model, check_added, specials_from
+from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer, make_regex_pre_tokenizer
+from tokenmill.engine.recipe import Json, Recipe, build_byte_model, check_added, to_specials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +46,10 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
     return Recipe(
         source=str(path),
         format="minbpe",
-        model=byte_model(zip(tokens, range(len(tokens)), strict=True), merges, str(path)),
-        added=check_added(specials_from(specials), f"{path}: special tokens"),
+        model=build_byte_model(zip(tokens, range(len(tokens)), strict=True), merges, str(path)),
+        added=check_added(to_specials(specials), f"{path}: special tokens"),
         pre_tokenizer=_split(pattern, lines[1]),
-        decoder=byte_level(use_regex=False),
+        decoder=make_byte_level(use_regex=False),
     )
 
 
@@ -60,8 +60,8 @@ def _special(line: str) -> tuple[str, int]:
 
 def _split(pattern: str | None, regex: str) -> Json:
     if pattern:
-        return pre_tokenizer_of(pattern)
-    return pre_tokenizer_by(regex) if regex else byte_level(use_regex=False)
+        return make_pre_tokenizer(pattern)
+    return make_regex_pre_tokenizer(regex) if regex else make_byte_level(use_regex=False)
 
 
 def _read_merges(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list[tuple[int, int]]]:

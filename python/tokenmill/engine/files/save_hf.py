@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tokenmill._core import spell
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.names import TOKENIZER, TOKENIZER_CONFIG
-from tokenmill.engine.roles import usual_roles
+from tokenmill.engine.roles import guess_roles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def save(recipe: Recipe, path: Path) -> None:
         # Where no config came along, transformers learns from this which token ends a document.
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            **(recipe.config or usual_roles(recipe.added)),
+            **(recipe.config or guess_roles(recipe.added)),
         }
         text = json.dumps(config, ensure_ascii=False, indent=2)
         target.with_name(TOKENIZER_CONFIG).write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.files.minbpe import HEADER
 from tokenmill.engine.files.names import MERGES, PATTERN, TOKENIZER_CONFIG, VOCAB
 from tokenmill.engine.files.vocab_merges import DEFAULT_PATTERN
-from tokenmill.engine.pre_tokenizer import pattern_of, regex_of
+from tokenmill.engine.pre_tokenizer import find_pattern, find_regex
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +146,7 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
             f"{recipe.source}: a minbpe file numbers the 256 bytes first and then the merges in order, which "
             "this vocabulary does not; save it as 'hf' or 'tiktoken'"
         )
-    pattern = regex_of(recipe.pre_tokenizer)
+    pattern = find_regex(recipe.pre_tokenizer)
     if pattern is None and recipe.pre_tokenizer is not None and not _whole_text(recipe.pre_tokenizer):
         raise TokenizerError(
             f"{recipe.source}: its pre-tokenizer is not a single pattern, and a minbpe file holds just one; "
@@ -167,7 +167,7 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
 
 def _pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
     """What to pass as `pattern=` to load it again; raises `TokenizerError` if there is no such pattern."""
-    pattern = pattern_of(recipe.pre_tokenizer)
+    pattern = find_pattern(recipe.pre_tokenizer)
     if pattern is None:
         raise TokenizerError(
             f"{recipe.source}: its pre-tokenizer is neither a known family nor one regex, so {format} cannot "

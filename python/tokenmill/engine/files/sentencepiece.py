@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tokenmill._core import Tokens
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.sentencepiece_library import by_library
-from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, printable
+from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,7 +147,7 @@ def _recipe(proto: _Proto, source: str) -> Recipe:
         format="sentencepiece",
         model=Model(
             "chars",
-            Tokens(tokens, printable(source)),
+            Tokens(tokens, make_printable(source)),
             rank_order=tuple(i for _, i in sorted(ranked)),
             byte_fallback=proto.byte_fallback,
             fuse_unk=True,

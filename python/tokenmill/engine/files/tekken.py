@@ -7,8 +7,8 @@ import binascii
 
 from tokenmill._core import Tokens
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by
-from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, printable
+from tokenmill.engine.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
+from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, check_added, make_printable
 
 # The special tokens of files that do not list them (versions before v7), as mistral-common names them.
 _OLD_SPECIALS = (
@@ -50,15 +50,15 @@ def from_json(data: Json, source: str) -> Recipe:
         pattern = str(config["pattern"])
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise TokenizerError(f"{source}: not a complete tekken.json ({error!r})") from error
-    tokens = Tokens(pairs, printable(source))
+    tokens = Tokens(pairs, make_printable(source))
     order = tuple(token_id for _, token_id in sorted(pairs, key=lambda pair: pair[1]))
     return Recipe(
         source=source,
         format="tekken",
         model=Model("bytes", tokens, rank_order=order, ignore_merges=True),
         added=_specials(data, specials, source),
-        pre_tokenizer=pre_tokenizer_by(pattern),
-        decoder=byte_level(use_regex=False),
+        pre_tokenizer=make_regex_pre_tokenizer(pattern),
+        decoder=make_byte_level(use_regex=False),
     )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tokenmill import _core
 from tokenmill.base.errors import MissingExtraError, TokenizerError
 from tokenmill.engine.files.encodings import ENCODINGS
-from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_by, pre_tokenizer_of
-from tokenmill.engine.recipe import Json, Model, Recipe, check_specials, printable
+from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer, make_regex_pre_tokenizer
+from tokenmill.engine.recipe import Json, Model, Recipe, check_specials, make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +35,8 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
             )
         pattern = known.family
         special_tokens = {**known.special_tokens, **(special_tokens or {})}
-    pre_tokenizer = pre_tokenizer_of(pattern)
-    return _recipe(_core.read_tiktoken(data, printable(path)), pre_tokenizer, special_tokens, str(path))
+    pre_tokenizer = make_pre_tokenizer(pattern)
+    return _recipe(_core.read_tiktoken(data, make_printable(path)), pre_tokenizer, special_tokens, str(path))
 
 
 def _recipe(
@@ -54,7 +54,7 @@ def _recipe(
         model=Model("bytes", tokens, rank_order=order, ignore_merges=True),
         added=added,
         pre_tokenizer=pre_tokenizer,
-        decoder=byte_level(use_regex=False),
+        decoder=make_byte_level(use_regex=False),
     )
 
 
@@ -63,7 +63,7 @@ def from_encoding(encoding: Any) -> Recipe:
     source = f"tiktoken:{encoding.name}"
     # tiktoken has no public names for these.
     ranks = _core.Tokens(list(encoding._mergeable_ranks.items()), source)  # noqa: SLF001
-    pre_tokenizer = pre_tokenizer_by(encoding._pat_str)  # noqa: SLF001
+    pre_tokenizer = make_regex_pre_tokenizer(encoding._pat_str)  # noqa: SLF001
     return _recipe(ranks, pre_tokenizer, encoding._special_tokens, source)  # noqa: SLF001
 
 

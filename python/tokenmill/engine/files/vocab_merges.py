@@ -9,8 +9,8 @@ from tokenmill._core import Spellings
 from tokenmill.base.errors import TokenizerNotFoundError
 from tokenmill.engine.files import names
 from tokenmill.engine.files.hf_json import config_beside, with_config
-from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
-from tokenmill.engine.recipe import Model, Recipe, check_specials, printable
+from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer
+from tokenmill.engine.recipe import Model, Recipe, check_specials, make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,19 +43,19 @@ def load_file(
     vocab: Path, merges: Path, pattern: str | None, special_tokens: Mapping[str, int] | None
 ) -> Recipe:
     """The two files as a byte-level tokenizer, cut by the caller's pattern, that beside them, or GPT-2's."""
-    vocabulary = Spellings(_read(vocab), printable(vocab))
+    vocabulary = Spellings(_read(vocab), make_printable(vocab))
     tokens, outside = vocabulary.as_bytes()
     config = config_beside(vocab)
     end = vocabulary.get(_END)
     specials = {} if end is None or "added_tokens_decoder" in config else {_END: end}
-    listed = vocabulary.read_merges(_read(merges), printable(merges))
+    listed = vocabulary.read_merges(_read(merges), make_printable(merges))
     return Recipe(
         source=str(vocab),
         format="vocab-merges",
         model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
         added=with_config(check_specials(tokens, special_tokens or specials, str(vocab)), config, str(vocab)),
-        pre_tokenizer=pre_tokenizer_of(pattern or _pattern_beside(vocab)),
-        decoder=byte_level(use_regex=True),
+        pre_tokenizer=make_pre_tokenizer(pattern or _pattern_beside(vocab)),
+        decoder=make_byte_level(use_regex=True),
         config=config,
     )
 

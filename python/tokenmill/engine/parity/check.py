@@ -55,7 +55,7 @@ def check_parity(
     ours = tokenizer.encode_lists(sample, **options, threads=threads)
     try:
         reference = tokenizer.with_strategy("fast")
-        difference = first_difference(sample, ours, reference.encode_lists(sample, **options))
+        difference = find_difference(sample, ours, reference.encode_lists(sample, **options))
     except MissingExtraError as error:
         return Verdict(
             tokenizer,
@@ -79,7 +79,7 @@ def take_sample(documents: Iterable[str], most: int = SAMPLE_BYTES) -> list[str]
     return sample
 
 
-def first_difference(sample: list[str], ours: list[list[int]], theirs: list[list[int]]) -> str | None:
+def find_difference(sample: list[str], ours: list[list[int]], theirs: list[list[int]]) -> str | None:
     """`"document 3 of the sample, token 7: native 314, Hugging Face 40, in 'I am …'"`, or None."""
     for place, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         if mine == other:

@@ -32,7 +32,7 @@ class ParityMemory:
     def __init__(self, tokenizer: Tokenizer, sample: Sequence[str], special: str) -> None:
         self._path = cache_root() / "parity" / f"{tokenizer.fingerprint}.txt"
         digest = hashlib.blake2b(digest_size=16)
-        for part in (_build(), _version_of_hf(), special, *sample):
+        for part in (_identify_build(), _find_hf_version(), special, *sample):
             data = part.encode()
             digest.update(len(data).to_bytes(8, "little"))
             digest.update(data)
@@ -40,31 +40,31 @@ class ParityMemory:
 
     def has_agreed(self) -> bool:
         """True if this very comparison was made and no id differed."""
-        return self._key in self._keys()
+        return self._key in self._read_keys()
 
     def remember(self) -> None:
         """Note that no id differed; without a place to write it is compared again next time."""
-        keys = [*(key for key in self._keys() if key != self._key), self._key][-KEPT:]
+        keys = [*(key for key in self._read_keys() if key != self._key), self._key][-KEPT:]
         temporary = self._path.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text("\n".join(keys) + "\n")
             temporary.replace(self._path)
 
-    def _keys(self) -> list[str]:
+    def _read_keys(self) -> list[str]:
         try:
             return self._path.read_text().split()
         except (OSError, UnicodeDecodeError):
             return []
 
 
-def _build() -> str:
+def _identify_build() -> str:
     """This build of the core: a rebuilt one has another time or size, whatever its version says."""
     status = Path(_core.__file__).stat()
     return f"{_core.__version__}-{status.st_size}-{status.st_mtime_ns}"
 
 
-def _version_of_hf() -> str:
+def _find_hf_version() -> str:
     """The name of its metadata directory; the module that reads such directories takes longer to import."""
     found = find_spec("tokenizers")
     if found is None or found.origin is None:

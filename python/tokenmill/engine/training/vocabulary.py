@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill._core import Merges
-from tokenmill.engine.pre_tokenizer import byte_level, pre_tokenizer_of
-from tokenmill.engine.recipe import AddedToken, Model, Recipe, byte_model, number_tokens
-from tokenmill.engine.roles import usual_roles
+from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer
+from tokenmill.engine.recipe import AddedToken, Model, Recipe, build_byte_model, number_tokens
+from tokenmill.engine.roles import guess_roles
 
 if TYPE_CHECKING:
     from tokenmill.engine.training.merging import Merged
@@ -28,8 +28,8 @@ def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") 
             merges=merged.merges.shifted(len(special)),
         ),
         added=added,
-        pre_tokenizer=pre_tokenizer_of(options.pattern),
-        decoder=byte_level(use_regex=True),
+        pre_tokenizer=make_pre_tokenizer(options.pattern),
+        decoder=make_byte_level(use_regex=True),
         config=_roles(added),
     )
 
@@ -39,7 +39,7 @@ def _roles(added: tuple[AddedToken, ...]) -> dict[str, str]:
 
     Without one of its own, padding is the end token, as everybody does with GPT-2.
     """
-    roles = usual_roles(added)
+    roles = guess_roles(added)
     return roles if "eos_token" not in roles else {"pad_token": roles["eos_token"], **roles}
 
 
@@ -69,7 +69,7 @@ def minbpe_recipe_of(merged: Merged, options: TrainingConfig, source: str = "tra
     return Recipe(
         source=source,
         format="minbpe",
-        model=byte_model(zip(tokens, range(len(tokens)), strict=True), merges, source),
+        model=build_byte_model(zip(tokens, range(len(tokens)), strict=True), merges, source),
         added=tuple(AddedToken(content, token_id) for token_id, content in added),
-        pre_tokenizer=pre_tokenizer_of(options.pattern),
+        pre_tokenizer=make_pre_tokenizer(options.pattern),
     )

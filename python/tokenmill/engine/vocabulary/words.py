@@ -10,7 +10,7 @@ import numpy as np
 from tokenmill.base.errors import TokenizerError
 from tokenmill.engine.files.hf_json import walk
 from tokenmill.engine.files.sentencepiece import MARKER, TO_MARKER
-from tokenmill.engine.pre_tokenizer import byte_level
+from tokenmill.engine.pre_tokenizer import make_byte_level
 from tokenmill.engine.recipe import Recipe
 from tokenmill.engine.tokenizer import Tokenizer
 
@@ -53,7 +53,7 @@ def piece_tokenizer(base: Tokenizer) -> Tokenizer:
         model=model,
         # A model of characters still wants the marker for a space.
         normalizer=TO_MARKER if spaced else None,
-        pre_tokenizer=None if spaced else byte_level(use_regex=False),
+        pre_tokenizer=None if spaced else make_byte_level(use_regex=False),
     )
     return Tokenizer(recipe, "native")
 

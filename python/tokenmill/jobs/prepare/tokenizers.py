@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.platform import map_memory
-from tokenmill.engine.loading import only_python
+from tokenmill.engine.loading import needs_python
 from tokenmill.engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def begin_loading(config: JobConfig) -> Future[Any] | None:
     path = Path(settings.tokenizer_name or "")
     if settings.tokenizer_name is None or settings.strategy not in {"auto", "native"} or not path.exists():
         return None
-    if only_python(path):
+    if needs_python(path):
         return None
     try:
         map_memory(_BOTH_BYTES).close()
