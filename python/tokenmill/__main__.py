@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command, which is imported here: Ctrl-C while that lasts is no traceback either."""
+    """Run the command; it is imported here, so that Ctrl-C during the import prints no traceback either."""
     try:
         from tokenmill.cli import main as run
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     module = arguments[:1] == ["-m"]
     rest = arguments[1:] if module else arguments
     if not rest or (not module and not Path(rest[0]).is_file()):
-        problem = f"{rest[0]}: no such file" if rest else "no script is given"
+        problem = f"{rest[0]}: no such file" if rest else "no script given"
         print(f"{problem}; {USAGE}", file=sys.stderr)
         return EXIT_USAGE
     try:

@@ -95,7 +95,7 @@ def test_signals_stop_within_seconds_and_resume(tmp_path, tokenizer, number):
     _, said = started.communicate(timeout=30)
     assert time.monotonic() - asked < 15
     assert started.returncode == 75, said
-    assert b"the same command goes on" in said
+    assert b"run the same command again" in said
     assert not (output / "manifest.json").exists()
     resumed = tokenmill_command(*arguments, output)
     assert resumed.returncode == 0, resumed.stderr

@@ -31,9 +31,9 @@ COMMANDS = {
         "encode": ("encode", "Text to token ids."),
         "decode": ("decode", "Token ids to text."),
         "inspect": ("inspect", "Look at a tokenizer or a dataset."),
-        "plan": ("plan", "Tokens, disk, time and FLOPs before a byte is written."),
+        "plan": ("plan", "Estimate tokens, disk, time and FLOPs before a byte is written."),
         "doctor": ("doctor", "Check this machine and set-up, and say what to fix."),
-        "bench": ("bench", "This machine, your tokenizer, your files, beside the peers installed."),
+        "bench": ("bench", "Time your tokenizer on your files, beside the peers installed."),
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("config", "Write, explain and show settings; export lines for a shell."),
         "tokenizer": ("tokenizer", "Work on tokenizers: convert, extend, trim, graft, sizes."),
@@ -44,24 +44,24 @@ COMMANDS = {
         "extend": ("extend", "Add tokens for another language; no old id changes."),
         "trim": ("trim", "Drop the tokens that a corpus does not need."),
         "graft": ("graft", "Give a model rows for an extended or trimmed vocabulary."),
-        "sizes": ("vocabulary_sizes", "Bytes per token at several vocabulary sizes, from counts."),
+        "sizes": ("vocabulary_sizes", "Compare bytes per token at several vocabulary sizes."),
     },
     "dataset": {
         "verify": ("verify", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),
         "commit": ("commit", "Publish the manifest of a job whose units are all done."),
         "convert": ("convert_dataset", "Rewrite a dataset in another format."),
         "push": ("push", "Upload a dataset to the Hugging Face hub, with a card."),
-        "blend": ("blend", "Several datasets as the data path list that Megatron takes."),
+        "blend": ("blend", "Write the data path list of several datasets for Megatron."),
         "report": ("report", "Write the report of a run again, or compare two."),
-        "transcode": ("transcode", "The ids of another tokenizer, without the raw text."),
-        "remove": ("remove", "A dataset minus some documents."),
-        "lock": ("lock", "What a dataset was made from, by hash, in one file."),
-        "rebuild": ("rebuild", "A dataset again from its lock, to the byte."),
-        "diff": ("diff", "What differs between two datasets or locks."),
-        "trace": ("trace", "Which documents made a step, which steps saw a document."),
+        "transcode": ("transcode", "Re-encode for another tokenizer, without the raw text."),
+        "remove": ("remove", "Write a dataset without some of its documents."),
+        "lock": ("lock", "Record by hash what a dataset was made from."),
+        "rebuild": ("rebuild", "Make a dataset again from its lock, byte for byte."),
+        "diff": ("diff", "Show what differs between two datasets or locks."),
+        "trace": ("trace", "Find the documents of a step, or the steps of a document."),
     },
 }
-# What these were called before; they work and are not listed.
+# Former names, which still work but are not listed.
 FORMER = {
     "convert": "convert",
     "convert-dataset": "convert_dataset",
@@ -102,7 +102,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that was typed; a name that is none is answered with the nearest."""
+        """The command that was typed; an unknown name is answered with the nearest one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if argv is None:
-        cause = "The process was aborted by a library, most likely for want of memory"
+        cause = "A library aborted the process, most likely because memory ran out"
         answer_abort(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
         if is_room_limited():
             from tokenmill.cli.room import guard_numpy_import
@@ -181,7 +181,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 class _Interrupt:
-    """Ctrl-C, noted: a library that is just being imported may make another error of it."""
+    """Remembers Ctrl-C: a library that is just being imported may turn it into another error."""
 
     heard = False
 
@@ -192,7 +192,7 @@ class _Interrupt:
 
     @contextmanager
     def answer(self) -> Iterator[None]:
-        """Hear it while a command runs, if this process is the command; what follows is only to leave."""
+        """Handle Ctrl-C while a command runs, if this process is the command."""
         mine = signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # as `tokenmill/__init__.py` left it
         show, show_lost = sys.excepthook, sys.unraisablehook
         try:
@@ -200,7 +200,7 @@ class _Interrupt:
                 signal.signal(signal.SIGINT, self)
                 # NumPy prints what ends its import, whatever it is, before it raises an error of its own.
                 sys.excepthook = lambda kind, *error: kind is KeyboardInterrupt or show(kind, *error)
-                # What is raised where Python cannot hand it on (as it ends an import) is printed and lost.
+                # What Python cannot propagate (as it ends an import) is printed and lost.
                 sys.unraisablehook = lambda lost: (
                     _interrupt_again() if lost.exc_type is KeyboardInterrupt else show_lost(lost)
                 )
@@ -212,46 +212,46 @@ class _Interrupt:
 
 
 def _interrupt_again() -> None:
-    """Once more, when Python is no longer where an interrupt is lost."""
+    """Send the interrupt again, once Python can no longer lose it."""
     from threading import Timer
 
     Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
 
 
 def _say_interrupted() -> int:
-    click.echo("tokenmill: interrupted; the same command goes on where it stopped", err=True)
+    click.echo("tokenmill: interrupted; run the same command again to continue where it stopped", err=True)
     return EXIT_RESUMABLE
 
 
 def _explain(error: Exception) -> str:
-    """`OSError(5, "Input/output error", "out/plan.json")` -> a sentence that says what to do; ours is one."""
+    """`OSError(5, "Input/output error", "out/plan.json")` -> a sentence with the remedy; ours have one."""
     if isinstance(error, TokenmillError):
         return str(error)
     if isinstance(error, MemoryError):
         return f"out of memory{f' ({error})' if str(error) else ''}. {_MORE_MEMORY}"
     where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
     words = error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"
-    return f"{where}{words}. The system refused this; remove the cause and run the same command again"
+    return f"{where}{words}. The system refused this; fix the cause and run the same command again"
 
 
 class _ClosedOutput(io.RawIOBase):
-    """A standard output that nobody receives."""
+    """A standard output that was closed before we began."""
 
     def writable(self) -> bool:
-        """So that it can be written to at all."""
+        """True, so that `write` is called."""
         return True
 
     def write(self, _data: Any, /) -> int:
-        """Say why it cannot."""
+        """Raise `OSError`, which says why."""
         raise OSError(errno.EBADF, "standard output is closed")
 
 
 def _hold_closed_streams() -> None:
-    """Take the numbers of standard streams that were closed before we began (`>&-`).
+    """Occupy the numbers of standard streams that were closed before we began (`>&-`).
 
-    A shard that was opened under such a number would be written to by whatever prints to it. What is said to
-    a closed standard output fails, as on a full disk: ids that nobody receives are no success. What is said
-    to a closed standard error is lost, and the exit code tells.
+    A shard that was opened under such a number would receive whatever is printed there. Writing to a closed
+    standard output fails, as on a full disk: ids that nobody receives are not a success. What is written to a
+    closed standard error is lost; the exit code remains.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -266,10 +266,10 @@ def _hold_closed_streams() -> None:
 
 
 def _start_lean() -> None:
-    """What only a process of our own may do, before anything heavy is imported, to start sooner.
+    """Start sooner, by settings that only a process of our own may change, before anything heavy is imported.
 
     NumPy's linear algebra would start threads that nothing here uses. A vocabulary is some hundred thousand
-    objects that stay: looking among them for garbage over and over took a tenth of the time of a small job.
+    objects that stay alive: searching them for garbage again and again took a tenth of a small job's time.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(100_000, 50, 100)

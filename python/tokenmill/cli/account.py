@@ -33,7 +33,7 @@ def command(
 def show_cost(
     model: str, context_length: int | None, tokens: float | None, tokenizer: str | None, *, as_json: bool
 ) -> None:
-    """The account of a model's JSON file, as a table or as JSON."""
+    """Print the cost of the model in a JSON file, as a table or as JSON."""
     from tokenmill.insight.cost.cost import compute_cost
     from tokenmill.insight.cost.cost_table import render
     from tokenmill.insight.cost.model_shape import load_shape

@@ -19,7 +19,9 @@ Examples:
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--tokenizer", required=True, help="A directory, a file or a hub id.")
 @click.option("--megabytes", type=float, default=16, show_default=True, help="How much text to take.")
-@click.option("--turns", type=click.IntRange(1), default=3, show_default=True, help="The best turn counts.")
+@click.option(
+    "--turns", type=click.IntRange(1), default=3, show_default=True, help="Rounds; the best one counts."
+)
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads for each.")
 @click.option("--text-field", help="The column that holds the text.  [default: detected]")
 @click.option("--chart", "chart_path", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG.")
@@ -34,7 +36,7 @@ def command(
     chart_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Encode a sample of INPUTS beside every peer that is installed: compare ids, then speed."""
+    """Encode a sample of INPUTS here and with every peer that is installed: compare ids, then speed."""
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight.bench import bench, draw_chart
     from tokenmill.insight.sampling import take_sample
@@ -57,7 +59,7 @@ def command(
     click.echo(f"{'':14}{'version':>10}{'MB/s':>10}{'spread':>9}{'MB/CPU-s':>10}   we are")
     for row in result["rows"]:
         if row["same_ids"] is not True:
-            words = "gives other ids: not timed" if row["same_ids"] is False else row["same_ids"]
+            words = "gives different ids: not timed" if row["same_ids"] is False else row["same_ids"]
             click.echo(f"{row['name']:14}{row['version']:>10}   {words}")
             continue
         times = f"{row['times_faster']:.1f}x as fast" if row["name"] != "tokenmill" else ""

@@ -18,7 +18,7 @@ Examples:
 @click.argument("directory")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: str, as_json: bool) -> None:
-    """Publish the manifest of DIRECTORY if every unit has its receipt; say which are missing if not."""
+    """Publish the manifest of DIRECTORY if every unit has its receipt; otherwise say which are missing."""
     from tokenmill.jobs.prepare.unit_range import commit_directory
 
     outcome = commit_directory(directory)

@@ -34,7 +34,7 @@ Examples:
   tokenmill config init -"""
 )
 @click.argument("path", default="tokenmill.yaml")
-@click.option("--force", is_flag=True, help="Write over an existing file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init(path: str, *, force: bool) -> None:
     """Write a commented settings file to PATH (default tokenmill.yaml; - is stdout)."""
     from tokenmill.settings.describe import make_template
@@ -47,7 +47,7 @@ def init(path: str, *, force: bool) -> None:
         with target.open("w" if force else "x", encoding="utf-8") as file:
             file.write(make_template(target.name))
     except FileExistsError:
-        raise ConfigError(f"{target} exists already; write over it with --force") from None
+        raise ConfigError(f"{target} already exists; overwrite it with --force") from None
     except OSError as error:
         raise ConfigError(f"cannot write {target}: {error.strerror}") from error
     click.echo(f"wrote {target}; next: edit it, then tokenmill prepare --config {target}")
@@ -77,7 +77,7 @@ Examples:
 )
 @click.argument("file", required=False)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As if given as a flag.")
-@click.option("--all", "everything", is_flag=True, help="Also what is at its default.")
+@click.option("--all", "everything", is_flag=True, help="Also show defaults.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
     """Print each value and who set it: flag, environment, file, automatic (and from what), default."""

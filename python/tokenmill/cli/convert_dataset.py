@@ -31,7 +31,7 @@ Examples:
 @click.option("--lossy", is_flag=True, help="Leave out what the new format has no place for.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(source: str, target: str, *, output_format: str, dtype: str, lossy: bool, as_json: bool) -> None:
-    """Rewrite the dataset SOURCE as TARGET in another format; what would be lost is refused."""
+    """Rewrite the dataset SOURCE as TARGET in another format; refuse if that would lose anything."""
     from tokenmill.jobs.convert import convert_dataset
 
     manifest = convert_dataset(source, target, output_format, dtype=dtype, lossy=lossy)

@@ -100,7 +100,7 @@ def _describe(facts: dict[str, Any]) -> str:
 
 
 def _format_learned(account: dict[str, Any]) -> list[str]:
-    """Of a dataset of conversations, what is learned."""
+    """The learned tokens, where the dataset is of conversations."""
     learned = account.get("learned")
     if learned is None:
         return []

@@ -20,9 +20,9 @@ Examples:
 @click.option("--tokenizer", "-t", required=True, help="A path, a hub id or a known encoding.")
 @click.option("--pattern", help="Split pattern, for files that have none.")
 @click.option("--skip-special-tokens", is_flag=True, help="Leave special tokens out.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def command(ids: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
-    """Decode ids from the arguments, or one document a line from standard input."""
+    """Decode ids from the arguments, or one document per line from standard input."""
     from tokenmill.engine.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)

@@ -46,5 +46,5 @@ def command(
         if check.fix:
             say(f"{'':22} fix: {check.fix}")
     count = sum(check.status == "problem" for check in report.checks)
-    say(f"\n{count} problem{'s' * (count != 1)}" if count else "\nno problem found")
+    say(f"\n{count} problem{'s' * (count != 1)}" if count else "\nno problems found")
     sys.exit(report.exit_code)

@@ -24,7 +24,7 @@ Examples:
 @click.argument("files", nargs=-1, type=click.Path())
 @click.option("--tokenizer", "-t", required=True, help="A path, a hub id or a known encoding.")
 @click.option("--pattern", help="Split pattern, for files that have none.")
-@click.option("--lines", is_flag=True, help="Each line is a document of its own.")
+@click.option("--lines", is_flag=True, help="Treat each line as a document.")
 @click.option("--tokens", "as_tokens", is_flag=True, help="Show the text of each token instead of its id.")
 @click.option("--count", "only_count", is_flag=True, help="Show only how many ids there are.")
 @click.option(
@@ -34,10 +34,12 @@ Examples:
     show_default=True,
     help="What a special token's string means: the token, ordinary text, or an error.",
 )
-@click.option("--add-special-tokens", is_flag=True, help="Add what the tokenizer's template adds.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a document.")
+@click.option(
+    "--add-special-tokens", is_flag=True, help="Add the special tokens of the tokenizer's template."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per document.")
 def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
-    """Encode files, or standard input, to ids on standard output: one line a document."""
+    """Encode files, or standard input, to ids on standard output: one line per document."""
     from tokenmill.engine.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
@@ -49,7 +51,7 @@ def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
 
 
 def _read_documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
-    """Every document with the name of its file; bytes that are not UTF-8 are the tokenizer's to refuse."""
+    """Every document with the name of its file; the tokenizer refuses bytes that are not UTF-8."""
     from tokenmill.base.errors import InputNotFoundError
 
     for name in files or ("-",):

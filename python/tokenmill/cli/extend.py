@@ -18,7 +18,7 @@ def _read_lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path} is not UTF-8 at byte {error.start:,}; write it in UTF-8, a string a line"
+            f"{path} is not UTF-8 at byte {error.start:,}; write it in UTF-8, one string per line"
         ) from error
 
 
@@ -36,22 +36,26 @@ Examples:
 @click.argument("inputs", nargs=-1)
 @click.option("--add", type=Count(), required=True, help="How many tokens to add.")
 @click.option("--output", "-o", type=click.Path(), required=True, help="The directory of the new tokenizer.")
-@click.option("--only-script", multiple=True, help="New tokens have letters of these scripts alone.")
-@click.option("--keep-ids", multiple=True, help="Files whose documents keep exactly the ids they have.")
-@click.option("--keep-ids-budget", type=Share(), default=0.0, help="The share that may change, e.g. 0.1%.")
+@click.option("--only-script", multiple=True, help="Letters of new tokens are all of these scripts.")
+@click.option("--keep-ids", multiple=True, help="Files whose documents must keep exactly their ids.")
 @click.option(
-    "--require", type=click.Path(exists=True, dir_okay=False), help="Strings to be one token, one a line."
+    "--keep-ids-budget", type=Share(), default=0.0, help="The share of them that may change, e.g. 0.1%."
+)
+@click.option(
+    "--require",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Strings that must be one token, one per line.",
 )
 @click.option("--counts", multiple=True, help="Saved counts, with a weight: ko.parquet:2.0.")
 @click.option("--min-frequency", type=int, default=2, show_default=True, help="Rarer pairs are not merged.")
-@click.option("--max-token-length", type=int, help="No new token has more bytes.")
+@click.option("--max-token-length", type=int, help="The most bytes that a new token may have.")
 @click.option("--tie-break", type=click.Choice(["huggingface", "lexicographic"]), default="huggingface")
 @click.option("--reuse-reserved", is_flag=True, help="Take the ids of reserved special tokens first.")
 @click.option("--pad-to-multiple", type=int, default=1, show_default=True, help="Round embedding rows up.")
 @click.option("--text-field", help="The column that holds the text; detected when left out.")
-@click.option("--threads", type=int, help="Threads that count.")
-@click.option("--memory-budget", type=Size(), help="Bytes that counting may hold.")
-@click.option("--executor", default="local", show_default=True, help="Who counts: local or ray.")
+@click.option("--threads", type=int, help="Threads for counting.")
+@click.option("--memory-budget", type=Size(), help="Memory for counting, e.g. 4GB.")
+@click.option("--executor", default="local", show_default=True, help="Where to count: local or ray.")
 @click.option("--ray-address", help="An existing Ray cluster, or auto.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(

@@ -23,7 +23,7 @@ Examples:
     type=click.Choice(["mean", "subword-mean", "weighted", "omp"]),
     default="subword-mean",
     show_default=True,
-    help="What a new row is made of: all rows, the rows of its old ids, those by their counts, a donor's.",
+    help="Make a new row from all rows, the rows of its old ids, those weighted by counts, or a donor's.",
 )
 @click.option("--embedding", "embeddings", multiple=True, help="The name of an embedding or output tensor.")
 @click.option("--donor", type=click.Path(exists=True, file_okay=False), help="A model of the new vocabulary.")
@@ -58,4 +58,4 @@ def command(
         click.echo(f"{name}: {rows:,} -> {done['rows']:,} rows")
     click.echo(f"{output}: {done['new']:,} new rows by {init}")
     if not done["tokenizer"]:
-        click.echo("No tokenizer lies beside the map, so none is in the output; copy the new one there.")
+        click.echo("There is no tokenizer beside the map, so the output has none; copy the new one there.")

@@ -1,6 +1,6 @@
 """`--help` of a command that takes settings: the few that everybody needs, then some of each section.
 
-`--help-all` has every one. Which stands where is the setting's `use`, in the schema.
+`--help-all` has every one. The `use` of a setting in the schema says where it is shown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tokenmill.settings.names import SECTIONS, SETTINGS
 if TYPE_CHECKING:
     from tokenmill.settings.section import Use
 
-# The key of a context's `meta` under which it is said that every option is to be shown.
+# The key in a context's `meta` that says to show every option.
 IN_FULL = "tokenmill.help.in_full"
 Row = tuple[str, str]
 
@@ -72,7 +72,7 @@ def _name_setting(option: click.Option) -> str:
 
 
 def _find_section(option: click.Option) -> tuple[str, Use]:
-    """`packing__context_length` -> `("packing", "first")`; no section for a flag that is no setting."""
+    """`packing__context_length` -> `("packing", "first")`; no section for a flag that is not a setting."""
     setting = SETTINGS.get(name := _name_setting(option))
     return ("", "first") if setting is None else (name.partition(".")[0], setting.use)
 
@@ -86,7 +86,7 @@ def _write_section(formatter: click.HelpFormatter, section: str, rows: list[Row]
 
 
 def _break_wide_rows(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
-    """An option whose values make its line too wide has them on the next: click would let them run over."""
+    """Put the values of an option on the next line if they make its own too wide; click would let it overflow."""
     room = formatter.width - formatter.current_indent
     indent = " " * (formatter.current_indent + 4)
     return [

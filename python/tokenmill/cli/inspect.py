@@ -38,10 +38,12 @@ Examples:
 )
 @click.option("--most", type=Size(), help="Read at most this much of each corpus, e.g. 100MB.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads; automatic if left out.")
-@click.option("--doc", type=int, help="Of a dataset: this document, decoded, and where it came from.")
-@click.option("--chat", is_flag=True, help="The chat template on a small conversation, with what is learned.")
-@click.option("--chat-template", help="A Jinja file or a name, for --chat; left out: the tokenizer's own.")
-@click.option("--tokenizer", help="Of a dataset: decode with this one, not with the one it names.")
+@click.option("--doc", type=int, help="For a dataset: show this document, decoded, and its origin.")
+@click.option(
+    "--chat", is_flag=True, help="Show the chat template on a small conversation, and what is learned."
+)
+@click.option("--chat-template", help="A Jinja file or a name, for --chat.  [default: the tokenizer's own]")
+@click.option("--tokenizer", help="For a dataset: decode with this one, not with the one it names.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Show what each tokenizer is: family, strategy, vocabulary; with --on, what it does to text.
@@ -105,7 +107,7 @@ def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> 
         if "problem" in facts:
             say(f"  {facts['problem']}")
             continue
-        how = "its generation blocks" if facts["marked"] else "what it writes for less of the conversation"
+        how = "its generation blocks" if facts["marked"] else "rendering shorter conversations"
         say(f"  learned, in colour: by {how}; {facts['tokens']} tokens")
         if not facts["closed"]:
             say("  it writes no special token after an answer: nothing tells a model to stop")
@@ -125,12 +127,12 @@ def _show_tokenizer(fact: Description) -> None:
 
 
 def _shorten(source: str) -> str:
-    """The last two parts of a path, which tell it from others: `a/b/tok.json` -> `b/tok.json`."""
+    """The last two parts of a path, which distinguish it: `a/b/tok.json` -> `b/tok.json`."""
     return "/".join(Path(source).parts[-2:])
 
 
 def _show_table(results: list[Measurement]) -> None:
-    """One line for each; where the terminal is too narrow for it, a list for each."""
+    """One line per measurement, or a list of its figures where the terminal is too narrow."""
     rows = [_format_figures(result) for result in results]
     widths = [max(map(count_cells, [name, *(row[name] for row in rows)])) for name in rows[0]]
     terminal = find_width(sys.stdout)
@@ -142,7 +144,7 @@ def _show_table(results: list[Measurement]) -> None:
     else:
         for line in [list(rows[0]), *(list(row.values()) for row in rows)]:
             spaces = [" " * (width - count_cells(cell)) for cell, width in zip(line, widths, strict=True)]
-            # Two names, then numbers: those end in one column.
+            # Two names, then numbers, which are right-aligned.
             pairs = enumerate(zip(line, spaces, strict=True))
             click.echo("  ".join(cell + pad if nth < 2 else pad + cell for nth, (cell, pad) in pairs))
     for result in results:

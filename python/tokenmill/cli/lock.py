@@ -15,7 +15,10 @@ Examples:
 )
 @click.argument("dataset", type=click.Path())
 @click.option(
-    "--output", "-o", type=click.Path(dir_okay=False), help="The lock.  [default: beside the manifest]"
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    help="Where to write it.  [default: beside the manifest]",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(dataset: str, *, output: str | None, as_json: bool) -> None:

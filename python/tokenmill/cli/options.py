@@ -1,4 +1,4 @@
-"""Command-line options made from the schema: a flag and a YAML key share one spelling and one help."""
+"""Command-line options made from the schema: a flag and a YAML key share one spelling and one help text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_settings(job: Job, *sections: str) -> Callable[[Any], Any]:
 
 
 def pick_given(values: dict[str, Any]) -> dict[str, Any]:
-    """Those that the user typed: `{"packing__mode": "concat", ...}` -> `{"packing.mode": "concat"}`."""
+    """The settings that were typed: `{"packing__mode": "concat", ...}` -> `{"packing.mode": "concat"}`."""
     given = {name.replace("__", ".", 1): value for name, value in values.items() if "__" in name}
     return {name: value for name, value in given.items() if value is not None and value != ()}
 

@@ -29,9 +29,9 @@ Examples:
 @click.option("--tokenizer", help="A directory, a file or a hub id.")
 @click.option("--text-field", help="The column that holds the text.  [default: detected]")
 @click.option("--model", help="A model's JSON file (our keys, or an HF config.json), for training FLOPs.")
-@click.option("--context-length", type=int, help="Of a model alone: tokens per sequence.")
+@click.option("--context-length", type=int, help="For a model alone: tokens per sequence.")
 @click.option("--budget-tokens", type=float, help="Tokens to train on, e.g. 300e9.")
-@click.option("--assume-size", type=Size(), help="Pretend the corpus had this much text, e.g. 825GB.")
+@click.option("--assume-size", type=Size(), help="Assume that the corpus has this much text, e.g. 825GB.")
 @click.option(
     "--machines", type=click.IntRange(1), default=1, show_default=True, help="Machines like this one."
 )
@@ -49,14 +49,14 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Sample INPUTS, and say what preparing them would come to: documents, tokens, disk, time, memory.
+    """Sample INPUTS and estimate what preparing them takes: documents, tokens, disk, time, memory.
 
-    Without INPUTS, count the parameters, memory and FLOPs of a model. Of a mixture's YAML file, say how many
+    Without INPUTS, count the parameters, memory and FLOPs of a model. For a mixture's YAML file, say how many
     tokens each source gives in each stage, and how often it repeats.
     """
     if not inputs:
         if model is None:
-            raise click.UsageError("name INPUTS to plan for, or a --model to take account of")
+            raise click.UsageError("name INPUTS to plan for, or a --model")
         show_cost(model, context_length, budget_tokens, tokenizer, as_json=as_json)
         return
     if len(inputs) == 1 and inputs[0].endswith(SETTINGS_FILES):
@@ -93,7 +93,7 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
         for each in account["sources"]:
             part = each["stages"][nth]
             say(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
-    say("in all:")
+    say("in total:")
     for each in account["sources"]:
         say(f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times")
 

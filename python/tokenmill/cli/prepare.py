@@ -37,7 +37,7 @@ Examples:
 @click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
-@click.option("-v", "verbose", is_flag=True, help="Every line of the log, on a terminal too.")
+@click.option("-v", "verbose", is_flag=True, help="Show every line of the log, on a terminal too.")
 @add_settings("prepare", "tokenizer", "output", "packing", "source", "chat", "filter", "execution")
 def command(
     inputs: tuple[str, ...],
@@ -53,7 +53,7 @@ def command(
 
     INPUTS are files, directories, globs or URLs of txt, jsonl, json, csv, parquet, arrow or saved Hugging
     Face datasets, compressed or not. Format, text field, types and workers are detected, and what was
-    chosen is printed. The same command again goes on where it stopped; new inputs are added.
+    chosen is printed. The same command again continues where it stopped; new inputs are added.
 
     A terminal shows what was found and chosen, a bar and a summary; -v shows every line, as a log file does.
     """
@@ -72,7 +72,7 @@ def command(
     if calm := calm and sys.stderr.isatty():
         resolved = resolve(config_file, flags | {"execution.verbose_level": "WARNING"}, job="prepare")
     tokenizer = begin_loading(resolved.config)
-    # Only now: these take longer to import than the core to load a tokenizer.
+    # Only now: importing these takes longer than loading a tokenizer in the core.
     from tokenmill.jobs.prepare.set_up import set_up, write_split_list
 
     runs = set_up(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
@@ -111,7 +111,7 @@ def _show_choices(run: Run) -> None:
 
 
 def _describe_text_field(source: SourceConfig) -> str:
-    """What of a record is the text; nothing for text files, which are text and nothing else."""
+    """Where the text of a record is; empty for text files, which are nothing but text."""
     if source.text_field:
         return f"text in {source.text_field!r}"
     if source.template:

@@ -1,4 +1,4 @@
-"""`tokenmill quickstart`: the whole way on a bundled sample."""
+"""`tokenmill quickstart`: all the steps on a bundled sample."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def command(output: str, as_json: bool) -> None:
 
 
 def _list_serve_commands(output: str) -> list[str]:
-    """What to type to see it all in a browser, one command a line: the extra first, where it is missing."""
+    """The commands that show it all in a browser; installing the extra comes first, where it is missing."""
     from importlib.util import find_spec
 
     serve = _spell_command("serve", output, "--open")
@@ -74,7 +74,7 @@ def _is_on_path() -> bool:
         return False
     script = Path(found).resolve()
     mine = Path(sys.argv[0]).resolve() if _is_script() else None
-    # The interpreter of an environment may be a link to that of the system: only its folder tells.
+    # The interpreter of an environment may be a link to that of the system: compare the folders.
     return script == mine or script.parent == Path(sys.executable).parent.resolve()
 
 

@@ -17,10 +17,10 @@ Examples:
 @click.argument("lock", type=click.Path(exists=True, dir_okay=False))
 @click.option("--output", "-o", type=click.Path(file_okay=False), required=True, help="The new dataset.")
 @click.option("--inputs", type=click.Path(exists=True, file_okay=False), help="Where the inputs are now.")
-@click.option("--tokenizer", help="The tokenizer, where it is no longer where it was.")
+@click.option("--tokenizer", help="The tokenizer, if it has moved.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(lock: str, *, output: str, inputs: str | None, tokenizer: str | None, as_json: bool) -> None:
-    """Make the dataset of LOCK again: the same bytes, or a list of what is no longer the same."""
+    """Make the dataset of LOCK again: the same bytes, or a list of what has changed."""
     from tokenmill.jobs.rebuild import rebuild
 
     made = rebuild(lock, output, inputs=inputs, tokenizer=tokenizer)

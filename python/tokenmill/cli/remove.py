@@ -25,7 +25,7 @@ Examples:
 @click.option("--tokenizer", help="The tokenizer, if it is no longer where the manifest says.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(dataset: str, *, documents: str, output: str, tokenizer: str | None, as_json: bool) -> None:
-    """Write DATASET without some documents, by writing only the shards that had them."""
+    """Write DATASET without some documents, by rewriting only the shards that had them."""
     from tokenmill.datasets.reader.dataset import open_dataset
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.jobs.remove import remove
@@ -45,5 +45,5 @@ def command(dataset: str, *, documents: str, output: str, tokenizer: str | None,
     why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(reasons.items()))
     click.echo(
         f"{output}: {len(made):,} documents, {made.num_tokens:,} tokens; {gone:,} documents and {tokens:,} "
-        f"tokens fewer ({why}), {written:,} of {len(made.manifest.shards):,} shards written anew"
+        f"tokens fewer ({why}), {written:,} of {len(made.manifest.shards):,} shards rewritten"
     )

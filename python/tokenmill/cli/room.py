@@ -1,4 +1,4 @@
-"""Under `ulimit -v` NumPy is imported only where it fits: refused memory, its algebra asks for ever."""
+"""Under `ulimit -v` NumPy is imported only if it fits: refused memory, its algebra retries for ever."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMPY_BYTES = 128 << 20
 
 
 class RoomForNumPy:
-    """Finds no module; raises `MemoryError` where NumPy is looked for and does not fit."""
+    """An import hook that finds nothing, but raises `MemoryError` when NumPy is imported and does not fit."""
 
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None, /
@@ -34,5 +34,5 @@ class RoomForNumPy:
 
 
 def guard_numpy_import() -> None:
-    """Have NumPy's import refused where it would not end."""
+    """Refuse to import NumPy where the import would never end."""
     sys.meta_path.insert(0, RoomForNumPy())

@@ -1,4 +1,4 @@
-"""What a command tells people, folded at words where a terminal would cut them."""
+"""Output for people, folded between words where a terminal would cut them."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def command(directories: tuple[str, ...], host: str, port: int, open_browser: bo
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Bind before anything is promised, so that a port in use is said in one line."""
+    """Bind before the address is printed, so that a port in use is reported in one line."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -28,12 +28,12 @@ Examples:
       --id doc-42"""
 )
 @click.argument("source", metavar="DATASET|MIXTURE", type=click.Path())
-@click.option("--seed", type=int, help="The seed of the shuffle; left out: as the state says, or none.")
+@click.option("--seed", type=int, help="The seed of the shuffle.  [default: the state's, or none]")
 @click.option(
     "--world-size", "-w", type=int, multiple=True, default=(1,), help="Ranks; repeat if it changed."
 )
 @click.option(
-    "--batch-size", "-b", type=int, multiple=True, default=(1,), help="Rows of a batch; repeat if it changed."
+    "--batch-size", "-b", type=int, multiple=True, default=(1,), help="Rows per batch; repeat if it changed."
 )
 @click.option("--step", type=int, help="The step, from 0.  [default: the next one after the state]")
 @click.option("--rank", type=int, help="Only this rank.")
@@ -43,7 +43,7 @@ Examples:
     "states",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="A reading state (JSON) from which the run went on; repeat.",
+    help="A reading state (JSON) from which the run resumed; may be repeated.",
 )
 @click.option("--from-state", is_flag=True, help="Count steps from the first state, not from the first row.")
 @click.option("--drop-last", is_flag=True, help="The run left out smaller last batches.")
@@ -54,10 +54,10 @@ Examples:
 )
 @click.option("--context-length", type=int, help="Tokens in a row, where rows are cut when they are read.")
 @click.option("--overlap", type=int, help="Tokens that a row shares with the one before it.")
-@click.option("--tail", type=click.Choice(["drop", "pad"]), help="What became of a last, shorter row.")
-@click.option("--document", help="Which steps saw this record: FILE:ROW, rows from 0.")
-@click.option("--id", "name", help="Which steps saw the document with this id.")
-@click.option("--contains", help="Which steps saw documents with this text.")
+@click.option("--tail", type=click.Choice(["drop", "pad"]), help="What was done with a shorter last row.")
+@click.option("--document", help="Find the steps that saw this record: FILE:ROW, rows from 0.")
+@click.option("--id", "name", help="Find the steps that saw the document with this id.")
+@click.option("--contains", help="Find the steps that saw documents with this text.")
 @click.option(
     "--until",
     type=int,
@@ -66,7 +66,7 @@ Examples:
 @click.option(
     "--against",
     type=click.Path(),
-    help="From which step on does the run differ, going on with this DATASET|MIXTURE?",
+    help="Find the first step that differs if the run continues with this DATASET|MIXTURE.",
 )
 @click.option("--text", is_flag=True, help="Show the text.")
 @click.option("--tokenizer", help="The tokenizer, if it is no longer where the manifest says.")
@@ -74,7 +74,7 @@ Examples:
 def command(source: str, **options: Any) -> None:
     """Say which documents made a step of a run, or which steps of which ranks saw a document.
 
-    Nothing was logged for it: the order of rows is a function of the seed, and ranks take turns.
+    Nothing needs to be logged for it: the order of rows is a function of the seed, and ranks take turns.
     """
     from tokenmill.datasets.trace.history import History
     from tokenmill.engine.tokenizer import Tokenizer
@@ -82,7 +82,7 @@ def command(source: str, **options: Any) -> None:
 
     asked = [word for word in ("document", "name", "contains") if options[word] is not None]
     if len(asked) > 1:
-        raise click.UsageError("give one of --document, --id and --contains")
+        raise click.UsageError("give only one of --document, --id and --contains")
     states = read_states(options["states"])
     rows = open_source(source, states, **{key: options[key] for key in ("context_length", "overlap", "tail")})
     seed = states[0].get("seed") if options["seed"] is None and states else options["seed"]
@@ -115,7 +115,7 @@ def _show_step(history: History, run_documents: RunDocuments, options: dict[str,
         rows = [row for row in rows if row.place == options["row"]]
         if not rows:
             raise click.UsageError(
-                f"--row {options['row']}: no batch of step {step} has such a row; they count from 0"
+                f"--row {options['row']}: no batch of step {step} has such a row; rows count from 0"
             )
     found = [run_documents.describe(row, text=options["text"]) for row in rows]
     if options["as_json"]:

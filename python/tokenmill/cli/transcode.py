@@ -17,9 +17,9 @@ Examples:
 )
 @click.argument("dataset", type=click.Path(exists=True, file_okay=False))
 @click.option("--tokenizer", "-t", required=True, help="The new tokenizer.")
-@click.option("--old-tokenizer", help="The tokenizer of DATASET, where it is no longer where it was.")
+@click.option("--old-tokenizer", help="The tokenizer of DATASET, if it has moved.")
 @click.option("--output", "-o", type=click.Path(), required=True, help="The directory of the new dataset.")
-@click.option("--threads", type=int, help="Threads that encode.")
+@click.option("--threads", type=int, help="Threads for encoding.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     dataset: str,

@@ -22,7 +22,7 @@ Examples:
 @click.option("--keep-on", multiple=True, required=True, help="Texts that decide which tokens are needed.")
 @click.option("--size", type=Count(), help="How many tokens to keep.")
 @click.option("--min-count", type=int, help="How often a token must occur to be kept.")
-@click.option("--protect", multiple=True, help="A string whose tokens stay.")
+@click.option("--protect", multiple=True, help="A string whose tokens are kept.")
 @click.option("--pad-to-multiple", type=int, default=1, show_default=True, help="Round embedding rows up.")
 @click.option("--output", "-o", type=click.Path(), required=True, help="The directory of the new tokenizer.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")

@@ -1,4 +1,4 @@
-"""`tokenmill tokenizer sizes`: what each vocabulary size brings."""
+"""`tokenmill tokenizer sizes`: what each vocabulary size gains."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Examples:
 @click.argument("counts", nargs=-1, required=True)
 @click.option("--sizes", required=True, help="Vocabulary sizes, e.g. 16k,32k,64k,128k.")
 @click.option("--model", type=click.Path(exists=True, dir_okay=False), help="A model's shape, for its cost.")
-@click.option("--base", help="A tokenizer whose extensions to measure.")
-@click.option("--page", type=click.Path(), help="Write the curve as a page.")
+@click.option("--base", help="A tokenizer; measure its extensions.")
+@click.option("--page", type=click.Path(), help="Write the curve as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     counts: tuple[str, ...],
@@ -32,7 +32,7 @@ def command(
     page: str | None,
     as_json: bool,
 ) -> None:
-    """Bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
+    """Compare bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
     from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.insight.cost.model_shape import load_shape
     from tokenmill.insight.sizes import measure_sizes, render, write_page

@@ -35,7 +35,8 @@ def train_bpe(
 ) -> tuple[dict[int, bytes], Merges]:
     """`train_bpe("corpus.txt", 500, ["<|endoftext|>"])` -> `(vocab, merges)`.
 
-    The vocabulary has the special tokens first, then the 256 bytes, then one token a merge.
+    The vocabulary has the special tokens first, then the 256 bytes, then one token per merge.
+    Raises `InputError` if the file cannot be read.
     """
     from tokenmill.base.hardware.machine import measure
 
@@ -84,7 +85,7 @@ class Tokenizer:
         return cls(vocab, [(vocab[left], vocab[right]) for left, right in model.merges], special_tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Text to ids; special tokens in it become theirs."""
+        """Text to ids; special tokens in it become their own ids."""
         return self._engine.encode(text)
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """minbpe's classes on this engine: Basic-, Regex-, GPT4- and `OptimizedRegexTokenizer`.
 
-Ids are minbpe's: the 256 bytes in order, then one id a merge. So are the merges: between pairs of equal
-counts the one goes first that the text, merged so far, has first.
+Ids are minbpe's: the 256 bytes in order, then one id per merge. So are the merges: of two pairs with
+equal counts the one goes first that comes first in the text, as merged so far.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class RegexTokenizer:
         return self._build().decode(ids)
 
     def save(self, file_prefix: str) -> None:
-        """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to look at."""
+        """Write `PREFIX.model`, to load, and `PREFIX.vocab`, for people to read."""
         recipe = self._make_recipe(self.special_tokens)
         model = Path(f"{file_prefix}.model")
         save(recipe, model, "minbpe")
@@ -142,7 +142,7 @@ class RegexTokenizer:
         return measure().cores.usable
 
     def _take_merges(self, merged: Merged) -> None:
-        """Renumber to minbpe's ids: the bytes by value, then one id a merge."""
+        """Renumber to minbpe's ids: the bytes by value, then one id per merge."""
         ids = [token[0] for token in merged.tokens[:256]] + list(range(256, len(merged.tokens)))
         self.merges = {
             (ids[left], ids[right]): 256 + rank for rank, (left, right) in enumerate(merged.merges)
@@ -213,7 +213,7 @@ class GPT4Tokenizer(RegexTokenizer):
         raise NotImplementedError("GPT4Tokenizer cannot be loaded; use RegexTokenizer")
 
     def save_vocab(self, vocab_file: str) -> None:
-        """Write its tokens, to look at."""
+        """Write its tokens, for people to read."""
         text = "".join(f"{line}\n" for line in vocabulary_lines(self._whole))
         Path(vocab_file).write_text(text, encoding="utf-8")
 
@@ -222,7 +222,7 @@ class OptimizedRegexTokenizer(RegexTokenizer):
     """`RegexTokenizer` with the settings of a popular fast variant, as a context manager.
 
     `max_workers` is the number of counting threads and `min_freq_threshold` leaves rarer pieces out, which
-    changes the result. `batch_size` and `use_batching` are taken and change nothing: blocks are always used.
+    changes the result. `batch_size` and `use_batching` are accepted and ignored: blocks are always used.
     """
 
     def __init__(
@@ -247,18 +247,18 @@ class OptimizedRegexTokenizer(RegexTokenizer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held open; the block is for those who are used to it."""
+        """Nothing is held open: `with` is for those who are used to it."""
 
     def _read_filters(self) -> dict[str, Any]:
         return {"min_piece_frequency": self.min_freq_threshold}
 
     def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
-        """As `RegexTokenizer`; a threshold that ends training early is warned of."""
+        """As `RegexTokenizer`; warns if the threshold ends training early."""
         super().train(text, vocab_size, verbose)
         if self.min_freq_threshold > 1 and len(self.vocab) < vocab_size:
             warnings.warn(
                 f"training ended at {len(self.vocab)} of {vocab_size} tokens: no pair is left in pieces that "
-                f"occur {self.min_freq_threshold} times or more; lower min_freq_threshold, or take more text",
+                f"occur {self.min_freq_threshold} times or more; lower min_freq_threshold, or use more text",
                 stacklevel=2,
             )
 
