@@ -204,7 +204,7 @@ def test_litdata_layout(corpus, rows, tmp_path):
         ({"columns": ("labels",)}, "columns belong to rows"),
         ({"mode": "bestfit", "context_length": 8, "tail": "drop"}, "tail drop"),
         ({"eos": "<nope>"}, "not a special token"),
-        ({"eos": 999}, "outside of the vocabulary"),
+        ({"eos": 999}, "outside the vocabulary"),
     ],
 )
 def test_contradictions_are_told_before_anything_is_written(corpus, tmp_path, options, words):

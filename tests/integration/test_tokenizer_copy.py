@@ -78,7 +78,9 @@ def test_a_wrong_copy_is_noticed(made, tmp_path):
     found = states(made)
     assert (found["tokenizer copy"], found["tokenizer"]) == ("problem", "problem")
     manifest = tokenmill.open(made).manifest
-    with pytest.raises(DatasetError, match=f"{COPY} is not the tokenizer .* where the tokenizer was: tok"):
+    with pytest.raises(
+        DatasetError, match=f"{COPY} is not the tokenizer .* nor can it be loaded by its name: tok"
+    ):
         load_dataset_tokenizer(made, manifest)
     # The original serves in its place, and the wrong copy is still told of.
     (tmp_path / "tok").mkdir()

@@ -78,13 +78,13 @@ def test_documents_that_are_all_blank_are_an_error(prepare, tmp_path):
 
 def test_filters_that_leave_nothing_are_a_warning_with_the_reasons(prepare, tmp_path):
     warnings, _ = prepare(write_bpe(tmp_path / "tokenizer"), min_chars=1000)
-    assert warnings[-1] == "No document is left of 120: dropped by min_chars 120"
+    assert warnings[-1] == "None of 120 documents is left: dropped by min_chars 120"
 
 
 def test_documents_that_nothing_separates_are_a_warning_with_the_remedy(prepare, tmp_path):
     tokenizer = without_eos(tmp_path / "tokenizer")
     (warning,), _ = prepare(tokenizer)
-    assert warning.startswith("No token stands between documents")
+    assert warning.startswith("Nothing separates documents")
     assert "--eos TOKEN" in warning
     for meant in ({"eos": False}, {"bos": 65}, {"mode": "pad", "context_length": 64}):
         assert prepare(tokenizer, **meant)[0] == []

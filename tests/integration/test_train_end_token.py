@@ -57,7 +57,7 @@ def test_without_a_separator_prepare_warns(corpus, tmp_path, run, caplog):
     assert not {"eos_token", "pad_token"} & set(restore_config(tmp_path / "tok"))
     run("prepare", corpus, "--tokenizer", tmp_path / "tok", "--output", tmp_path / "data")
     (warning,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
-    assert warning.startswith("No token stands between documents")
+    assert warning.startswith("Nothing separates documents")
 
 
 @pytest.mark.parametrize("save_as", ["hf", "vocab-merges"])

@@ -207,14 +207,14 @@ def test_convert_refuses_what_would_be_lost(made, tmp_path):
     assert items_of(tmp_path / "c") == items_of(made / "rows")
     with pytest.raises(ConfigError, match="where their documents are"):
         convert_dataset(tmp_path / "b", tmp_path / "d", "tokenmill")
-    with pytest.raises(ConfigError, match="holds another dataset already"):
+    with pytest.raises(ConfigError, match="already holds another dataset"):
         convert_dataset(made / "stream", made / "rows", "arrow")
 
 
 def test_a_conversion_goes_on_where_it_was_killed(made, tmp_path):
     whole = convert_dataset(made / "stream", tmp_path / "out", "npy")
     assert convert_dataset(made / "stream", tmp_path / "out", "npy") == whole
-    with pytest.raises(ConfigError, match="holds another dataset already"):
+    with pytest.raises(ConfigError, match="already holds another dataset"):
         convert_dataset(made / "stream", tmp_path / "out", "npy", dtype="int64")
     (tmp_path / "out" / "manifest.json").unlink()
     dead = subprocess.run(

@@ -86,7 +86,7 @@ def _write_section(formatter: click.HelpFormatter, section: str, rows: list[Row]
 
 
 def _break_wide_rows(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
-    """Put the values of an option on the next line if they make its own too wide; click would let it overflow."""
+    """Put the values of an option on the next line if they make its own too wide, as click does not."""
     room = formatter.width - formatter.current_indent
     indent = " " * (formatter.current_indent + 4)
     return [

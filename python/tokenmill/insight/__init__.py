@@ -1,1 +1,1 @@
-"""What people look at: plan before a job, report after it, accounting, doctor, bench."""
+"""What people look at: the report of a job, the cost of a model, doctor, bench, the playground."""

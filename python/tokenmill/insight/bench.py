@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Speed:
-    """Millions of bytes a CPU-second and a second."""
+    """Millions of bytes per CPU second and per second."""
 
     cpu: float
     wall: float
 
 
 def time_encoding(action: Callable[[list[str]], Any], texts: list[str], size: int) -> tuple[Any, Speed]:
-    """Call once and take both clocks."""
+    """Call once and read both clocks."""
     cpu, wall = time.process_time(), time.perf_counter()
     result = action(texts)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -51,9 +51,9 @@ def digest(lists: Iterable[Any]) -> str:
 
 
 def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: int = 1) -> dict[str, Any]:
-    """Each encoder takes its turn; the best turn counts; one that gives other ids is named and not timed.
+    """Each encoder takes its turn; the best turn counts; one that gives different ids is named and not timed.
 
-    `spread` is how far the slowest turn was behind the best, in per cent: a smaller difference says nothing.
+    `spread` is how far the slowest turn was behind the best, in per cent: a smaller difference means nothing.
     """
     size = sum(len(text.encode()) for text in texts)
     rows: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
 
 
 def draw_chart(result: dict[str, Any]) -> str:
-    """The same as a chart, for a page or a file."""
+    """The result as an SVG chart, for a page or a file."""
     rows = [row for row in result["rows"] if row["wall"]]
     return bars([row["name"] for row in rows], [row["wall"] for row in rows], "MB per second")
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 MOST_TOKENS_SHOWN = 20_000
 MOST_TOKENS_SEARCHED = 200_000_000
 MOST_HITS = 20
-ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do to look at them
+ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do for a look
 
 
 def find_progress(root: Path) -> dict[str, Any]:
-    """Where a job is: what its progress file says, or what the directory itself tells."""
+    """How far a job is: what its progress file says, or what the directory shows."""
     progress = read_progress(root) or {}
     progress.setdefault("state", "waiting")
     if (root / MANIFEST).exists() and progress["state"] in ("waiting", "done"):

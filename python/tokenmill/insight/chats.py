@@ -40,7 +40,7 @@ def split_learned(tokenizer: Any, ids: NDArray[Any], learned: NDArray[np.bool_])
 
 
 def read_typed(text: str) -> list[dict[str, Any]]:
-    r"""Messages as a person types them: lines that begin with who speaks, or the JSON of a record.
+    r"""Messages as a person types them: lines that begin with a role, or the JSON of a record.
 
     >>> read_typed("user: What does it do?\nassistant: It turns.")[1]
     {'role': 'assistant', 'content': 'It turns.'}
@@ -51,8 +51,8 @@ def read_typed(text: str) -> list[dict[str, Any]]:
     roles, contents = rest[::2], rest[1::2]
     if not roles or not text.lstrip().startswith(f"{roles[0]}:"):
         raise ConfigError(
-            "no conversation: begin each message with who speaks on a line of its own, as in `user: Hello`, "
-            f"with {', '.join(ROLES)}; or paste the JSON of a record"
+            "no conversation: begin each message on a new line with its role, as in `user: Hello` "
+            f"({', '.join(ROLES)}); or paste the JSON of a record"
         )
     return [{"role": role, "content": content.strip()} for role, content in zip(roles, contents, strict=True)]
 
@@ -81,7 +81,7 @@ def show_typed(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
 def show_template(
     tokenizer: Tokenizer, asked: str | None = None, messages: Sequence[dict[str, Any]] = SAMPLE
 ) -> dict[str, Any]:
-    """A tokenizer's chat template on a conversation: its name, the text and what of it is learned."""
+    """A tokenizer's chat template on a conversation: its name, the text and which parts are learned."""
     from tokenmill.base.learned import is_learned, strip_marks
     from tokenmill.engine.chat.chat import Chat
     from tokenmill.engine.chat.conversation import Conversation, RecordError, RecordShape

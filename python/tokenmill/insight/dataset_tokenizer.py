@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def load_dataset_tokenizer(address: str | Path, manifest: Manifest, given: Any = None) -> Any:
-    """`given`, or that of the dataset at `address`; raises an error of ours if it cannot be had.
+    """`given`, or the tokenizer of the dataset at `address`; raises `TokenmillError` if it cannot be loaded.
 
-    `DatasetError` if it gives different ids from the one the dataset was made with.
+    Raises `DatasetError` if it gives different ids from the one the dataset was made with.
     """
     if given is None:
         return load_identified(address, manifest.tokenizer, manifest.config.get("tokenizer.pattern"))
@@ -39,7 +39,7 @@ def load_identified(address: str | Path, identity: TokenizerIdentity, pattern: s
     except TokenmillError as error:
         if wrong is None:
             raise
-        raise DatasetError(f"{wrong}; and where the tokenizer was: {error}") from error
+        raise DatasetError(f"{wrong}; nor can it be loaded by its name: {error}") from error
     return found
 
 
@@ -75,7 +75,7 @@ def _load(source: str | Path, pattern: str | None) -> Any:
 
 
 def check_same_tokenizer(identity: TokenizerIdentity, found: Any, *, given: bool) -> None:
-    """Raise `DatasetError` if a tokenizer gives other ids than the one with that identity."""
+    """Raise `DatasetError` if a tokenizer gives different ids from the one with that identity."""
     if found.fingerprint != identity.fingerprint:
         raise DatasetError(
             f"{'this tokenizer' if given else identity.name} gives different ids from the one "
@@ -90,7 +90,7 @@ def check_same_tokenizer(identity: TokenizerIdentity, found: Any, *, given: bool
 
 
 def find_dataset_tokenizer(address: str | Path, manifest: Manifest) -> Any | None:
-    """The same, or None where it is not at hand: it may be on another machine."""
+    """The tokenizer of a dataset, or None if it cannot be loaded: it may be on another machine."""
     try:
         return load_dataset_tokenizer(address, manifest)
     except TokenmillError:

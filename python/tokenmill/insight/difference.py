@@ -24,7 +24,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: what it says of itself, and the dataset if it is one."""
+    """One of the two: what it says about itself, and the dataset if it is one."""
 
     content_hash: str
     documents: int
@@ -102,13 +102,13 @@ def _compare_inputs(a: Side, b: Side) -> dict[str, list[str]]:
 
 
 def _compare_documents(a: Side, b: Side) -> dict[str, Any]:
-    """Documents gone and added, by their ids; or why that cannot be said."""
+    """Documents gone and added, by their ids; or why that is not known."""
     if a.content_hash == b.content_hash:
         return {"gone": 0, "added": 0, "first_gone": [], "first_added": []}
     if a.dataset is None or b.dataset is None:
         return {"unknown": "a lock does not hold the documents; compare the datasets"}
     if a.tokenizer.fingerprint != b.tokenizer.fingerprint:
-        return {"unknown": "the tokenizers differ, so the same document has other ids"}
+        return {"unknown": "the tokenizers differ, so the same document has different ids"}
     formats = [side.dataset.manifest.format for side in (a, b) if side.dataset is not None]
     if not all(find_format(name).mapped for name in formats):
         return {"unknown": f"the formats {' and '.join(formats)} cannot both be read by document here"}

@@ -42,7 +42,7 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
 
 
 def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> dict[str, Any]:
-    """One document: its ids, its text where the tokenizer can be had, and its origin where it was kept."""
+    """One document: its ids, its text if the tokenizer can be loaded, and its origin if it was kept."""
     dataset = open_dataset(Path(path))
     ids = dataset[number]
     manifest = dataset.manifest

@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"]) -> dict[str, Any]:
     """Ids with the byte at which each ends, pieces, what a normalizer changed, and the round trip.
 
-    `normalized` is the text that the tokens really spell, or None where that is the text itself.
+    `normalized` is the text that the tokens actually spell, or None where that is the text itself.
     """
     try:
         data = text.encode()

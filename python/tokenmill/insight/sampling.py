@@ -54,7 +54,10 @@ class Sample:
 def take_sample(
     files: Sequence[InputFile], config: SourceConfig, *, size: int = SAMPLE_BYTES, seed: int = 0
 ) -> Sample:
-    """About `size` bytes of text from all over `files`; the same seed takes the same."""
+    """About `size` bytes of text from all over `files`; the same seed takes the same sample.
+
+    Raises `InputError` if it holds no document.
+    """
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
     config = replace(config, on_error="skip")
     sample = Sample(sum(file.size for file in files))
@@ -84,7 +87,7 @@ def _choose_ranges(
     chosen: list[tuple[InputFile, Range, int]] = []
     if plain:
         count = max(1, min(len(plain), round(len(plain) * size / max(text_size, 1))))
-        # Systematic: one range of each of `count` equal stretches, so that no file is passed over.
+        # Systematic: one range of each of `count` equal stretches, so that no file is skipped.
         step = len(plain) / count
         picks = [plain[min(len(plain) - 1, int((k + rng.random()) * step))] for k in range(count)]
         chosen += [(file, part, 1) for file, part in picks]

@@ -1,4 +1,4 @@
-"""What each vocabulary size brings, from counts alone: bytes per token by corpus and script.
+"""What each vocabulary size gains, from counts alone: bytes per token by corpus and script.
 
 All sizes are prefixes of one training: a vocabulary of 16,000 is the first part of the one of 128,000. So one
 run of merges serves them all, and every distinct piece is encoded once, with the largest. What a smaller one
@@ -103,13 +103,13 @@ def _extend(
     check_text_kept(base)
     if wanted[0] <= base.vocab_size:
         raise ConfigError(
-            f"{base.source} has {base.vocab_size:,} tokens, and {wanted[0]:,} are asked for; expected larger "
-            "sizes"
+            f"{base.source} has {base.vocab_size:,} tokens, and the smallest size is {wanted[0]:,}; "
+            "give larger sizes"
         )
     if base.family != pattern:
         raise ConfigError(
-            f"{base.source} cuts texts as {base.family}, and the counts are of {pattern}; count again with "
-            f"--pattern {base.family}"
+            f"{base.source} splits text as {base.family}, but the counts were made by {pattern}; count "
+            f"again with --pattern {base.family}"
         )
     words = Words.of(piece_tokenizer(base), [(corpus.pieces, corpus.counts) for corpus in corpora])
     wishes = Wishes(wanted[-1] - base.vocab_size, min_frequency=1)
@@ -132,7 +132,7 @@ def _merge(counts: Sequence[Any], options: TrainingConfig) -> Merged:
     if made < options.vocab_size:
         raise ConfigError(
             f"these counts give {made:,} tokens at most, and {options.vocab_size:,} were asked for; "
-            "take smaller sizes, or count more text"
+            "choose smaller sizes, or count more text"
         )
     return merged
 
@@ -189,7 +189,7 @@ class Encoded:
 
     @cached_property
     def _one_merge_each(self) -> bool:
-        """Whether each token came of one merge, so that undoing it is plain; nearly always."""
+        """Whether each token was made by one merge, so that undoing it is simple; nearly always."""
         model = self.whole.model
         assert model is not None, "a trained tokenizer has a model"
         tokens = [token or b"" for token in model.tokens]
@@ -252,12 +252,12 @@ def render(result: dict[str, Any]) -> str:
     widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
     table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
     enough = result["enough"]
-    told = (
+    verdict = (
         f"After {enough:,} tokens another {STEP:,} saves less than {LEAST_GAIN:.1%} of all tokens."
         if enough is not None
         else f"Up to the largest size every {STEP:,} tokens saves {LEAST_GAIN:.1%} or more."
     )
-    return "\n".join(["Bytes per token:", *table, told])
+    return "\n".join(["Bytes per token:", *table, verdict])
 
 
 def write_page(result: dict[str, Any], path: Path) -> Path:

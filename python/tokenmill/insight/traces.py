@@ -1,4 +1,4 @@
-"""What `tokenmill dataset trace` tells: a step with its documents and files, or a document with its steps."""
+"""What `tokenmill dataset trace` shows: a step with its documents and files, or a document with its steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             raise DatasetError(f"{path} is not a JSON file ({error}); save what state_dict() gives") from None
         if not isinstance(state, dict):
-            raise DatasetError(f"{path} is not what state_dict() gives, but {type(state).__name__}")
+            raise DatasetError(
+                f"{path} holds {type(state).__name__}; expected the object that state_dict() gives"
+            )
         found.append(state)
     return found
 
@@ -51,7 +53,7 @@ def open_source(
     if path.endswith(SETTINGS_FILES):
         if context_length is not None or overlap is not None or tail is not None:
             raise ConfigError(
-                f"{path} says itself how its rows are cut: leave out --context-length and others"
+                f"{path} already says how its rows are cut: leave out --context-length, --overlap and --tail"
             )
         return Mixture.load(path)
     if Path(path).is_file():
@@ -63,14 +65,14 @@ def open_source(
     context_length = context_length if context_length is not None else cut.get("context_length")
     if context_length is None:
         raise ConfigError(
-            f"{path} is cut into rows when it is read: say --context-length, and --overlap if the run had one"
+            f"{path} is cut into rows when it is read: give --context-length, and --overlap if it had one"
         )
     overlap = overlap if overlap is not None else cut.get("overlap", 0)
     return dataset.rows(context_length, overlap, tail=tail or cut.get("tail") or "drop")
 
 
 def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How a state says that rows were cut, as far as it says something that can be."""
+    """How rows were cut, as the first state says; values of a wrong type are ignored."""
     found = states[0].get("source") if states else None
     kinds = {"context_length": int, "overlap": int, "tail": str}
     return {
@@ -81,7 +83,7 @@ def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class RunDocuments:
-    """Everything that is known of the documents of a run's datasets."""
+    """The documents of all datasets of a run: finds them, and describes the rows that hold them."""
 
     def __init__(self, source: RowSource, tokenizer: Any = None) -> None:
         self._by_source = {
@@ -176,7 +178,7 @@ def parse_record(name: str) -> tuple[str, int]:
 def find_occurrences(
     history: History, documents: Mapping[int, Sequence[int]], until: int | None = None
 ) -> list[TracedRow]:
-    """All rows of a run that hold something of these documents of its sources, in the order of steps."""
+    """All rows of a run that hold tokens of these documents of its sources, in the order of steps."""
     found = [
         row for number, mine in documents.items() for row in history.find(mine, source=number, until=until)
     ]

@@ -1,4 +1,4 @@
-"""What a vocabulary is and what it does to texts: fertility, unused tokens, throughput."""
+"""What a vocabulary is and how it encodes texts: fertility, unused tokens, throughput."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tokenmill.datasets.shards.format import find_format, list_formats
 
 @dataclass(frozen=True)
 class Blend:
-    """`weights` of prefixes, in order, that sum up to 1; and `(sequences, documents)` of each."""
+    """`weights` of prefixes, in order, that add up to 1; and `(sequences, documents)` of each."""
 
     weights: dict[str, float]
     sequences: dict[str, tuple[int, int]]
@@ -23,7 +23,10 @@ class Blend:
 
 
 def blend(named: list[tuple[str, float | None]]) -> Blend:
-    """Each dataset with its share; without shares each weighs as much as it has tokens."""
+    """Each dataset with its share; without shares, each weighs by its number of tokens.
+
+    Raises `ConfigError` for shares that make no sense, `DatasetError` for a format that cannot be blended.
+    """
     given = [weight for _, weight in named if weight is not None]
     if given and (len(given) != len(named) or min(given) < 0 or sum(given) <= 0):
         raise ConfigError("give a share above 0 to all datasets or to none: DATASET=0.3 DATASET=0.7")
@@ -44,7 +47,7 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
                 continue
             prefix = str((root / shard.file("tokens").path).resolve().with_suffix(""))
             if prefix in weights:
-                raise ConfigError(f"{path} is named twice")
+                raise ConfigError(f"{path} is named twice; name it once")
             weights[prefix] = share * shard.tokens / manifest.tokens
             count = shard.rows or shard.documents
             sequences[prefix] = (count, count)

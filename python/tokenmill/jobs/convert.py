@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def convert_dataset(
     source: str | Path, target: str | Path, output_format: str, *, dtype: str = "auto", lossy: bool = False
 ) -> Manifest:
-    """The same tokens in another format; gives the manifest of the new dataset.
+    """The same tokens in another format; returns the manifest of the new dataset.
 
     What the new format has no place for is named in a `ConfigError`, unless `lossy` says that it may go. The
-    same call again does what a run that was killed did not finish.
+    same call again finishes what a killed run left undone.
     """
     root, place = Path(source), Path(target)
     manifest = load_manifest(root)
@@ -77,7 +77,7 @@ def _open_finished(place: Path, made: Manifest) -> Manifest:
     there = load_manifest(place) if (place / MANIFEST).exists() else None
     if there is not None and replace(there, shards=tuple(replace(s, files=()) for s in there.shards)) == made:
         return there
-    raise ConfigError(f"{place} holds another dataset already; name another directory")
+    raise ConfigError(f"{place} already holds another dataset; name another directory")
 
 
 def _list_lost(manifest: Manifest, read_as: Format, written_as: Format) -> list[str]:

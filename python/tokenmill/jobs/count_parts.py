@@ -34,11 +34,11 @@ def count_by_parts(
     output: Path | None,
     advance: Callable[..., None],
 ) -> None:
-    """Add the counts of every file of a corpus; what is written meanwhile is removed at the end."""
+    """Add the counts of every file of a corpus; temporary files are removed at the end."""
     check_inputs(executor, corpus.files)
     if output is None or not corpus.files:
         raise ConfigError(
-            "an executor other than local needs input files and an output directory that all nodes see"
+            "an executor other than local needs input files and an output directory that all nodes can see"
         )
     folder = Path(output) / ".training" / "parts"
     shutil.rmtree(folder, ignore_errors=True)

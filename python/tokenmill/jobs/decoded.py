@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.vocabulary.extension import PairSet
     from tokenmill.sources.fields import Request
 
-# Bytes of text for a token, to plan by; what is read says how many they really were.
+# Bytes of text per token, for the plan; how many there really were is counted when they are read.
 _BYTES_PER_TOKEN = 4
 
 
@@ -71,7 +71,7 @@ class DocumentDecoder:
         return shards.path(shards.entries[shard].file(PROVENANCE))
 
     def _count_records(self, shard: int, part: int) -> int:
-        """How many records that part of the raw data had, those that became no document included."""
+        """How many records that part of the raw data had, including those that became no document."""
         name = receipt_name(self.dataset.manifest.shards[shard].name)
         data = read_file(self.dataset.address, name)
         records = () if data is None else parse_receipt(data, f"{self.dataset.address}/{name}").records
@@ -133,7 +133,7 @@ class DecodedInput(Shaped):
         return [""]
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
-        """The documents of the range that is asked for, or of all, which is what a first look takes."""
+        """The documents of the range that is asked for, or all of them, for a first look."""
         del start, stop
         homes = dict(zip(self.ranges, self.homes, strict=True))
         for shard, part in [homes[request.part]] if request.part in homes else self.homes:
@@ -141,7 +141,7 @@ class DecodedInput(Shaped):
 
 
 def decode_by_shard(decoder: DocumentDecoder) -> Parts:
-    """Each shard as an input of its own."""
+    """Each shard as a separate input."""
     made = []
     for number, entry in enumerate(decoder.dataset.manifest.shards):
         name = f"{number:08d}{entry.file('tokens').sha256[:24]}"
@@ -160,7 +160,7 @@ class ByInput:
 
 
 def decode_by_input(decoder: DocumentDecoder) -> ByInput | None:
-    """The inputs that the dataset was made of, by its provenance; None where it does not know them."""
+    """The inputs that the dataset was made from, by its provenance; None where they are not known."""
     records = Records(decoder.dataset)
     plan = records.plan if records.kept else None
     if plan is None:

@@ -1,4 +1,4 @@
-"""`tokenmill plan`: what a job will come to, from a sample that is really prepared here."""
+"""`tokenmill plan`: what a job will take, from a sample that is actually prepared here."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def scale_up(
 ) -> Scale:
     """Text per byte on disk from all that was read, tokens per text from what was encoded.
 
-    `added` tokens come to each document. `assume_size` bytes of other text are like the sample, no more.
+    `added` tokens are added to each document. `assume_size` is how many bytes of such text to scale up to.
     """
     disk = sum(part.disk for part in sample.seen)
     factor = sample.total_disk / max(disk, 1)
@@ -118,7 +118,7 @@ def scale_up(
 
 
 def _estimate_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
-    """The relative standard error of sum(values) / sum(sizes); one block alone says nothing, so take 10 %."""
+    """The relative standard error of sum(values) / sum(sizes); one block says nothing, so 10 % is assumed."""
     count = len(values)
     if count < 2 or not values.sum():
         return 0.1
@@ -135,7 +135,7 @@ def _count(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
 def _measure_speed(tok: Tokenizer, sample: Sample) -> float:
     """Bytes of text a second of a whole prepare job on this machine, measured on the sample.
 
-    A first run pays for what every process pays once (imports, tables, page faults); the second is timed.
+    A first run pays what every process pays once (imports, tables, page faults); the second is timed.
     """
     with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
         path = Path(folder) / "sample.parquet"

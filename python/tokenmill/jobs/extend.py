@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.vocabulary.places import NewToken
     from tokenmill.settings.fields import TieBreak
 
-# A merge that an exact proof did not foresee is ruled out and the training repeated; one round is the rule.
+# A merge that an exact proof did not foresee is ruled out and the training repeated; one round is usual.
 _ROUNDS = 8
 
 
@@ -81,20 +81,20 @@ def extend(
         base: A tokenizer, or whatever `Tokenizer.load` takes.
         inputs: What to learn from, as `train` takes it.
         add: How many tokens to add, those for `require` among them.
-        output: Where to write the tokenizer, `extension.json` and what else the directory of `base` holds.
+        output: Where to write the tokenizer, `extension.json` and the other files of the directory of `base`.
         only_script: A new token's letters are all of these scripts, such as `["Hangul"]`.
         keep_ids: Files whose documents must keep exactly the ids they have.
         keep_ids_budget: The share of those documents that may change all the same.
         require: Strings that must each be one token.
         counts: Files made by `train --save-counts` with the pattern of `base`, as `train` takes them.
         min_frequency: A pair that occurs less often is not merged.
-        max_token_length: No new token has more bytes.
+        max_token_length: The most bytes that a new token may have.
         tie_break: Which of two equally frequent pairs goes first, as in `train`.
         reuse_reserved: Give new tokens the ids of reserved special tokens first.
         pad_to_multiple: Round the rows of the embedding up to a multiple of this.
-        threads: Threads that count; the result does not depend on it.
-        memory_budget: Bytes that counting may hold.
-        executor: Who counts: `local`, or `ray` for a cluster.
+        threads: Threads for counting; the result does not depend on it.
+        memory_budget: Bytes of memory for counting.
+        executor: Where to count: `local`, or `ray` for a cluster.
         ray_address: An existing Ray cluster, or auto.
         **source: Settings of the source, such as `text_field`.
 
@@ -156,13 +156,13 @@ def _check_numbers(add: int, min_frequency: int, longest: int | None, executor: 
 
 
 def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None) -> Any:
-    """How an executor that is not this process counts; None for this one."""
+    """A function that counts with an executor outside this process; None where it is this process."""
     executor = choose_executor(execution)
     if executor.in_process:
         return None
     if output is None:
         raise ConfigError(
-            f"--executor {execution.executor} needs --output, in a directory that all nodes see"
+            f"--executor {execution.executor} needs --output, in a directory that all nodes can see"
         )
 
     def count(counting: Any, options: Any, corpus: Corpus) -> None:

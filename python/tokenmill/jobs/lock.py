@@ -50,7 +50,7 @@ def lock(dataset: str | Path, output: str | Path | None = None) -> Path:
     if plan is None:
         raise DatasetError(
             f"{opened.address} has no {PLAN} (converted, or copied in part), so its inputs are not known: "
-            "lock the dataset that it was made of"
+            "lock the dataset that it was made from"
         )
     data = read_file(opened.address, REMOVED)
     removal = None if data is None else parse_removal(data, REMOVED)
@@ -73,7 +73,7 @@ def _lock_input(file: InputFile) -> LockedInput:
         raise DatasetError(f"{file.url} is gone, so it cannot be locked: restore it")
     if local_identity(path.stat()) != file.identity:
         raise DatasetError(
-            f"{file.url} has changed since the dataset was made of it, so a lock of it would not be true: "
+            f"{file.url} has changed since the dataset was made from it, so a lock of it would be wrong: "
             "restore it, or prepare it again"
         )
     return LockedInput(file.url, file.size, file.identity, hash_file(path), name)

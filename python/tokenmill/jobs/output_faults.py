@@ -1,4 +1,4 @@
-"""What the system refuses while a job writes: an error of ours that names the output and says what to do."""
+"""Errors of the system while a job writes, as errors of ours that name the output and say what to do."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _explain(error: OSError, output: Path) -> TokenmillError:
     in_the_way = error.errno == errno.EEXIST and output.exists() and not output.is_dir()
     if error.errno in _REFUSED or in_the_way:
         return ConfigError(
-            f"{output} cannot be written ({where}). Get the right to write there, or name another output"
+            f"{output} cannot be written ({where}). Get permission to write there, or name another output"
         )
     if error.errno == errno.ENOENT and not _can_create(output, error.filename):
         return ConfigError(f"{output} cannot be created ({where}). Name another output")
@@ -63,9 +63,9 @@ def _explain(error: OSError, output: Path) -> TokenmillError:
 
 
 def _can_create(output: Path, missing: object) -> bool:
-    """Whether an output that is not there could be: `/proc` says no more of that than a removed folder does.
+    """Whether a missing output can be created: the error is the same in `/proc` and in a removed folder.
 
-    Only to make it tells; it is asked where the system refused the output itself or what is above it.
+    Only trying it tells; it is tried where the system refused the output itself or a folder above it.
     """
     if output.exists() or missing not in {str(path) for path in (output, *output.parents)}:
         return True

@@ -19,9 +19,10 @@ CARD = "README.md"
 
 
 def push_dataset(root: str | Path, name: str, *, private: bool = False, revision: str | None = None) -> str:
-    """Upload a dataset as `ORG/NAME` and give back the URL of the commit.
+    """Upload a dataset as `ORG/NAME` and return the URL of the commit.
 
-    The same files again are not sent twice: the hub knows them by their hashes.
+    The same files again are not sent twice: the hub knows them by their hashes. Raises `StoreError` if the
+    hub refuses.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not the name of a dataset on the hub; expected ORG/NAME")
@@ -55,7 +56,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
         raise StoreError(
             f"{name}: the hub did not take the dataset ({type(error).__name__}: {line})\n"
             "log in with a token that may write: hf auth login, or set HF_TOKEN\n"
-            "the same command goes on where this one ended"
+            "the same command continues where this one ended"
         ) from error
     return str(done.commit_url)
 

@@ -42,7 +42,7 @@ def quickstart(output: str | Path, say: Callable[[str], None] = print) -> Quicks
         inputs=[str(SAMPLE)],
         tokenizer=str(tokenizer_dir),
         output=str(dataset_dir),
-        # A plain install would begin with a warning: that Hugging Face is not here to compare with.
+        # A plain install would begin with a warning that there is no Hugging Face to compare with.
         verbose_level="ERROR",
         show_progress=False,
         provenance=True,

@@ -1,4 +1,4 @@
-"""`tokenmill dataset rebuild`: a dataset again from its lock, or what is no longer the same."""
+"""`tokenmill dataset rebuild`: a dataset made again from its lock, or what has changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SHOWN = 20
 def rebuild(
     lock: str | Path, output: str | Path, *, inputs: str | Path | None = None, tokenizer: Any = None
 ) -> Dataset:
-    """Make the dataset of a lock again; the same bytes, or an error that says what is no longer the same.
+    """Make the dataset of a lock again; the same bytes, or an error that says what has changed.
 
     >>> import tokenmill
     >>> _ = Path("corpus.txt").write_text("one text")
@@ -46,8 +46,8 @@ def rebuild(
     Args:
         lock: A file that `tokenmill dataset lock` wrote.
         output: The directory of the new dataset.
-        inputs: A directory that has the inputs now, below it as they were below theirs.
-        tokenizer: The tokenizer, where it is no longer where it was.
+        inputs: The directory that holds the inputs now, in the same layout as before.
+        tokenizer: The tokenizer, if it has moved.
 
     Returns:
         The dataset, with the content hash of the lock.
@@ -69,7 +69,7 @@ def rebuild(
     if problems or encoder is None:
         more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
         raise DatasetError(
-            f"{lock} cannot be rebuilt, because something is no longer the same:\n  "
+            f"{lock} cannot be rebuilt, because something has changed:\n  "
             + "\n  ".join(problems[:_SHOWN] + more)
         )
     whole = root if read.removal is None else root.with_name(f"{root.name}.whole")
@@ -83,7 +83,7 @@ def rebuild(
 
 
 def _load_tokenizer(lock: Lock, beside: Path, config: Any, given: Any) -> Any:
-    """What was given, or the copy beside the lock, or what is where the tokenizer was."""
+    """What was given, or the copy beside the lock, or the tokenizer at its old place."""
     identity = lock.plan.target.tokenizer
     if given is None:
         return load_identified(beside, identity, config.tokenizer.pattern)
@@ -110,7 +110,7 @@ def _make(lock: Lock, files: list[InputFile], config: Any, encoder: Any, root: P
 
 
 def _find_inputs(lock: Lock, place: Path | None) -> tuple[list[InputFile], list[str]]:
-    """Today's inputs, and in words what is no longer the same of them."""
+    """The inputs as they are now, and in words what has changed."""
     local = [file.url for file in lock.plan.inputs if file.local]
     common = os.path.commonpath([str(Path(url).parent) for url in local]) if local else ""
     found, problems = [], []

@@ -1,4 +1,4 @@
-"""What a running job tells: a bar or lines for people, `progress.json` and `events.jsonl` for watchers.
+"""What a running job reports: a bar or lines for people, `progress.json` and `events.jsonl` for watchers.
 
 Neither file is content: no reader needs them, no hash covers them, and both may be deleted.
 """
@@ -40,7 +40,7 @@ def format_now() -> str:
 
 
 class Recorder:
-    """Counts for all who listen while a job runs; `count` may be called from any thread.
+    """Keeps the counts of a running job and reports them; `count` may be called from any thread.
 
     Without a directory there are no files, only what is shown.
     """
@@ -83,7 +83,7 @@ class Recorder:
         return self
 
     def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:
-        """The first event of a run."""
+        """Write the first event of a run: command, versions, machine, budget."""
         machine = {
             "cpus": os.cpu_count(),
             "memory": measure_host_memory()[1],
@@ -108,7 +108,7 @@ class Recorder:
         self._over.set()
         self._thread.join()
         if isinstance(error, ReplacedError):
-            return  # whoever leads now tells how far it is
+            return  # whoever leads now reports the progress
         state = "done" if kind is None else "failed"
         exit_code = getattr(error, "exit_code", None)
         ended = "interrupted" if kind is KeyboardInterrupt or exit_code == 75 else state
@@ -122,7 +122,7 @@ class Recorder:
             return
 
     def enter_phase(self, name: str) -> None:
-        """Tell what the job is doing."""
+        """Say what the job is doing now."""
         with self._lock:
             self.state["phase"] = name
 
@@ -144,7 +144,7 @@ class Recorder:
             self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
 
     def show_workers(self, workers: Workers) -> None:
-        """Tell who is at work, where the work is done by others than this process."""
+        """Show who is at work, where other processes do the work."""
         with self._lock:
             self.state["workers"] = workers.figures
         if self._progress is not None:
@@ -170,7 +170,7 @@ class Recorder:
                     sampled = time.monotonic()
                     self._sample()
             except OSError:
-                # Watching must never end a job: a full disk is met, and told, by whoever writes tokens.
+                # Recording must never end a job: a full disk is reported by whoever writes tokens.
                 continue
 
     def _sample(self) -> None:
@@ -196,7 +196,7 @@ class Recorder:
 
 
 def _find_versions() -> dict[str, str]:
-    """Of what this process has loaded: anything else has no part in the result."""
+    """The versions of what this process has loaded: nothing else has a part in the result."""
     found = {"python": platform.python_version(), "tokenmill": tokenmill.__version__}
     for name in ("numpy", "pyarrow", "tokenizers", "transformers"):
         # A module that another thread is just importing has no version yet.

@@ -1,7 +1,7 @@
-"""`tokenmill dataset remove`: a dataset minus some documents, by writing only the shards that had them.
+"""`tokenmill dataset remove`: a dataset minus some documents, by rewriting only the shards that had them.
 
 Each shard is a unit with a receipt, as in `prepare`: those that change are packed again from their own
-tokens, the others are linked. Interrupted, the same call goes on; what is done is not done again.
+tokens, the others are linked. After an interruption the same call resumes.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ def remove(
     Args:
         dataset: A finished dataset of this machine.
         documents: A file with a document on each line, see docs/answers.md; or numbers of documents and the
-            reason of each.
+            reason for each.
         output: The directory of the new dataset.
-        tokenizer: The tokenizer of `dataset`, for texts to look for, where it is no longer where it was.
+        tokenizer: The tokenizer of `dataset`, to look for texts, if it has moved.
 
     Returns:
         The new dataset: equal to one that is prepared without those documents.
 
     Raises:
-        DatasetError: A document is nowhere, or the dataset cannot be written again from its own tokens.
+        DatasetError: A document cannot be found, or the dataset cannot be written again from its own tokens.
         ConfigError: The list cannot be read, or `output` holds something else.
     """
     source, root = open_dataset(dataset), Path(output)
@@ -112,7 +112,7 @@ def remove(
 def _check_source(source: Dataset, root: Path) -> Plan:
     if source.shards.cache is not None:
         raise DatasetError(f"{source.address} is in an object store: copy it here, and remove from the copy")
-    source.rows(None if source.manifest.layout == "rows" else 1)  # says who reads another format
+    source.rows(None if source.manifest.layout == "rows" else 1)  # raises for a format that is not read here
     packing = source.manifest.packing
     if packing.layout == "rows" and packing.tail == "drop":
         raise DatasetError(
@@ -123,7 +123,7 @@ def _check_source(source: Dataset, root: Path) -> Plan:
     if plan is None:
         raise DatasetError(
             f"{source.address} has no {PLAN} (converted, or copied in part): remove from the dataset that it "
-            "was made of, and convert that"
+            "was made from, and convert that"
         )
     if root.resolve() == Path(source.path).resolve():
         raise ConfigError(f"{root} is the dataset itself: name another output")
@@ -131,7 +131,7 @@ def _check_source(source: Dataset, root: Path) -> Plan:
 
 
 def _begin(root: Path, removal: Removal) -> None:
-    """Take the output for this removal; one that was interrupted goes on."""
+    """Claim the output for this removal; one that was interrupted is resumed."""
     before = load_removal(root)
     strange = (root / MANIFEST).exists() or (root / PLAN).exists()
     if (before is not None and before != removal) or (before is None and strange):
@@ -178,7 +178,7 @@ def _find_all(known: SourceDocuments, way: str, values: list[Any]) -> list[list[
     texts = known.find_texts(values)
     for text in values:
         if not texts[text]:
-            raise DatasetError(f"no document contains {text!r}")
+            raise DatasetError(f"no document contains {text!r}; correct the text, or leave that line out")
     return [texts[text] for text in values]
 
 
@@ -205,7 +205,7 @@ class _Unit:
         return self.source.manifest.shards[self.old.ordinal]
 
     def write(self, root: Path, plan: Plan) -> Receipt:
-        """The receipt of the shard: found, linked, or written anew without its removed documents."""
+        """The receipt of the shard: found, linked, or rewritten without its removed documents."""
         done = load_receipt(root, self.unit.name, self.unit.id)
         if done is not None:
             return done
@@ -315,7 +315,7 @@ def _subtract_removed(old: Account, new: Account, documents: Counter[str], token
 
 
 def _link(source: Path, target: Path) -> None:
-    """The same file under another name; a copy where the file system has no links, or is another one."""
+    """The same file under another name; a copy where the file system cannot link them."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig
 
-    # Whether to show progress, or whom to tell of (stage, done, total) instead.
+    # Whether to show progress, or a function of (stage, done, total) to call instead.
     ProgressChoice = bool | Callable[[str, int, int | None], None] | None
 
 logger = logging.getLogger("tokenmill.train")
@@ -73,7 +73,7 @@ def train(
         inputs: A path, a glob, a URL or a list of them; or data in memory: an iterator of texts, an Arrow
             array, a Hugging Face dataset, an iterable of records.
         vocab_size: Tokens in all, with the 256 bytes and the special tokens; 32,000 if left out.
-        config: A YAML file of settings; what is given here as well counts more.
+        config: A YAML file of settings; arguments given here take precedence.
         progress: Whether to show it, or a function of (stage, done, total) that is called instead.
         options: Any setting of docs/configuration.md, such as `pattern="cl100k"`, `special_tokens=[…]`,
             `output="my-tokenizer"`, `counts="en.parquet:2.0"` or `tie_break="lexicographic"`.
@@ -132,7 +132,7 @@ class _Training:
             "inputs": corpus.identity(),
             "counts": list(config.source.counts),
         }
-        self._list_sizes()  # what cannot be is said before anything is read
+        self._list_sizes()  # impossible sizes are refused before anything is read
         self.checkpoint = Checkpoint(self.output, self.job)
         self.recorder = Recorder(
             self.output, bytes_total=corpus.total_bytes, units_total=self.options.model_tokens - 256
@@ -230,7 +230,7 @@ class _Training:
             report_if_possible(self.output)
 
     def _list_sizes(self) -> list[int]:
-        """The smaller sizes that were asked for; raises `ConfigError` where one cannot be."""
+        """The smaller sizes that were asked for; raises `ConfigError` for one that is impossible."""
         try:
             sizes = [parse_size(size) for size in (self.config.output.ladder or "").split(",") if size]
         except ValueError:
@@ -241,7 +241,8 @@ class _Training:
         for size in sizes:
             if not least <= size < self.options.vocab_size:
                 raise ConfigError(
-                    f"ladder: {size:,} is not from {least:,} to below vocab_size, {self.options.vocab_size:,}"
+                    f"ladder has {size:,}; expected {least:,} or more, and less than vocab_size "
+                    f"({self.options.vocab_size:,})"
                 )
         return sizes
 

@@ -46,14 +46,14 @@ def transcode(
         dataset: A finished dataset.
         tokenizer: The new tokenizer, or whatever `Tokenizer.load` takes.
         output: The directory of the new dataset.
-        old_tokenizer: The tokenizer of `dataset`, where it is no longer where it was.
-        **options: Settings of `prepare` about speed and words, such as `threads`.
+        old_tokenizer: The tokenizer of `dataset`, if it has moved.
+        **options: Settings of `prepare` that concern speed and logs, such as `threads`.
 
     Returns:
         The new dataset, equal to one that is prepared from the raw text.
 
     Raises:
-        DatasetError: The old ids do not tell the text (a normalizer, unknown tokens), with the reason.
+        DatasetError: The text cannot be recovered from the old ids (a normalizer, unknown tokens).
     """
     source = open_dataset(dataset)
     old = _load_old_tokenizer(source, old_tokenizer)
@@ -63,7 +63,7 @@ def transcode(
     packing = manifest.packing
     markers = _choose_markers(packing, old, new)
     filters = {key: manifest.config.get(f"filter.{key}") for key in _TOKEN_FILTERS}
-    # Where a filter counts tokens, every document is counted anew.
+    # Where a filter counts tokens, every document is counted again.
     joins = added_pairs(old, new) if not any(filters.values()) else None
     decoder = DocumentDecoder(source, old, joins)
     by_input = decode_by_input(decoder)
@@ -104,7 +104,7 @@ def _check_lossless(source: Dataset, old: Tokenizer) -> None:
     elif recipe.normalizer is not None:
         reason = "its tokenizer has a normalizer, which changes text before it is encoded"
     elif recipe.model.kind != "bytes" or recipe.model.end_of_word_suffix:
-        reason = "its tokenizer spells words with markers, so that ids do not tell every space"
+        reason = "its tokenizer spells words with markers, so its ids do not keep every space"
     elif account.to_json().get("replaced"):
         reason = "some of its records were changed when they were read (--on-error replace)"
     elif account.tokens_dropped["tail"]:

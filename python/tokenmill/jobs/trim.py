@@ -54,7 +54,7 @@ def trim(
         min_count: how often a token must occur to be kept.
         protect: Strings whose tokens stay whatever their counts.
         pad_to_multiple: Round the rows of the embedding up to a multiple of this.
-        threads: Threads that encode.
+        threads: Threads for encoding.
         **source: Settings of the source, such as `text_field`.
 
     Returns:

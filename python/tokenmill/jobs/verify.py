@@ -62,7 +62,7 @@ def _check_tokenizer(root: Path, manifest: Manifest, given: Any) -> Check:
     except DatasetError as error:
         return Check("tokenizer", "problem", str(error))
     except TokenmillError as error:
-        return Check("tokenizer", "skipped", f"not at hand: {error}; name it with --tokenizer")
+        return Check("tokenizer", "skipped", f"not available: {error}; name it with --tokenizer")
     return Check("tokenizer", "ok", f"{found.vocab_size:,} ids, the fingerprint agrees")
 
 

@@ -23,7 +23,7 @@ logger = logging.getLogger("tokenmill.vocabulary")
 
 
 def check_output(output: str | Path | None) -> None:
-    """Refuse a directory that holds something, before anything is read."""
+    """Raise `ConfigError` for a directory that is not empty, before anything is read."""
     if output is None or not Path(output).exists():
         return
     if not Path(output).is_dir() or any(Path(output).iterdir()):
@@ -31,7 +31,7 @@ def check_output(output: str | Path | None) -> None:
 
 
 def check_rows(multiple: int) -> None:
-    """Refuse a number that nothing can be a multiple of."""
+    """Raise `ConfigError` for a number that nothing can be a multiple of."""
     if multiple < 1:
         raise ConfigError(f"pad_to_multiple is {multiple}; expected 1 or more, such as 64")
 
@@ -57,9 +57,9 @@ def write_vocabulary(
     body: dict[str, Any],
     new_ids: Mapping[int, int] | None = None,
 ) -> None:
-    """All files in a folder beside the output, which takes its name when it is whole.
+    """Write all files to a folder beside the output, which takes its name when it is complete.
 
-    What lies beside `base` comes along; `new_ids` are its ids in `result`, where they change.
+    The other files of `base` are copied too; `new_ids` are its ids in `result`, where they change.
     """
     staging = temporary_name(output)
     staging.mkdir(parents=True)

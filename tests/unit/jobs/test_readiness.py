@@ -37,7 +37,7 @@ def test_a_batch_that_memory_cannot_hold_is_taken_with_a_word(caplog):
     asked = 20_000_000
     with caplog.at_level(logging.WARNING, "tokenmill"):
         assert readiness.choose_batch_size(run(asked), FirstDocuments(["a"], 4096), machine(24)) == asked
-    assert "batch_size 20000000 of documents of 4.1 kB is more than memory holds" in caplog.text
+    assert "batch_size 20000000 with documents of 4.1 kB is more than memory can hold" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Transformer accounting: parameters, memory, FLOPs."""
+"""The cost of a transformer: parameters, memory, FLOPs."""

@@ -1,4 +1,4 @@
-"""Transformer accounting: parameters, memory and matrix-multiply FLOPs, per component.
+"""The cost of a transformer: parameters, memory and matrix-multiply FLOPs, per component.
 
 A product of an (m x k) and a (k x n) matrix costs 2mkn FLOPs; norms, softmax and element-wise work are
 left out, as is usual. Training costs three forward passes: the backward pass multiplies each matrix twice.
@@ -23,7 +23,7 @@ VOCABULARIES = (32_000, 64_000, 128_000, 200_000, 256_000)
 
 @dataclass(frozen=True)
 class ModelCost:
-    """The account of one shape at one context length; `to_dict` is what `--json` prints."""
+    """The cost of one shape at one context length; `to_dict` is what `--json` prints."""
 
     shape: ModelShape
     context_length: int
@@ -78,7 +78,10 @@ class ModelCost:
 def compute_cost(
     shape: ModelShape, *, context_length: int | None = None, tokens: int | None = None
 ) -> ModelCost:
-    """`account(gpt2_xl).forward_flops` -> 4_513_336_524_800."""
+    """`compute_cost(gpt2_xl).forward_flops` -> 4_513_336_524_800.
+
+    Raises `ConfigError` for a context length or a number of tokens below 1.
+    """
     length = shape.context_length if context_length is None else context_length
     if length < 1:
         raise ConfigError(f"context_length is {length}; expected a positive number of tokens")

@@ -1,4 +1,4 @@
-"""The account as text for a terminal."""
+"""The cost of a model as text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def render(result: ModelCost) -> str:
-    """The tables that `tokenmill account` prints."""
+    """The tables that `tokenmill plan --model` prints."""
     data = result.to_dict()
     sections = [
         _format_section(
@@ -33,7 +33,7 @@ def render(result: ModelCost) -> str:
             ],
             ("total", f"{data['forward_flops']:,}", ""),
         ),
-        f"Training costs {data['training_flops_per_token']:,} FLOPs a token (three forward passes).",
+        f"Training costs {data['training_flops_per_token']:,} FLOPs per token (three forward passes).",
     ]
     if result.training_flops is not None:
         sections.append(f"Training on {result.tokens:,} tokens costs {result.training_flops:.4g} FLOPs.")
@@ -51,7 +51,7 @@ def render(result: ModelCost) -> str:
         "vocabulary",
         "embedding parameters",
         "of all",
-        "FLOPs a token",
+        "FLOPs per token",
         "bytes per token to break even",
     )
     sections.append("What a larger vocabulary costs and saves\n" + _align([header, *rows]))

@@ -46,7 +46,7 @@ def examine(
     environ: Mapping[str, str] = os.environ,
     machine: Machine | None = None,
 ) -> Report:
-    """Look at this machine and, where given, at a tokenizer, its data and the place of the output."""
+    """Check this machine and, where given, a tokenizer, its data and the place of the output."""
     from tokenmill.insight.doctor import doctor_disk, doctor_machine, doctor_setup, doctor_tokenizer
 
     machine = machine or measure(environ)
@@ -63,7 +63,7 @@ def examine(
 
 
 def _guard(name: str, part: Callable[[], Iterable[Check]]) -> list[Check]:
-    """A doctor who falls ill says so, and goes on with the next part."""
+    """The checks of one part; one that cannot be made is itself reported as a problem."""
     try:
         return list(part())
     except OSError as error:
@@ -72,7 +72,7 @@ def _guard(name: str, part: Callable[[], Iterable[Check]]) -> list[Check]:
                 name=name,
                 status="problem",
                 found=f"{type(error).__name__}: {error}",
-                meaning="this part could not be looked at",
+                meaning="this part could not be checked",
                 fix="check the path and its permissions",
             )
         ]

@@ -70,13 +70,13 @@ def check_free_space(home: Path, needed: int | None) -> Check:
         name="free space",
         status="problem" if short else "ok",
         found=f"{words.size(free)} free in {home}{want}",
-        meaning="the disk would be full before the end" if short else "enough room",
+        meaning="the disk would fill up before the end" if short else "enough room",
         fix=f"free space (df -h {home}), or choose another --output" if short else None,
     )
 
 
 def check_speed(home: Path, name: str) -> Check:
-    """A timed write and read: the kernel's own word about a disk is wrong on virtual machines."""
+    """A timed write and read: what the kernel says about a disk is wrong on virtual machines."""
     measured = disk.probe(home)
     kind = disk.find_filesystem(home)
     slow = measured.kind == "slow"
@@ -84,8 +84,10 @@ def check_speed(home: Path, name: str) -> Check:
     return Check(
         name="disk",
         status="warning" if slow else "ok",
-        found=f"{name}: {speeds}, {measured.flush_seconds * 1000:.1f} ms a flush ({kind})",
-        meaning="like a hard disk or a far-away one: writing may set the pace" if slow else "like an SSD",
+        found=f"{name}: {speeds}, {measured.flush_seconds * 1000:.1f} ms per flush ({kind})",
+        meaning="as slow as a hard disk or a remote one: writing may limit the speed"
+        if slow
+        else "as fast as an SSD",
         fix="put --output on an SSD or NVMe disk" if slow else None,
     )
 
@@ -97,9 +99,9 @@ def check_locks(home: Path) -> Check:
         name="locks",
         status="ok" if works else "warning",
         found=f"{'work' if works else 'do not work'} on {kind}",
-        meaning="two jobs on one output see each other"
+        meaning="two jobs with one output notice each other"
         if works
-        else "two jobs on one output may do the same work twice; the result is right all the same",
+        else "two jobs with one output may do the same work twice; the result is still right",
         fix=None
         if works
         else "mount it with locks (NFS: option local_lock=none), or start one job at a time",
@@ -119,8 +121,8 @@ def check_leftovers(output: Path) -> Check:
         name="leftovers",
         status="warning",
         found=", ".join(left),
-        meaning="a run was killed here; nothing of it counts until it is finished",
-        fix="run the same tokenmill prepare again: it goes on where it stopped and clears up",
+        meaning="a run was killed here; its output does not count until it is finished",
+        fix="run the same tokenmill prepare again: it continues where it stopped and cleans up",
     )
 
 

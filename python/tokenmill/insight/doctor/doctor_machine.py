@@ -39,14 +39,14 @@ def run_checks(machine: Machine, shared_memory: Path = Path("/dev/shm")) -> Iter
 def check_cores(machine: Machine) -> Check:
     """How many cores a job will use, and what limits them."""
     found = machine.cores
-    told = f"{found.usable} usable ({found.reason})"
+    shown = f"{found.usable} usable ({found.reason})"
     limited = found.usable < found.host
     tight = limited and found.quota is not None and found.usable * 4 <= found.affinity
     return Check(
         name="cores",
         status="warning" if tight else "ok",
-        found=told,
-        meaning="a quota leaves a quarter of the cores or less" if tight else "a job takes this many threads",
+        found=shown,
+        meaning="a quota leaves a quarter of the cores or less" if tight else "a job uses this many threads",
         fix="raise the container's CPU limit (docker run --cpus N)" if tight else None,
     )
 
@@ -54,12 +54,12 @@ def check_cores(machine: Machine) -> Check:
 def check_memory(machine: Machine) -> Check:
     """How much memory is free within the limit, and the mode that follows."""
     found = machine.memory
-    told = f"{found.available / GB:.1f} GB available ({found.reason}), {found.mode} mode"
+    shown = f"{found.available / GB:.1f} GB available ({found.reason}), {found.mode} mode"
     if found.available < GB // 4:
         return Check(
             name="memory",
             status="problem",
-            found=told,
+            found=shown,
             meaning="a job needs about 250 MB and may be killed",
             fix="free memory, or raise the container's limit (docker run --memory 2g)",
         )
@@ -67,7 +67,7 @@ def check_memory(machine: Machine) -> Check:
     return Check(
         name="memory",
         status="warning" if little else "ok",
-        found=told,
+        found=shown,
         meaning="batches will be small" if little else MODES[found.mode],
         fix="raise the container's limit (docker run --memory 2g)" if little else None,
     )
@@ -79,11 +79,11 @@ def check_cpu_features(used: tuple[str, list[str]] | None = None) -> Check:
     return Check(
         name="cpu features",
         status="ok" if features else "warning",
-        found=", ".join(features) or "none that the core has code for",
+        found=", ".join(features) or "none that the core can use",
         meaning=f"{name} code in use" if features else "portable code in use, at about half the speed",
         fix=None
         if features
-        else "take a CPU with AVX2 or NEON, pass the host's to the virtual machine, unset TOKENMILL_CPU",
+        else "use a CPU with AVX2 or NEON, give the virtual machine the host's CPU, or unset TOKENMILL_CPU",
     )
 
 

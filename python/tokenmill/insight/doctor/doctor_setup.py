@@ -46,14 +46,14 @@ def run_checks(
 
 
 def check_variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
-    """Variables that slow a job down, contradict each other or mean nothing; else one line of those set."""
+    """Variables that slow a job down, contradict each other or mean nothing; if none, a line of those set."""
     seen = [
         f"{name}={environ[name]}" for name in sorted(environ) if name in VARIABLES or name.startswith(PREFIX)
     ]
     try:
         warnings = resolve(environ=environ, machine=machine).warnings
     except ConfigError as error:
-        yield _check_variable("problem", str(error), "a job would stop at once", "unset it, or correct it")
+        yield _check_variable("problem", str(error), "a job would fail at once", "unset it, or correct it")
         return
     troubled = False
     if environ.get("TOKENIZERS_PARALLELISM", "").lower() in FALSE:
@@ -61,7 +61,7 @@ def check_variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Ch
         yield _check_variable(
             "problem" if machine.cores.usable > 1 else "warning",
             f"TOKENIZERS_PARALLELISM={environ['TOKENIZERS_PARALLELISM']}",
-            f"tokenizers are held to one thread of {machine.cores.usable}",
+            f"tokenizers use one thread of {machine.cores.usable}",
             "unset TOKENIZERS_PARALLELISM",
         )
     for warning in warnings:
@@ -78,19 +78,21 @@ def _check_variable(status: Status, found: str, meaning: str, fix: str | None) -
 
 
 def check_kept_tables() -> Check:
-    """Whether tables of large vocabularies are kept between processes, and how much they take."""
+    """Whether tables of large vocabularies are kept between processes, and how much space they take."""
     try:
         folder = tables_folder()
     except ConfigError as error:
         return _check_tables("problem", str(error), "no tokenizer can be loaded", "unset it, or correct it")
     if folder is None:
-        return _check_tables("ok", "not kept", "large vocabularies are built anew by every process", None)
+        return _check_tables(
+            "ok", "not kept", "every process builds the tables of large vocabularies again", None
+        )
     home = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))  # noqa: PTH110 - no error where a parent may not be entered
     if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
         return _check_tables(
             "warning",
             f"{folder} cannot be written",
-            "large vocabularies are built anew by every process, in some 0.3 s",
+            "every process builds the tables of large vocabularies again, in some 0.3 s",
             "set TOKENMILL_CACHE to a folder that can be written, or TOKENMILL_CACHE_TABLES=off",
         )
     sizes = [path.stat().st_size for path in folder.glob("*.tables")]
@@ -121,7 +123,7 @@ def check_versions() -> Check:
 
 
 def check_extras(data: Sequence[str], output: str | None = None) -> Iterator[Check]:
-    """Packages that these URLs need; a missing one is a problem before the job, not in it."""
+    """Packages that these URLs need; a missing one is reported before the job, not during it."""
     places: list[tuple[str, Callable[[str], object]]] = [(url, open_filesystem) for url in data]
     if output is not None:
         places.append((output, check_keeper))
@@ -133,7 +135,7 @@ def check_extras(data: Sequence[str], output: str | None = None) -> Iterator[Che
         except MissingExtraError as error:
             yield _report_unopened(place, error, error.remedy)
         except TokenmillError as error:
-            yield _report_unopened(place, error, "use a path, or a URL of a kind that is known")
+            yield _report_unopened(place, error, "use a path, or a URL of a supported kind")
 
 
 def _report_unopened(place: str, error: TokenmillError, fix: str) -> Check:

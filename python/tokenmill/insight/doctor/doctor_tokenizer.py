@@ -46,14 +46,14 @@ def run_checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Ch
 
 
 def check_engine(tokenizer: Tokenizer) -> Check:
-    """Native, fast or slow."""
+    """Which engine runs it: native, fast or slow."""
     name = tokenizer.strategy.name
-    told = f"{tokenizer.source}: {tokenizer.vocab_size} tokens, {tokenizer.strategy}"
+    shown = f"{tokenizer.source}: {tokenizer.vocab_size} tokens, {tokenizer.strategy}"
     if name == "slow":
         return Check(
             name="tokenizer",
             status="problem",
-            found=told,
+            found=shown,
             meaning="a Python tokenizer: some 10 to 50 times slower than a fast one",
             fix=f"load its fast version (use_fast=True), or train one: {TRAIN}",
         )
@@ -61,7 +61,7 @@ def check_engine(tokenizer: Tokenizer) -> Check:
         "native": "the fastest engine runs it",
         "fast": "Hugging Face's Rust engine runs it; the native one does not support it",
     }
-    return Check(name="tokenizer", status="ok", found=told, meaning=meaning[name])
+    return Check(name="tokenizer", status="ok", found=shown, meaning=meaning[name])
 
 
 def check_ids(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
@@ -97,7 +97,7 @@ def check_ids(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
 
 
 def read_sample(data: tuple[str, ...]) -> list[str]:
-    """The first documents of the inputs; nothing when they cannot be read, which other checks tell."""
+    """The first documents of the inputs; none when they cannot be read, which other checks report."""
     if not data:
         return []
     from tokenmill.settings.schema import SourceConfig

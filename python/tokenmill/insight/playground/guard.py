@@ -38,7 +38,7 @@ HEADERS = {
 
 
 class RequestError(TokenmillError):
-    """The request itself is at fault; `status` is the answer's."""
+    """The request itself is wrong; `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class RequestError(TokenmillError):
 
 
 async def read_body(request: Request) -> dict[str, Any]:
-    """The JSON object that a request carries, read no further than the largest size allowed."""
+    """The JSON object that a request carries. Raises `RequestError` if it is too large or not an object."""
     from starlette.requests import ClientDisconnect
 
     content = bytearray()
@@ -58,7 +58,7 @@ async def read_body(request: Request) -> dict[str, Any]:
                     413, f"the request is larger than {LARGEST_BODY >> 20} MiB; send a shorter text"
                 )
     except ClientDisconnect:
-        raise RequestError(400, "the request ended before its body") from None
+        raise RequestError(400, "the request ended before its body was complete") from None
     try:
         body = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -69,7 +69,7 @@ async def read_body(request: Request) -> dict[str, Any]:
 
 
 def parse_number(text: str, name: str) -> int | None:
-    """A whole number from 0 on that a request has under a name; None for nothing at all."""
+    """A whole number, 0 or more; None for an empty text. Raises `RequestError` for anything else."""
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
@@ -78,7 +78,7 @@ def parse_number(text: str, name: str) -> int | None:
 
 
 def guard_hosts(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Response]]:
-    """A middleware that answers only the hosts it serves: a page elsewhere cannot reach us by a DNS trick."""
+    """A middleware that answers only for these hosts: a page elsewhere cannot reach us by DNS rebinding."""
     from starlette.responses import JSONResponse
 
     async def middleware(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -93,7 +93,7 @@ def guard_hosts(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Respons
 
 
 async def explain_error(request: Request, error: Exception) -> Response:
-    """An error a user can mend becomes a sentence; ours is logged, and the server stays up."""
+    """An error that a user can fix becomes a sentence; any other is logged, and the server stays up."""
     from starlette.responses import JSONResponse
 
     if isinstance(error, RequestError):
@@ -103,4 +103,4 @@ async def explain_error(request: Request, error: Exception) -> Response:
     if isinstance(error, TokenmillError):
         return JSONResponse({"error": str(error)}, 422)
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return JSONResponse({"error": "the server met an error of its own; its log has the details"}, 500)
+    return JSONResponse({"error": "internal server error; the log of the server has the details"}, 500)

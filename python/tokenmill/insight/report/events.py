@@ -18,7 +18,7 @@ STRAGGLER = 3.0  # times the median unit
 
 @dataclass
 class EventLog:
-    """All runs that worked on one output directory, on one clock that starts with the first."""
+    """The events of all runs on one output directory, on one clock that starts with the first."""
 
     starts: list[dict[str, Any]] = field(default_factory=list)
     units: list[dict[str, Any]] = field(default_factory=list)
@@ -27,7 +27,7 @@ class EventLog:
 
     @property
     def restarts(self) -> list[float]:
-        """Seconds at which a later run went on."""
+        """Seconds at which a later run resumed."""
         return [event["seconds_in"] for event in self.starts[1:]]
 
     def measure_throughput(self) -> list[dict[str, float]]:
@@ -57,7 +57,7 @@ class EventLog:
 
 
 def read_events(root: Path) -> EventLog:
-    """The log of a directory; empty where there is none. A last line cut by a kill is passed over."""
+    """The log of a directory; empty where there is none. A last line that a kill cut short is skipped."""
     log = EventLog()
     lists = {
         "start": log.starts,

@@ -1,7 +1,7 @@
 """The report of a dataset in an object store, put beside its shards.
 
-Bringing every token back would cost as much as the job did. What is counted in tokens is counted in shards
-spread evenly over the dataset, and the page says in how many; all else is known from the small files.
+Downloading every token would cost as much as the job did. So tokens are counted in some shards, spread evenly
+over the dataset, and the page says in how many; everything else is known from the small files.
 """
 
 from __future__ import annotations
@@ -42,6 +42,6 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
 
 
 def choose_shards(manifest: Manifest, most: int) -> tuple[ShardEntry, ...]:
-    """Every n-th shard, so many that they have at most about `most` bytes together, and at least one."""
+    """Every n-th shard, so that together they have at most about `most` bytes; at least one."""
     total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
     return manifest.shards[:: max(1, math.ceil(total / most))]

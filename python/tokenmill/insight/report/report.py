@@ -25,7 +25,8 @@ REPORT_JSON, REPORT_HTML = "report.json", "report.html"
 def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
     """`write_report(DIR)` -> DIR/report.html; both files appear whole or not at all.
 
-    `tokenizer` saves loading the dataset's own again where a job has it at hand.
+    `tokenizer` saves loading the dataset's own again if the caller has it. Raises `DatasetError` if the
+    directory holds neither a dataset nor a trained tokenizer.
     """
     root = Path(directory)
     data = collect(root, tokenizer)
@@ -41,7 +42,7 @@ def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
 
 
 def publish_report(location: str | Path, tokenizer: Any = None) -> str:
-    """Write the report where the dataset is, in a directory or an object store; gives the page's address."""
+    """Write the report where the dataset is, in a directory or an object store; returns its address."""
     if is_remote(location):
         from tokenmill.insight.report.remote_report import report_remote
 
@@ -50,7 +51,7 @@ def publish_report(location: str | Path, tokenizer: Any = None) -> str:
 
 
 def report_if_possible(location: str | Path, tokenizer: Any = None) -> None:
-    """Write the report of a job that has ended well; a full disk or a foreign format must not undo that."""
+    """Write the report of a finished job; a full disk or a foreign format is only worth a warning."""
     try:
         publish_report(location, tokenizer)
     except (OSError, TokenmillError) as error:

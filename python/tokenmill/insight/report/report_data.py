@@ -86,7 +86,7 @@ def collect_dataset(root: Path, tokenizer: Any = None, counted: Counted | None =
 
 
 def _count_padding(root: Path, manifest: Manifest, counted: Counted) -> int:
-    """Padding in the shards that are counted; where that is all, no receipt needs to be there."""
+    """Padding in the shards that are counted; if that is all of them, no receipt is needed."""
     if len(counted.shards) == len(manifest.shards):
         return manifest.account.tokens_padding
     receipts = [load_receipt(root, shard.name, shard.unit, counted.sizes) for shard in counted.shards]
@@ -96,7 +96,7 @@ def _count_padding(root: Path, manifest: Manifest, counted: Counted) -> int:
 def _read_arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
     """Token ids and document lengths, some at a time; a document in rows is as long as its stretches.
 
-    `splits` gets, for each shard of rows, how many documents lie in more than one stretch.
+    `splits` gets, for each shard of rows, how many documents are in more than one stretch.
     """
     none = np.empty(0, dtype=np.int64)
     for shard in counted.shards:

@@ -45,8 +45,8 @@ def _render_counts(shards: dict[str, int]) -> str:
     if shards["counted"] == shards["all"]:
         return ""
     return paragraph(
-        f"Vocabulary, scripts, lengths and split documents are those of {shards['counted']:,} of "
-        f"{shards['all']:,} shards, spread over the dataset; all other figures are of the whole."
+        f"Vocabulary, scripts, lengths and split documents were counted in {shards['counted']:,} of "
+        f"{shards['all']:,} shards, spread over the dataset; all other figures are for the whole dataset."
     )
 
 
@@ -79,7 +79,7 @@ def _render_account(account: dict[str, Any]) -> str:
 
 
 def _describe_learned_share(account: dict[str, Any]) -> str:
-    """Of conversations, the share of tokens that are learned."""
+    """The share of tokens that are learned, where the dataset is of conversations."""
     learned = account.get("learned")
     if learned is None:
         return ""
@@ -140,7 +140,7 @@ def _render_lengths(lengths: dict[str, Any]) -> str:
         x, [(max(c["from"], 1), c["to"] + 1, c["documents"]) for c in classes], "documents", marks
     )
     y = Axis("% of documents no longer than this", 0, 100)
-    curve = line(x, y, {"cumulated": [(c["to"] + 1, c["cumulated_percent"]) for c in classes]}, marks)
+    curve = line(x, y, {"cumulative": [(c["to"] + 1, c["cumulated_percent"]) for c in classes]}, marks)
     rows = [(f"{c['from']:,} to {c['to']:,}", c["documents"], c["cumulated_percent"]) for c in classes]
     words = f"Mean {lengths['mean']:,.1f} tokens, longest {lengths['longest']:,}."
     return section(
@@ -148,7 +148,7 @@ def _render_lengths(lengths: dict[str, Any]) -> str:
         chart,
         curve,
         paragraph(words),
-        table(("tokens", "documents", "cumulated %"), rows),
+        table(("tokens", "documents", "cumulative %"), rows),
     )
 
 
@@ -167,8 +167,8 @@ def _render_packing(packing: dict[str, Any], account: dict[str, Any]) -> str:
     )
     words += f"; {packing['fill_percent']:.2f} % of the stored tokens are not padding."
     if packing["split_documents"] is not None:
-        words += f" {packing['split_documents']:,} documents lie in more than one row."
-    chart = bars(list(parts), list(parts.values()), "tokens by what became of them")
+        words += f" {packing['split_documents']:,} documents are in more than one row."
+    chart = bars(list(parts), list(parts.values()), "tokens by what happened to them")
     stored = account["tokens"]["stored"]
     return section(
         "Packing", chart, paragraph(words), table(("tokens", "count"), [*parts.items(), ("stored", stored)])

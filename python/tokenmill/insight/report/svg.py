@@ -76,7 +76,7 @@ def line(
 
 
 def bars(labels: Sequence[str], values: Sequence[float], y_label: str) -> str:
-    """Horizontal bars, one a label, longest value full width."""
+    """Horizontal bars, one per label; the largest value has the full width."""
     top = max(values, default=0) or 1
     rows = []
     for row, (label, value) in enumerate(zip(labels, values, strict=True)):
@@ -110,7 +110,7 @@ def histogram(
 
 
 def timeline(spans: Sequence[tuple[float, float, str, bool]], x_label: str) -> str:
-    """One thin bar a span (start, end, name, highlighted), each on a row of its own."""
+    """One thin bar per span (start, end, name, highlighted), each on its own row."""
     x = Axis.over(x_label, [edge for start, end, _, _ in spans for edge in (start, end)], zero=True)
     row = max(2.0, min(14.0, (HEIGHT - TOP - BOTTOM) / max(len(spans), 1)))
     px, _ = _make_placers(x, Axis("", 0, 1))

@@ -60,7 +60,7 @@ class Census:
         return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
 
     def count_lengths(self) -> dict[str, Any]:
-        """Documents by length class, cumulated, with the longest and the mean."""
+        """Documents by length class, with cumulative shares, the longest and the mean."""
         total = int(self.length_classes.sum())
         rows, seen = [], 0
         for power, documents in enumerate(self.length_classes.tolist()):

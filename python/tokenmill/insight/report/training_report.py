@@ -59,7 +59,7 @@ def render_training(data: dict[str, Any]) -> str:
                 "documents": f"{figures['documents']:,}",
                 "read": f"{format_number(figures['bytes'])}B",
                 "pieces": f"{figures['pieces']:,}",
-                "different pieces": f"{figures['unique']:,}",
+                "distinct pieces": f"{figures['unique']:,}",
                 "seconds": f"{figures['seconds']['total']:,.2f}",
             }
         ),

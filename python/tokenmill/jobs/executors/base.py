@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Task(Protocol):
-    """Something to be done on its own."""
+    """A piece of work that can be done on its own."""
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class Task(Protocol):
 
     @property
     def source(self) -> str:
-        """What it reads, for words to people."""
+        """What it reads, for messages."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Workers:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a caller gives a run: how documents are batched, and ways to hear of it and to end it.
+    """What a caller gives a run: how documents are batched, and how to follow and stop it.
 
-    `confirm` returns when a result may count, or raises; only executors of this process ask it.
+    `confirm` returns when a result may count, or raises; only executors in this process call it.
     """
 
     batching: Batching = field(default_factory=Batching)
@@ -89,7 +89,7 @@ class Done(NamedTuple):
 
 
 def time_work(work: Work, job: Any, task: Task, control: Control) -> Done:
-    """Do the work and take its time; what every executor sends to wherever its work is done."""
+    """Do the work and time it; every executor sends this to wherever the work is done."""
     started = time.monotonic()
     return Done(task, work(job, task, control), time.monotonic() - started)
 
@@ -105,7 +105,7 @@ class Executor(Protocol):
         """An executor as the settings describe it; nothing is started yet."""
 
     def warm(self) -> None:
-        """Begin what a run will need (a connection, processes) while the caller still plans; never raises."""
+        """Begin what a run will need (a connection, processes) while the caller plans; never raises."""
 
     def run(
         self, work: Work, job: Any, tasks: Iterable[Any], count: int, context: RunContext

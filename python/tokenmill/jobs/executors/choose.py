@@ -1,4 +1,4 @@
-"""From the settings to an executor, which is the module here of the name that the settings give."""
+"""From the settings to an executor: the module here that has the name in the settings."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def check_inputs(executor: Executor, inputs: Sequence[InputFile]) -> None:
     """Raise `ConfigError` for inputs that only this process can read, where others do the work."""
     if not executor.in_process and any(file.format == MEMORY for file in inputs):
         raise ConfigError(
-            "data in memory cannot be read by an executor of other processes: save it to files first, for "
-            "example with save_to_disk, and name those, or use executor='local'"
+            "data in memory cannot be read by other processes: save it to files first, for example with "
+            "save_to_disk, and name those, or use executor='local'"
         )
 
 
 def choose_executor(execution: ExecutionConfig) -> Executor:
-    """The executor of a job; a cluster is asked for only when units are run."""
+    """The executor of a job; a cluster is contacted only when units are run."""
     return find_executor(execution.executor).make(execution)

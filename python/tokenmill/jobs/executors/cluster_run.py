@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tokenmill.ray")
 
-# A unit that fails or kills its worker is tried three times more; a node that is lost says nothing of it.
+# A unit that fails or kills its worker is tried three times more; a lost node does not count against it.
 MOST_FAILURES, MOST_LOSSES = 4, 20
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 LOG_SECONDS = 30.0
@@ -41,7 +41,7 @@ class Attempt:
     last: BaseException | None = None
 
     def schedule_retry(self, now: float) -> bool:
-        """Whether to try again, after a pause that doubles with every try."""
+        """Set the pause before the next try, which doubles each time; False if there is to be none."""
         tries = self.failures + self.losses
         self.not_before = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1))
         return self.failures < MOST_FAILURES and self.losses < MOST_LOSSES
@@ -72,9 +72,7 @@ class ClusterRun:
                     done += 1
                     yield ended
                 if self.context.stop.is_set():
-                    raise InterruptedJobError(
-                        "the job was stopped; the same command goes on where it stopped"
-                    )
+                    raise InterruptedJobError("the job was stopped; run the same command again to continue")
                 self._log_progress(done, count)
         finally:
             for handle in self.running:
@@ -139,15 +137,15 @@ class ClusterRun:
         if again:
             self.waiting.append(attempt)
         elif isinstance(error, StoreError):
-            # The client has been patient already, and every unit would meet the same.
+            # The client has retried already, and every unit would fail in the same way.
             raise error
         else:
             self.aside.append(attempt)
-        what = "it is tried again" if again else "it is set aside"
+        what = "it will be retried" if again else "it is set aside"
         logger.warning("unit %s failed (%s); %s", attempt.task.name, summarise_error(error), what)
 
     def count_workers(self) -> Workers:
-        """Who is at work now, and how much of the time each node's CPUs were so far."""
+        """Who is at work now, and how busy the CPUs of each node have been so far."""
         seconds = time.monotonic() - self._began
         return Workers(min(len(self.running), self._cpus), self._cpus, seconds, dict(self._busy))
 
@@ -172,7 +170,7 @@ class ClusterRun:
 
 
 def summarise_error(error: BaseException | None) -> str:
-    """The sentence in an error: Ray puts a traceback before the one of a task, and advice after its own."""
+    """The message of an error on one line: Ray puts a traceback before a task's, and advice after its own."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -67,8 +67,8 @@ class LocalExecutor:
                         yield future.result()
                     control.check()
             except GeneratorExit:
-                # Whoever takes the results has failed and says why. Another error, raised while this is
-                # thrown away, would reach nobody: Python would only print its traceback.
+                # Whoever takes the results has failed and says why. Another error, raised while this
+                # generator is closed, would reach nobody: Python would only print its traceback.
                 context.stop.set()
                 raise
             except BaseException:
@@ -93,12 +93,12 @@ EXECUTOR = LocalExecutor
 
 
 def choose_block_bytes(threads: int) -> int:
-    """The bytes of a block where memory is no matter."""
+    """The bytes of a block where memory is not the limit."""
     return DEFAULT_BLOCK_BYTES * min(4, -(-threads // THREADS_PER_BLOCK_SIZE))
 
 
 def raise_first_error(running: dict[Future[Any], Task]) -> None:
-    """Wait for what is under way; an error of its own (not the stop that we sent) says more than ours."""
+    """Wait for the running tasks; raise their first error that is not the stop we sent: it says more."""
     wait(running)
     for future in running:
         error = future.exception()

@@ -87,7 +87,7 @@ EXECUTOR = RayExecutor
 
 
 def connect(address: str) -> Any:
-    """The `ray` module, connected; every way in which that fails has its own sentence."""
+    """The `ray` module, connected. Raises `MissingExtraError`, or `ConfigError` if no cluster is there."""
     try:
         import ray
     except ImportError as error:
@@ -107,7 +107,7 @@ def connect(address: str) -> Any:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise at once where nobody listens; Ray itself would go on trying for minutes."""
+    """Raise at once where nothing is listening; Ray itself would go on trying for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal() and "://" not in address:
         socket.create_connection((host, int(port)), timeout=5).close()
@@ -129,16 +129,16 @@ def warm_workers(ray: Any) -> None:
 
 
 def _import_modules() -> None:
-    """On a worker: what the first unit would import, before there is a unit."""
+    """On a worker: nothing, but to unpickle this function imports what the first unit would."""
 
 
-# Of this worker process: unpickling a vocabulary for every unit would cost more than the unit.
+# Kept in each worker process: unpickling a vocabulary for every unit would cost more than the unit.
 _JOBS: dict[str, Any] = {}
 _OWN_VARIABLES = frozenset(os.environ)
 
 
 def _load_job(key: str, reference: list[Any]) -> Any:
-    """The job of this run. A node that has settings of its own for stores keeps them; else the driver's."""
+    """The job of this run. A node keeps its own settings for stores; it gets the driver's for the rest."""
     if key not in _JOBS:
         import ray
 
@@ -152,7 +152,7 @@ def _load_job(key: str, reference: list[Any]) -> Any:
 def _run_task(
     key: str, reference: list[Any], work: Work, batching: Batching, task: Task
 ) -> tuple[Done, dict[str, int], str]:
-    """On a worker: do one unit, and give back its receipt with the counts that the driver adds up."""
+    """On a worker: do one unit, and return its receipt with the counts that the driver adds up."""
     counts = {"bytes": 0, "documents": 0, "tokens": 0}
 
     def report(**amounts: int) -> None:

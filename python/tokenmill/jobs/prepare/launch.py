@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tokenmill.settings.resolve import Resolved
 
-# What names one launch, so that the failure of an earlier one is not taken for a failure of this one.
+# What names one launch, so that the failure of an earlier one is not mistaken for a failure of this one.
 _LAUNCH = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("TORCHELASTIC_RUN_ID",))
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -66,7 +66,7 @@ def is_alone(environ: Mapping[str, str] = os.environ) -> bool:
 def use_all_cores(resolved: Resolved) -> Resolved:
     """Settings for a job that one rank of a host does while its other ranks wait: all of the host's cores.
 
-    Not where somebody set the threads, where every process does a share of its own, or on a cluster.
+    Not where somebody set the threads, where every process does its own share, or on a cluster.
     """
     execution, cores = resolved.config.execution, resolved.machine.cores
     shared = execution.unit_range is not None or not find_executor(execution.executor).in_process
@@ -105,11 +105,11 @@ def read_host_clock() -> float:
 
 
 def find_start_time() -> float:
-    """When this process was there for certain, on the host's clock; never where the system does not tell."""
+    """When this process certainly existed, on the host's clock; infinity where the system does not say."""
     try:
         # Field 22, in clock ticks; the command in field 2 may hold spaces, so count from its end.
         ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return float("inf")
-    # The tick has begun before: what failed earlier in it failed before us.
+    # The end of that tick: what failed earlier in it may have failed before us.
     return (int(ticks) + 1) / os.sysconf("SC_CLK_TCK")

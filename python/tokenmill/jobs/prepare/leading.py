@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def lead(run: Run, part: UnitRange | None = None) -> Leader:
-    """Do what is left of a job, or of a part of it, with the engine that the comparison lets pass."""
+    """Do what is left of a job, or of a part of it, with the engine that passes the comparison."""
     first = read_first_documents(run.inputs, run.job.config.source)
     batching = get_ready(run, first)
     # Last, so that the comparison runs beside the first units and not beside all of the above.
@@ -51,7 +51,7 @@ def lead(run: Run, part: UnitRange | None = None) -> Leader:
 
 
 class Leader:
-    """The units of one run, with everybody who listens."""
+    """The units of one run, and what reports on them."""
 
     def __init__(
         self, run: Run, job: Job, batching: Batching, confirm: Callable[[], None] = do_nothing
@@ -99,7 +99,7 @@ class Leader:
             self._run.check_limit(self.manifest)
 
     def _sweep(self) -> None:
-        """Delete what dead processes left half-written; beside other parts it could be another's work."""
+        """Delete what dead processes left half-written; not among parts, where it could be another's work."""
         root = self._job.root
         for place in (root, root / SHARDS, root / RECEIPTS, root / DUPLICATES, root / COPY):
             sweep_leftovers(place)
@@ -111,7 +111,7 @@ class Leader:
 
     @property
     def missing(self) -> int:
-        """How many of them have no receipt, as far as was last looked."""
+        """How many of them had no receipt at the last look."""
         return len(find_pending(self._plan, self._receipts))
 
     def _find_receipts(self) -> dict[int, Receipt]:

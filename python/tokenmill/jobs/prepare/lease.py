@@ -122,14 +122,14 @@ class Lease:
         self._publish(MARKER, self._encode_sign(beat))
 
     def _encode_sign(self, beat: int) -> bytes:
-        """Equally long for every beat, so that a renewed one changes digits only."""
+        """As long for every beat, so that only digits change when it is renewed."""
         return f'{_to_json(self._describe_self())[:-1]}, "beat": {beat:>20}}}'.encode()
 
     def _hold_sign(self) -> None:
         """Keep the sign of life open: without locks it is renewed in place.
 
-        Renewed by rename, it could be stopped just before that until it is replaced, and would then take its
-        successor's sign of life away; in place it writes to a file that nobody sees any more.
+        If it were renewed by rename, a leader that is paused just before that and replaced would overwrite
+        its successor's sign of life; in place it writes to a file that nobody sees any more.
         """
         with suppress(FileNotFoundError):
             self._sign = (self.root / MARKER).open("r+b", buffering=0)

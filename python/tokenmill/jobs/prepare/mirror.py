@@ -46,12 +46,12 @@ class Mirror:
             self.show(PROGRESS, progress)
 
     def show(self, name: str, data: bytes) -> None:
-        """Put one of the files."""
+        """Upload one of the files."""
         with suppress(StoreError):
             self._store.replace(name, data)
 
     def hide(self, *names: str) -> None:
-        """Take files away."""
+        """Remove files."""
         with suppress(StoreError):
             self._store.delete(names)
 

@@ -1,8 +1,8 @@
 """The gate that units pass before they count: native compared with Hugging Face on the job's own documents.
 
 Loading Hugging Face takes longer than many a job. So units are read, encoded and written while the comparison
-runs, but none of them counts (no receipt) before it has come out equal. If it has not, the job starts over
-with Hugging Face's engine; nothing that native made is kept.
+runs, but none of them counts (no receipt) before it has ended without a difference. If it finds one, the job
+starts over with Hugging Face's engine; nothing that native made is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALL_SAMPLE = 1 << 15
 
 
 class DifferentIdsError(Exception):
-    """Native gives other ids than Hugging Face; never seen outside of `lead`."""
+    """Native gives different ids from Hugging Face; never seen outside of `lead`."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__("native and Hugging Face differ")
@@ -49,7 +49,7 @@ class ParityGate:
 
 
 def compare_engines(run: Run, texts: list[str]) -> ParityGate:
-    """The gate of a job, its comparison under way; made first where units run in other processes."""
+    """The gate of a job, its comparison under way; or finished, where units run in other processes."""
     job, encoder = run.job, run.job.encoder
     if not isinstance(encoder, Tokenizer) or not encoder.engine.imitates:
         lines.log_skipped_parity("the tokenizer's own code runs, there is nothing to compare", possible=False)

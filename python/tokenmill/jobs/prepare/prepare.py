@@ -70,7 +70,7 @@ def prepare(
             (.yaml, .yml) alone is taken for `config`.
         tokenizer: A name, a path, or a tokenizer object of this or another library.
         output: The directory, or the URL of an object store, that becomes the dataset.
-        config: A YAML file of settings; what is given here as well counts more.
+        config: A YAML file of settings; arguments given here take precedence.
         dataset: Data in memory instead of `inputs`: a Hugging Face `Dataset` or `DatasetDict`, an Arrow
             table, a list of texts or of records.
         keep: A function of a document's text that says whether it stays.
@@ -124,5 +124,5 @@ def _resolve(config: str | PathLike[str] | Resolved | None, given: dict[str, Any
         return from_options(config, **given)
     named = [name for name, value in given.items() if value is not None]
     if named:
-        raise ConfigError(f"settings are resolved already; {', '.join(named)} cannot be added")
+        raise ConfigError(f"the settings are already resolved; {', '.join(named)} cannot be added")
     return config

@@ -136,6 +136,6 @@ def _open_published(launch: Launch, root: Path, find: Callable[[], T | None]) ->
 
 def _announce_wait(launch: Launch) -> None:
     if launch.rank is None or launch.leads:
-        logger.info("Waiting for another process that prepares the same dataset...")
+        logger.info("Waiting for another process that is preparing the same dataset...")
     else:
         logger.info("%sWaiting for rank 0 to complete all processing...", launch.label)

@@ -1,4 +1,4 @@
-"""The last look before a job's clock starts: a warm-up, sizes that suit its documents, and words."""
+"""The last look before a job's clock starts: a warm-up, sizes that suit its documents, and what is logged."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def get_ready(run: Run, first: FirstDocuments) -> Batching:
 
 
 def choose_batch_size(run: Run, first: FirstDocuments, machine: Machine) -> int:
-    """Documents per batch by their size, unless the user set them; then a word if memory cannot hold them."""
+    """Documents per batch by their size, unless the user set it; a warning if memory cannot hold them."""
     asked = run.job.config.execution.batch_size
     if asked is None:
         return compute_batch_size(first.average_bytes, run.memory_budget, run.threads)
     if compute_held_bytes(first.average_bytes, asked, run.threads) > machine.memory.available:
         logger.warning(
-            "batch_size %d of documents of %s is more than memory holds (%s); batches are cut to blocks",
+            "batch_size %d with documents of %s is more than memory can hold (%s); batches are cut to blocks",
             asked,
             words.size(first.average_bytes or 0),
             words.size(machine.memory.available),
@@ -55,7 +55,7 @@ def choose_batch_size(run: Run, first: FirstDocuments, machine: Machine) -> int:
 
 
 def choose_keep_in_memory(job: Job, machine: Machine) -> bool:
-    """Whether the disk is so slow to flush that a shard is better gathered in memory, and that has room."""
+    """Whether the disk is so slow to flush that shards are better gathered in memory, which has room."""
     if machine.memory.mode == "disk":
         return False
     try:
@@ -64,7 +64,7 @@ def choose_keep_in_memory(job: Job, machine: Machine) -> bool:
         # A full disk is the job's own to report, with what to do.
         logger.debug("Disk not measured: %s", error)
         return False
-    figures = f"{words.size(speed.write)}/s write, {speed.flush_seconds * 1000:.1f} ms a flush"
+    figures = f"{words.size(speed.write)}/s write, {speed.flush_seconds * 1000:.1f} ms per flush"
     if speed.kind == "fast":
         logger.debug("Disk: %s", figures)
         return False
@@ -75,7 +75,7 @@ def choose_keep_in_memory(job: Job, machine: Machine) -> bool:
 def warm_up(job: Job, texts: list[str], threads: int) -> None:
     """One batch that is not timed, so that caches and processes exist when the clock starts.
 
-    Native has neither to wait for: its threads fill their caches beside the first reads.
+    Native needs neither: its threads fill their caches during the first reads.
     """
     if texts and not job.encoder.engine.imitates:
         lines.log_warm_up()

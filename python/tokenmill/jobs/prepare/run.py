@@ -46,12 +46,12 @@ logger = logging.getLogger("tokenmill.prepare")
 OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, LOCK, COPY)
 
 
-# Inputs that the leader's sign of life has by name; it is written every second.
+# The most inputs that the leader's sign of life names; it is written every second.
 MOST_NAMED = 100
 
 
 class Run:
-    """A job with its inputs and whoever does its units. Nothing is written before it leads."""
+    """A job with its inputs and the executor of its units. Nothing is written before it leads."""
 
     def __init__(self, job: Job, inputs: Sequence[InputFile], executor: Executor) -> None:
         """Nothing is read yet; `plan` opens the inputs."""
@@ -107,7 +107,7 @@ class Run:
         """Whether something of the published plan was done, or may be: other settings are then an error.
 
         A first try that ended at a bad record has done nothing. Parts, and processes that share a store,
-        work on a plan without a sign of it, so theirs always stands.
+        show no sign of work on a plan, so theirs always stands.
         """
         root = self.job.root
         if self.job.remote is not None or self.job.config.execution.unit_range is not None:
@@ -130,7 +130,7 @@ class Run:
         return plan
 
     def _keep_tokenizer(self) -> None:
-        """Copy the tokenizer into the dataset, which then needs no path to be text again."""
+        """Copy the tokenizer into the dataset, which can then be decoded wherever it is."""
         encoder = self.job.encoder
         if isinstance(encoder, Tokenizer):
             save_copy(self.job.root, copy_files(encoder.recipe), self.job.remote)
@@ -187,7 +187,7 @@ class Run:
         with explain_faults(job.root):
             dataset = self._open()
             if dataset is not None:
-                # One that was killed at its very end left its report or sign of life half-written.
+                # A run that was killed at its very end may have left its report half-written.
                 with suppress(OSError):
                     sweep_leftovers(job.root)
                 logger.info("Nothing to do: %s is complete", job.location)
@@ -232,11 +232,11 @@ def _warn_if_empty(account: Account) -> None:
         reasons = ", ".join(
             f"{reason} {count:,}" for reason, count in account.documents_dropped.items() if count
         )
-        logger.warning("No document is left of %s: dropped by %s", f"{account.documents_read:,}", reasons)
+        logger.warning("None of %s documents is left: dropped by %s", f"{account.documents_read:,}", reasons)
 
 
 def name_inputs(urls: list[str]) -> list[str]:
-    """The inputs as ranks tell each other every second: all, or of very many the ends and a hash of all."""
+    """The inputs as ranks compare them: all, or of very many the first, the last and a hash of all."""
     if len(urls) <= MOST_NAMED:
         return urls
     between = f"{len(urls) - 2} more, with the hash of all {digest(urls)[:16]}"
@@ -245,7 +245,7 @@ def name_inputs(urls: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call came to: the dataset, the seconds it took, and whether anything was to do."""
+    """What a call did: the dataset, the seconds it took, and whether there was anything to do."""
 
     dataset: Dataset
     seconds: float
@@ -254,11 +254,11 @@ class Outcome:
 
     @property
     def rating(self) -> str | None:
-        """What the job's speed is called; None where it is too short to say."""
+        """A word for the job's speed; None if it was too short to say."""
         return lines.rate(self.dataset.manifest.account.text_bytes, self.seconds, self.cores)
 
     def summarise(self) -> dict[str, Any]:
-        """Everything that the end of a job tells, as numbers and words."""
+        """Everything that is said at the end of a job, ready for JSON."""
         manifest = self.dataset.manifest
         examples = manifest.account.documents_read
         rate = examples / self.seconds if self.seconds > 0 else 0.0

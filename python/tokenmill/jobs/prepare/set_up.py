@@ -1,4 +1,4 @@
-"""From settings to runs: inputs found, the tokenizer loaded, what was left open settled and said."""
+"""From settings to runs: inputs found, the tokenizer loaded, what was left open settled and logged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def set_up(
 ) -> dict[str, Run]:
     """A run for each split of the inputs, by name; one with an empty name where they have no splits.
 
-    Beside that one there is another for validation, if a share of the documents is kept apart for it.
+    Beside that one there is another for validation, if a share of the documents is set aside for it.
     """
     resolved = use_all_cores(resolved)
     execution = resolved.config.execution
@@ -71,7 +71,7 @@ def set_up(
 
 def _clear(run: Run) -> None:
     if not is_alone():
-        # A rank that is late could not tell the new dataset from the one that is to go.
+        # A rank that is late could not tell the new dataset from the one to remove.
         raise ConfigError(
             "fresh=True is for one process, and this is one of several ranks: remove "
             f"{run.job.root} before the launch, or run `tokenmill prepare --fresh` once"
@@ -100,7 +100,7 @@ def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
     if config.filter.validation is not None:
         if name not in ("", VALIDATION) or config.source.split is not None:
             raise ConfigError(
-                f"the inputs have splits of their own ({name or config.source.split}): leave out validation, "
+                f"the inputs already have splits ({name or config.source.split}): leave out validation, "
                 "or give inputs without splits"
             )
         part = replace(config.filter, validation_part=VALIDATION if name else TRAINING)
@@ -150,8 +150,8 @@ def _settle_job(
         logger.info("%s", line)
     if job.lacks_separators:
         logger.warning(
-            "No token stands between documents: %s names no EOS token. Give --eos TOKEN to add one, or "
-            "--eos false if that is meant",
+            "Nothing separates documents: %s has no EOS token. Give --eos TOKEN to add one, or --eos false "
+            "if that is intended",
             job.tokenizer.name,
         )
     processes = config.execution.num_proc or resolved.machine.slow_processes

@@ -1,4 +1,4 @@
-"""What a job of conversations settles by itself: rows, the day its template tells, and lines that say so."""
+"""What a job of conversations settles by itself: rows, the date in its template, and lines that say so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def prefers_chat(config: JobConfig, encoder: Any) -> bool:
-    """Whether a prompt and its completion are a conversation: a template is asked for, or comes along."""
+    """Whether a prompt and its completion are a conversation: if there is a template for them."""
     if not isinstance(encoder, Tokenizer):
         return False
     from tokenmill.jobs.units.make_chat import has_template
@@ -26,7 +26,7 @@ def prefers_chat(config: JobConfig, encoder: Any) -> bool:
 
 
 def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
-    """Rows that keep conversations whole, and the day of the job that is gone on with."""
+    """Rows that keep conversations whole, and the date of the job that is resumed."""
     packing = config.packing
     if packing.mode == "concat" and not resolved.is_set_by_user("packing.mode"):
         config = replace(config, packing=replace(packing, mode="bestfit"))

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import JobConfig
 
 # What importing NumPy takes, and the heap of a thread beside it: NumPy's linear algebra, where it is refused
-# memory, asks again for ever.
+# memory, retries for ever.
 _BOTH_BYTES = 320 << 20
 
 
 def begin_loading(config: JobConfig) -> Future[Any] | None:
-    """A tokenizer on its way: the core reads its files beside this thread, which has modules to import.
+    """Start to load a tokenizer: the core reads its files in a thread while this one imports modules.
 
-    None where more than files is to be asked, a hub or a Python class: that is done in its turn, for a thread
-    beside this one would import what this one does. None too where the system gives little memory.
+    None where files are not enough (a hub, a Python class), since that thread would import what this one
+    does: it is loaded later. None too where memory is short.
     """
     settings = config.tokenizer
     path = Path(settings.tokenizer_name or "")
@@ -38,7 +38,7 @@ def begin_loading(config: JobConfig) -> Future[Any] | None:
     pool = ThreadPoolExecutor(1, thread_name_prefix="tokenmill-load")
     try:
         return pool.submit(_load, config)
-    except RuntimeError:  # there is no memory for a thread: in its turn, then
+    except RuntimeError:  # there is no memory for a thread: it is loaded later
         return None
     finally:
         pool.shutdown(wait=False)
@@ -51,7 +51,10 @@ def _load(config: JobConfig) -> Any:
 
 
 def load_tokenizer(config: JobConfig, tokenizer: Any = None) -> Any:
-    """The tokenizer of a config, or the object that was handed in, or what `begin_loading` has begun."""
+    """The tokenizer of a config, or the object that was handed in, or what `begin_loading` has begun to load.
+
+    Raises `ConfigError` if there is none.
+    """
     settings = config.tokenizer
     if isinstance(tokenizer, Future):
         return tokenizer.result()

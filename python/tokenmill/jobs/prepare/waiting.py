@@ -123,7 +123,7 @@ class LeaderView:
         """The error of a waiter that must not take over."""
         return LeaderError(
             f"{_name_leader(self._marker)} died while preparing {self.root} ({self._describe_progress()}). "
-            "Run the same command again to go on where it stopped, or set leader_death: takeover"
+            "Run the same command again to continue where it stopped, or set leader_death: takeover"
         )
 
     def _raise_failure(self) -> None:
@@ -136,9 +136,9 @@ class LeaderView:
         raise error
 
     def _concerns_us(self, failure: dict[str, Any]) -> bool:
-        """Whether a failure belongs to this launch, and not to one of yesterday."""
+        """Whether a failure belongs to this launch, and not to an earlier one."""
         if failure["host"] == identify_host() and failure["pid"] == os.getpid():
-            # Our own earlier try: whoever calls again wants it tried again.
+            # Our own earlier try: whoever calls again wants to try again.
             return False
         if failure != self._old_failure or failure["token"] in self._seen:
             return True
@@ -160,7 +160,7 @@ class LeaderView:
             )
 
     def check_stalled(self) -> None:
-        """Raise `LeaderError` if the leader has had nothing to show for longer than anybody should wait."""
+        """Raise `LeaderError` if the leader has had nothing to show for longer than anyone should wait."""
         limit, now = self.execution.stall_timeout, time.monotonic()
         if now - self._beat.at > limit:
             raise LeaderError(
@@ -203,5 +203,5 @@ def _name_leader(marker: dict[str, Any] | None) -> str:
         return "the leader"
     rank = marker.get("rank")
     host = str(marker.get("host", "")).split("/")[0]
-    who = "the process that leads" if rank is None else f"rank {rank}"
+    who = "the leading process" if rank is None else f"rank {rank}"
     return f"{who} (pid {marker['pid']} on {host})" if "pid" in marker else who

@@ -1,1 +1,1 @@
-"""One unit and a config become one shard and one receipt; the plan that lists the units."""
+"""One unit and a config become one shard and one receipt."""

@@ -43,4 +43,4 @@ class Control:
     def check(self) -> None:
         """Raise `InterruptedJobError` if the job was asked to stop."""
         if self.stop.is_set():
-            raise InterruptedJobError("the job was stopped; the same command goes on where it stopped")
+            raise InterruptedJobError("the job was stopped; run the same command again to continue")

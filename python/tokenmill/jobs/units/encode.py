@@ -65,7 +65,7 @@ class Kept:
     rejects: tuple[Reject, ...]
     release: Callable[[int], None] | None
     known: Known | None = None
-    # Records that are no conversations, by their row in the part, in order.
+    # Records that are not conversations, by their row in the part, in order.
     faults: dict[int, RecordError] = field(default_factory=dict)
 
     def take_texts(self) -> Texts:

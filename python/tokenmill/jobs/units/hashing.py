@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def hash_unit(job: Job, task: Task, control: Control) -> int:
-    """Write the hashes of a unit's documents; gives how many there are."""
+    """Write the hashes of a unit's documents; returns how many there are."""
     writer = HashWriter(job.root, task.unit.name)
     try:
         for _, block in prefetch(read_task(job, task, control), depth=1):

@@ -1,4 +1,4 @@
-"""One huge document in parts: its text goes as its ids come, so that the two are never there whole."""
+"""One huge document in parts: its text is released as its ids come, so that memory never holds both whole."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def warn_over_budget(job: Job, text_bytes: int) -> None:
 def encode_huge(
     job: Job, control: Control, data: memoryview, release: Callable[[int], None] | None
 ) -> Framed:
-    """The ids of the text `data`; `release` is told how many of its bytes are needed no more."""
-    # Rather too little room than too much: what is not filled is not there, but a limit may count it.
+    """The ids of the text `data`; `release` gets the number of its bytes that are no longer needed."""
+    # Too little room rather than too much: memory that is not filled costs nothing, but a limit may count it.
     found = Framed(job.encoded_dtype, len(data) // 4 + 2)
     work = partial(_encode, job, control, data)
     for end, ids in map_in_order(work, _cut_parts(job, data), control.threads):
@@ -86,7 +86,7 @@ def _cut_parts(job: Job, data: memoryview) -> Iterator[tuple[int, int]]:
             return
         cut = job.encoder.engine.last_cut(part)
         if not cut:
-            # No proven place here: look further.
+            # No safe place to cut here: look further.
             size *= 2
             continue
         yield start, start + cut

@@ -80,7 +80,7 @@ class Job:
 
     @property
     def too_long(self) -> str | None:
-        """What becomes of a document that is longer than a row; None if it goes on in the next."""
+        """What becomes of a document that is longer than a row; None if it continues in the next."""
         settings = self.config.packing
         if settings.too_long is None and self.chat is not None and settings.mode in {"bestfit", "pad"}:
             return "truncate"
@@ -190,7 +190,7 @@ def _make_chat(config: JobConfig, encoder: Encoder) -> ChatWork | None:
 
 
 def _drop_chat_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings that decide a job of texts, which older plans have without any of conversations."""
+    """The settings that decide a job of texts, without those of chats, which older plans lack."""
     fields = {
         "source.messages_field",
         "source.prompt_field",
@@ -227,8 +227,7 @@ def _settle_packing(
         else encoder.special_id("pad")
     )
     if pad is None and config.mode != "stream":
-        # Padding is told by the mask and the segments, never by its id, so any id serves; EOS is the usual
-        # one.
+        # Padding is known by the mask and the segments, never by its id, so any id will do; EOS is usual.
         pad = eos if eos is not None else encoder.special_id("eos") or 0
     return PackingIdentity(
         mode=config.mode,
@@ -261,7 +260,7 @@ def find_special_id(encoder: Encoder, value: str | int, role: str) -> int:
     if isinstance(value, int):
         if 0 <= value < encoder.vocab_size:
             return value
-        raise ConfigError(f"{role}: id {value} is outside of the vocabulary, 0..{encoder.vocab_size - 1}")
+        raise ConfigError(f"{role}: id {value} is outside the vocabulary, 0..{encoder.vocab_size - 1}")
     known = encoder.special_tokens
     if value in known:
         return known[value]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_chat(config: JobConfig, encoder: Any) -> ChatWork:
-    """What a job does with its records; raises `ConfigError` for a template that is not there or broken."""
+    """What a job does with its records; raises `ConfigError` if the template is missing or broken."""
     if not isinstance(encoder, Tokenizer):
         raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
     source, settings = config.source, config.chat
@@ -38,7 +38,7 @@ def make_chat(config: JobConfig, encoder: Any) -> ChatWork:
 
 
 def make_template(recipe: Recipe, settings: ChatConfig) -> ChatTemplate:
-    """The template of a tokenizer, or the one that is asked for, compiled."""
+    """The template that is asked for, or the tokenizer's own, compiled."""
     name, text = find_template(recipe, settings.chat_template)
     variables = token_variables(recipe) | read_variables(settings.chat_variables)
     template = ChatTemplate(name, text, _read_date(settings.chat_date), variables)
@@ -47,7 +47,7 @@ def make_template(recipe: Recipe, settings: ChatConfig) -> ChatTemplate:
 
 
 def has_template(recipe: Recipe, settings: ChatConfig) -> bool:
-    """Whether conversations have a form without further ado."""
+    """Whether there is a chat template: one that is asked for, or the tokenizer's own."""
     return settings.chat_template is not None or bool(own_templates(recipe))
 
 

@@ -39,7 +39,7 @@ def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[Part, Bl
 
 
 def _find_small_end(job: Job, task: Task, first: int, block_bytes: int) -> int:
-    """Where the small files end that begin with this part and fill no more than a block."""
+    """The end of the small files from this part on that together fill no more than a block."""
     stop, held = first, 0
     while stop < min(len(task.inputs), first + TOGETHER):
         file = task.inputs[stop]
@@ -53,7 +53,7 @@ def _find_small_end(job: Job, task: Task, first: int, block_bytes: int) -> int:
 def _read_small_files(
     job: Job, task: Task, control: Control, first: int, stop: int
 ) -> Iterator[tuple[Part, Block]]:
-    """Small files together; one that is not as it should be goes its own way, in its place."""
+    """Small files together; one that is unusual is read on its own, in its place."""
     block, places = read_together(task.inputs[first:stop])
     control.check()
     done = 0

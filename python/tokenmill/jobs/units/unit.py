@@ -49,12 +49,12 @@ class Task:
 
     @property
     def source(self) -> str:
-        """What it reads first, for words to people."""
+        """What it reads first, for messages."""
         return self.inputs[0].url
 
 
 def run_unit(job: Job, task: Task, control: Control) -> Receipt:
-    """Do one unit from its first byte to its receipt; whatever ends it before leaves nothing that counts."""
+    """Do one unit from its first byte to its receipt; whatever ends it early leaves nothing that counts."""
     control.check()
     unit, named = task.unit, job.config.output.provenance
     most, chats = job.config.packing.max_documents_per_row, job.chat is not None
@@ -107,7 +107,7 @@ def count_records(records: list[int], kept: Kept) -> None:
 
 
 def name_faults(job: Job, task: Task, kept: Kept, most: int) -> list[Reject]:
-    """The records of a block that are no conversations, with places; under `fail` the first is an error."""
+    """The records of a block that are not conversations, with places; under `fail` the first is an error."""
     if not kept.faults:
         return []
     nth = int(kept.part)
