@@ -102,7 +102,7 @@ def render(result: dict[str, Any]) -> str:
     """The estimate for a terminal."""
     from tokenmill.base.console.words import amount, duration, number, size
 
-    margin, share = "(all of it was amount)", result["margin_percent"]
+    margin, share = "(all of it was counted)", result["margin_percent"]
     if share is not None:
         margin = f"± {share:.1f} %" if share >= 0.1 else "± less than 0.1 %"
     sample, inputs = result["sample"], result["inputs"]
