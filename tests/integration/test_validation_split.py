@@ -156,7 +156,7 @@ def test_what_is_refused(tmp_path):
         ),
         ({"validation": 0.999999999}, DatasetError, "leaves none for training: take a smaller share"),
         ({"validation_by": "id-field"}, ConfigError, "needs an id_field"),
-        ({"validation": None, "validation_by": "hash"}, ConfigError, "is for jobs with validation"),
+        ({"validation": None, "validation_by": "hash"}, ConfigError, "needs validation"),
     ):
         with pytest.raises(kind, match=words):
             prepare([small], tmp_path / "out", fresh=True, **options)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _TEMPORARY = ".tmp-"
-# So much of a file is sent to the disk at a time, while more of it is still being made.
+# How much of a file is sent to the disk at a time, while more of it is still being made.
 _EARLY_BYTES = 1 << 20
 _PAGE_BYTES = 4096
 
 
 @contextmanager
 def _name_file(path: Path) -> Iterator[None]:
-    """The calls that know only a file's number fail without its name; whoever reads the message needs it."""
+    """Name the file in errors of calls that know only its descriptor."""
     try:
         yield
     except OSError as error:
@@ -50,7 +50,7 @@ def digest(value: Any) -> str:
 
 
 def read_version(path: Path) -> tuple[int, ...] | None:
-    """Something that is another whenever a file is published again; None while there is none."""
+    """A value that changes whenever a file is published again; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -59,13 +59,13 @@ def read_version(path: Path) -> tuple[int, ...] | None:
 
 
 def temporary_name(path: Path) -> Path:
-    """A hidden neighbour of `path` that names its host and process, so that leftovers can be told."""
+    """A hidden neighbour of `path` that names its host and process, so that leftovers can be recognised."""
     owner = f"{node()}-{os.getpid()}-{os.urandom(4).hex()}"
     return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
 
 
 def sweep_leftovers(directory: Path) -> int:
-    """Delete the unfinished files of dead processes of this host; the number deleted."""
+    """Delete the unfinished files of dead processes of this host; returns how many."""
     prefix = f"{_TEMPORARY}{node()}-"
     swept = 0
     for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
@@ -77,7 +77,7 @@ def sweep_leftovers(directory: Path) -> int:
 
 
 def publish_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` at once: whoever opens it sees the old file or the new one, never a part."""
+    """Replace `path` with `data` at once: whoever opens it sees the old file or the new one, never a part."""
     file = DurableFile(path)
     try:
         file.write(data)
@@ -89,7 +89,7 @@ def publish_bytes(path: Path, data: bytes) -> None:
 def readable_json(value: Any, indent: int | None = 1) -> bytes:
     """JSON for people and machines; keys keep their order, so the version stays first.
 
-    A file name may hold bytes that are no text, which Python has as lone surrogates: those are escaped.
+    A file name may hold bytes that are not text, which Python keeps as lone surrogates: those are escaped.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace")
@@ -101,7 +101,7 @@ def publish_json(path: Path, value: Any) -> None:
 
 
 class ReplacedError(Exception):
-    """Another process writes here now, since this one was stopped for so long that it counted as dead."""
+    """Another process writes here now: this one was stopped for so long that it was taken for dead."""
 
 
 _guards: dict[Path, Callable[[], None]] = {}
@@ -109,9 +109,9 @@ _guards: dict[Path, Callable[[], None]] = {}
 
 @contextmanager
 def guard(root: Path, check: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, no file below `root` appears before `check` has returned; it may raise instead.
+    """While this lasts, no file below `root` is published before `check` has returned; it may raise instead.
 
-    That is for file systems without locks: a process that was stopped and goes on must not write there again.
+    That is for file systems without locks: a process that was stopped and resumes must not write there.
     """
     _guards[root] = check
     try:
@@ -137,7 +137,7 @@ class DurableFile:
         self._handle = os.open(self._temporary, flags, 0o644)
 
     def write(self, data: Buffer | NDArray[Any]) -> int:
-        """Append all of `data`, however many calls the kernel makes of it."""
+        """Append all of `data`, however many system calls that takes."""
         view = memoryview(data)  # type: ignore[arg-type]
         if not view.nbytes:  # an empty array has no bytes to cast to
             return 0
@@ -159,7 +159,7 @@ class DurableFile:
             self._patch(memoryview(data))
 
     def _patch(self, view: memoryview) -> None:
-        """Overwrite the start of the file, however many calls the kernel makes of it."""
+        """Overwrite the start of the file, however many system calls that takes."""
         at = 0
         with _name_file(self.path):
             while at < len(view):
@@ -210,9 +210,9 @@ class DurableFile:
             self._send()
 
     def _send(self) -> None:
-        """Start the disk on what is there, for else `publish` waits for all of it with nothing left to do.
+        """Start writing to the disk what is there; otherwise `publish` would wait for all of it at the end.
 
-        That was a tenth of the time of a small job. The last page stays, since more is written to it.
+        That took a tenth of the time of a small job. The last page is left, since more is written to it.
         """
         whole = self._written // _PAGE_BYTES * _PAGE_BYTES
         _core.begin_writeback(self._handle, self._sent, whole - self._sent)

@@ -13,7 +13,7 @@ EXIT_RESUMABLE = 75
 
 
 class TokenmillError(Exception):
-    """The base of all; the command exits with `exit_code`."""
+    """The base class of all; the command exits with `exit_code`."""
 
     exit_code = EXIT_FAILED
 
@@ -61,7 +61,7 @@ class RejectLimitError(TokenmillError):
 
 
 class InterruptedJobError(TokenmillError):
-    """The job stopped before its end (signal, full disk); the same command goes on."""
+    """The job stopped before its end (signal, full disk); the same command resumes it."""
 
     exit_code = EXIT_RESUMABLE
 
@@ -75,7 +75,7 @@ class DatasetError(TokenmillError, ValueError):
 
 
 class StoreError(TokenmillError, OSError):
-    """An object store cannot be reached, refuses, or lacks what a job needs; the same command goes on."""
+    """An object store cannot be reached, refuses, or lacks what a job needs; the same command resumes it."""
 
 
 class LeaderError(TokenmillError, RuntimeError):
@@ -83,7 +83,7 @@ class LeaderError(TokenmillError, RuntimeError):
 
 
 class InternalError(TokenmillError, RuntimeError):
-    """A mistake of ours in the core; the message is what a bug report needs."""
+    """A bug in the core; the message is what a bug report needs."""
 
 
 class MissingExtraError(TokenmillError, ImportError):

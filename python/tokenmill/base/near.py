@@ -1,4 +1,4 @@
-"""Names like one that is not there, so that a slip of the keys is answered with what was meant."""
+"""Names close to one that does not exist, so that a typo is answered with what was probably meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def near_words(word: str, known: Iterable[str], *, most: int = 3, cutoff: float 
 
 
 def near_paths(path: Path) -> list[Path]:
-    """What lies beside a path that is not there and has nearly its name."""
+    """Files beside a missing path that have nearly its name."""
     try:
         beside = [each.name for each in path.parent.iterdir() if each.name[:1] != "."]
     except OSError:

@@ -1,7 +1,7 @@
 """What systems do differently: locks, flushing, memory maps, limits. Nothing else asks which system this is.
 
-Each function takes what the system has and does the next best where it lacks it, so that the package imports
-and works on Linux, macOS and Windows; `tests/unit/test_platform.py` takes the parts of Linux away one by one.
+Each function uses what the system has, or else the next best thing, so that the package imports and
+works on Linux, macOS and Windows; `tests/unit/test_platform.py` takes the parts of Linux away one by one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_LIMIT = 1 << 20
 
 
 def try_lock(file: IO[bytes]) -> bool | None:
-    """Lock a file until it is closed: True if it is ours, False if it is another's, None without locks."""
+    """Lock a file until it is closed: True if it is ours, False if someone else's, None without locks."""
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,7 +50,7 @@ def _lock_first_byte(file: IO[bytes]) -> None:
 def sync(path: Path) -> None:
     """Make what is in a file, or a rename in a directory, survive a power cut."""
     if fcntl is None and path.is_dir():
-        return  # Windows opens no directories, and writes their changes down by itself
+        return  # Windows cannot open directories, and flushes their changes by itself
     handle = os.open(path, os.O_RDONLY if fcntl is not None else os.O_RDWR)
     try:
         os.fsync(handle)
@@ -59,7 +59,7 @@ def sync(path: Path) -> None:
 
 
 def write_at(handle: int, data: memoryview, offset: int) -> int:
-    """Overwrite bytes of an open file; how many the system took."""
+    """Overwrite bytes of an open file; returns how many the system took."""
     if hasattr(os, "pwrite"):
         return os.pwrite(handle, data, offset)
     before = os.lseek(handle, 0, os.SEEK_CUR)
@@ -84,26 +84,26 @@ def map_memory(size: int) -> mmap.mmap:
 
 
 def give_back(memory: mmap.mmap, start: int, size: int) -> None:
-    """Let the system have whole pages of such memory again; their content is gone."""
+    """Return whole pages of such memory to the system; their content is lost."""
     if hasattr(mmap, "MADV_DONTNEED"):
         memory.madvise(mmap.MADV_DONTNEED, start, size)
 
 
 def answer_abort(words: str, code: int) -> None:
-    """Let an abort of this process say a sentence and exit, where a library gives up for want of memory."""
+    """Make an abort of this process print a message and exit: some libraries abort when out of memory."""
     from tokenmill import _core  # here, so that this module needs nothing to be imported
 
     _core.answer_abort(words.encode(), code)
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether memory for a thread's stack or for a library was refused, which Python calls otherwise."""
+    """Whether memory for a thread's stack or for a library was refused: Python reports other errors."""
     signs = {RuntimeError: "can't start new thread", ImportError: "failed to map segment"}
     return any(isinstance(error, kind) and words in str(error) for kind, words in signs.items())
 
 
 def start_thread(thread: Thread) -> None:
-    """Start it; raises `MemoryError` where there is none for its stack."""
+    """Start a thread; raises `MemoryError` where there is none for its stack."""
     try:
         thread.start()
     except RuntimeError as error:
@@ -114,7 +114,7 @@ def start_thread(thread: Thread) -> None:
 
 def is_alive(process: int) -> bool:
     """Whether this host runs a process of that number, ours or another user's."""
-    if fcntl is None:  # there, signal 0 would end the process
+    if fcntl is None:  # on Windows, signal 0 would end the process
         import psutil
 
         return bool(psutil.pid_exists(process))
@@ -134,7 +134,7 @@ def count_cores() -> tuple[int, int]:
 
 
 def quote(word: str) -> str:
-    """A word of a command line as a shell of this system takes it."""
+    """Quote a word of a command line for this system's shell."""
     import shlex
     import subprocess
 

@@ -1,4 +1,4 @@
-"""The two files that a running job leaves in its directory for those who watch, by name and by reading.
+"""The two files that a running job leaves in its directory for those who watch: names, and how to read them.
 
 Neither is content: no dataset needs them, no hash covers them, and both may be deleted.
 """
@@ -48,5 +48,5 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 
 def read_progress(root: Path) -> dict[str, Any] | None:
-    """How far the job in a directory is, or None if it does not tell."""
+    """How far the job in a directory is, or None if it does not say."""
     return read_object(root / PROGRESS)

@@ -1,4 +1,4 @@
-"""Sizes as people write them, `825GB` or `64MiB`, to bytes; settings and flags share this one reading."""
+"""Sizes as people write them, `825GB` or `64MiB`, to bytes; settings and flags share this one parser."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Texts:
         return int(self.offsets[-1]) - int(self.offsets[0])
 
     def slice(self, start: int, count: int | None = None) -> Texts:
-        """Some neighbours, over the same memory."""
+        """A run of neighbours, over the same memory."""
         stop = None if count is None else start + count + 1
         return Texts(self.data, self.offsets[start:stop])
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def cap_threads(threads: int, reason: str, num_proc: int | None, origin: object) -> tuple[int, Origin]:
     """Threads that nobody set: no more than the `num_proc` that somebody did, whichever engine runs."""
     if num_proc is not None and num_proc < threads:
-        return num_proc, Origin("automatic", f"as many as num_proc ({origin}), of {reason}")
+        return num_proc, Origin("automatic", f"no more than num_proc ({origin}); {reason}")
     return threads, Origin("automatic", reason)
 
 
@@ -59,7 +59,7 @@ def warn_of_excess(values: Mapping[str, Any], origins: Mapping[str, Origin], mac
         asked, origin = values.get(f"execution.{key}"), origins.get(f"execution.{key}")
         if asked is not None and asked > machine.cores.usable:
             have = f"{machine.cores.usable} ({machine.cores.reason})"
-            lines.append(f"{key} {asked} ({origin}) is more than the cores here: {have}")
+            lines.append(f"{key} {asked} ({origin}) is more than the usable cores: {have}")
     budget = values.get("execution.memory_budget")
     if budget is not None and budget > machine.memory.available:
         origin = origins["execution.memory_budget"]

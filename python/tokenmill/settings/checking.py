@@ -35,7 +35,7 @@ def _explain_refusal(given: Given, error: MismatchError) -> str:
     default = SETTINGS[given.name].default
     instead = "the automatic value" if default is None else json.dumps(default)
     found = f"{given.origin}: {given.name}: {error}, found {given.value!r}"
-    return f"{found}. Correct it, or leave it out for {instead}"
+    return f"{found}. Correct it, or leave it out to get {instead}"
 
 
 def assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobConfig:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.section import Setting
 
 HEAD = """\
-# Settings of a tokenmill job. Every line that is commented out shows its default; null is automatic.
+# Settings of a tokenmill job. Each commented-out line shows its default; null means automatic.
 # Run it with:  tokenmill prepare --config {name}   or:  tokenmill train --config {name}
 # See each value and who set it with:  tokenmill config show {name}
 """

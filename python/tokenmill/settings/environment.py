@@ -1,6 +1,6 @@
 """Settings from environment variables: ours (`TOKENMILL_*`) and those that users already export.
 
-Several variables may speak of one setting; the first in `VARIABLES` that is set wins, and the resolver is
+Several variables may give one setting; the first in `VARIABLES` that is set wins, and the resolver is
 told of the others so that it can warn when they disagree.
 """
 
@@ -67,7 +67,9 @@ def _read_ours(environ: Mapping[str, str], job: Job | None) -> tuple[list[Given]
         name = find_setting(variable, job)
         if name is None:
             known = [PREFIX + key.upper() for key in list_bare_names()]
-            warnings.append(f"{variable} names no setting, so it is ignored.{suggest(variable, known)}")
+            warnings.append(
+                f"{variable} is not the name of a setting, so it is ignored.{suggest(variable, known)}"
+            )
             continue
         found[name] = Given(name, _read_list(name, text), Origin("environment", f"{variable}={text}"))
     return list(found.values()), warnings
@@ -107,5 +109,5 @@ def _warn_of_disagreement(winner: Given, variable: str, value: Any) -> list[str]
     if str(winner.value) == str(value):
         return []
     both = f"{winner.origin.place} and {variable} disagree about {winner.name}"
-    counts = winner.origin.place.partition("=")[0]
-    return [f"{both}; {counts} counts. Unset one of them: unset {variable}"]
+    wins = winner.origin.place.partition("=")[0]
+    return [f"{both}; {wins} wins. Unset one of them: unset {variable}"]

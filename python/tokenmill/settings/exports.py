@@ -1,8 +1,8 @@
 """Environment variables that suit this machine, each with its reason, for `eval "$(tokenmill config env)"`.
 
 Tokenmill itself needs none of them. They make the other programs of the same shell (Hugging Face
-tokenizers and datasets, NumPy, PyTorch) use this machine as it is, not as its host is. None of them may pin a
-thread to a core: every rank of a host would choose the same one.
+tokenizers and datasets, NumPy, PyTorch) use what this machine has, not what its host has. None of them may
+pin a thread to a core: every rank of a host would choose the same one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def list_exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
         Export("DATASET_BATCH_SIZE", str(batch), f"documents at once: {amount}"),
         Export("DATASET_WRITER_BATCH_SIZE", str(writer), f"documents per write: {amount}"),
         Export("ARROW_IO_THREADS", str(max(8, threads)), "PyArrow readers wait for disks, not for cores"),
-        Export("ARROW_DEFAULT_MEMORY_POOL", "mimalloc", "PyArrow's allocator that gives memory back soonest"),
+        Export("ARROW_DEFAULT_MEMORY_POOL", "mimalloc", "PyArrow's allocator that returns memory soonest"),
     ]
 
 

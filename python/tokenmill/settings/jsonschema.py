@@ -31,7 +31,7 @@ def make_settings_schema() -> dict[str, Any]:
 
 
 def make_schema(model: type[Section]) -> dict[str, Any]:
-    """The schema of a section, with those inside of it under `$defs`."""
+    """The schema of a section, with those inside it under `$defs`."""
     definitions: dict[str, Any] = {}
     body = _describe_object(model, definitions)
     return {"$schema": DIALECT, **body, "$defs": definitions}

@@ -1,6 +1,6 @@
 """What a value may be, by its annotation alone: a value is checked, and where it came as text it is read.
 
-`check(int, "8")` is `8`; `check(int, "8", strict=True)` is a `MismatchError`, for a file has its own types.
+`check(int, "8")` is `8`; `check(int, "8", strict=True)` is a `MismatchError`, since a file has its own types.
 The schema needs whole numbers, numbers, text, switches, choices and lists, and nothing else.
 """
 
@@ -80,7 +80,7 @@ def _check_rules(annotation: Any, value: Any, *, strict: bool) -> Any:
 
 
 def _check_union(kinds: tuple[Any, ...], value: Any, *, strict: bool) -> Any:
-    """A value whose very type is among them stays as it is; any other is tried on one after another."""
+    """A value whose very type is among them stays as it is; any other is tried against each in turn."""
     if type(value) in kinds:
         return value
     refused = []

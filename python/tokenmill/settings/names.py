@@ -56,8 +56,8 @@ MEANT = {
 def list_bare_names(job: Job | None = None) -> dict[str, str]:
     """`{"num_proc": "execution.num_proc", ...}`: what a job calls its settings without their section.
 
-    A key that two sections have is bare only for the one that is spelled so. Without a job, names are those
-    of `prepare`, then those of `train`.
+    A key that two sections have is bare only for the one spelled that way. Without a job, names are those of
+    `prepare`, then those of `train`.
     """
     if job is None:
         return list_bare_names("train") | list_bare_names("prepare")

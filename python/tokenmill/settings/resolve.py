@@ -50,7 +50,7 @@ class Resolved:
 
     @contextmanager
     def name_setting(self, name: str, *kinds: type[Exception]) -> Iterator[None]:
-        """Put who gave the setting in front of an error of these kinds: `job.yaml:2: tokenizer....`."""
+        """Begin errors of these kinds with who gave the setting: `job.yaml:2: tokenizer....`."""
         try:
             yield
         except kinds as error:
@@ -136,7 +136,7 @@ def _find_name(name: str, place: str, job: Job | None) -> str:
     other = SETTINGS[full].only
     if job is not None and other not in {None, job}:
         raise ConfigError(
-            f"{place}: {full} is a setting of `tokenmill {other}`; `tokenmill {job}` has no use for it"
+            f"{place}: {full} is a setting of `tokenmill {other}`; `tokenmill {job}` does not use it"
         )
     return full
 

@@ -1,7 +1,7 @@
 """The one schema of `prepare` and `train`: flags, fields, YAML keys and manifest keys share these spellings.
 
 A field made by `deciding` changes the bytes that come out, so a resumed run must agree on it; one made by
-`setting` changes only speed or words. Its string is its help, for `tokenmill config schema`, `config init`,
+`setting` changes only speed or logs. Its string is its help, for `tokenmill config schema`, `config init`,
 `--help` and docs/configuration.md. A new setting needs a line here and its use: flag, key and docs follow.
 Those marked with a `use` are in `--help`, the others in `--help-all`, each under the heading of its section.
 """
@@ -44,10 +44,13 @@ class SourceConfig(Section):
 
     inputs: Names = setting((), "Files, globs, directories or URLs.", also=("input",))
     counts: WeightedNames = setting(
-        (), "Files of save_counts, with or without a weight: a.parquet:2.0.", only="train", use="often"
+        (),
+        "Counts files that save_counts wrote, with or without a weight: a.parquet:2.0.",
+        only="train",
+        use="often",
     )
     format: Format = deciding(
-        "auto", "What the files are; auto goes by name and content.", spelled="input_format", use="often"
+        "auto", "The format of the files; auto goes by name and content.", spelled="input_format", use="often"
     )
     text_field: str | None = deciding(
         None, "The column that holds the text; detected when left out.", use="first"
@@ -68,16 +71,16 @@ class SourceConfig(Section):
         None, "The column that answers the prompt: text or messages.", only="prepare"
     )
     chat_columns: Names = deciding(
-        (), "Columns that a chat template is given under their own names.", only="prepare"
+        (), "Columns that the chat template gets under their own names.", only="prepare"
     )
     id_field: str | None = deciding(
-        None, "The column that names a document, kept for provenance.", only="prepare"
+        None, "The column with a document's id, kept for provenance.", only="prepare"
     )
     txt_mode: Literal["auto", "file", "line", "separator"] = deciding(
-        "auto", "What one document of a .txt file is."
+        "auto", "What counts as one document in a .txt file."
     )
     document_separator: str | None = deciding(
-        None, "What separates documents of a .txt file, e.g. <|endoftext|>.", use="often"
+        None, "What separates the documents in a .txt file, e.g. <|endoftext|>.", use="often"
     )
     split: str | None = deciding(None, "The split of a Hugging Face dataset, e.g. train.")
     subset: str | None = setting(None, "The subset (configuration) of a dataset on the hub.")
@@ -86,7 +89,7 @@ class SourceConfig(Section):
     max_errors: NonNegative | None = setting(
         None, "Fail the job (exit 3) if more records than this cannot be read.", only="prepare"
     )
-    max_record_bytes: Size = deciding(2 << 30, "A longer record is an error.")
+    max_record_bytes: Size = deciding(2 << 30, "Records longer than this are errors.")
     max_expansion: Positive = setting(2000, "Refuse a compressed file that grows by more than this factor.")
 
 
@@ -105,10 +108,10 @@ class ChatConfig(Section):
     )
     system: str | None = deciding(None, "The system message of conversations that have none.")
     chat_variables: Names = deciding(
-        (), "What the template is given besides, as name=value, e.g. enable_thinking=false."
+        (), "More variables for the template, as name=value, e.g. enable_thinking=false."
     )
     chat_date: str | None = deciding(
-        None, "The day that a template tells, as 2026-01-31; left out: that on which the job began."
+        None, "The date that a template shows, as 2026-01-31; left out: the day the job began."
     )
 
 
@@ -128,10 +131,10 @@ class TokenizerConfig(Section):
         None, "The pre-tokenizer, for files that do not carry one (.tiktoken): a family name or a regex."
     )
     strategy: Literal["auto", "native", "fast", "slow"] = setting(
-        "auto", "Our core, Hugging Face's threads, or Python processes."
+        "auto", "The engine: our core, Hugging Face's threads, or Python processes."
     )
     special: Literal["parse", "text", "forbid"] = deciding(
-        "text", "What the string of a special token inside a document is.", use="often"
+        "text", "What the string of a special token inside a document means.", use="often"
     )
     parity_check: bool = setting(True, "First compare native with Hugging Face on a sample.")
 
@@ -156,10 +159,10 @@ class FilterConfig(Section):
         use="often",
     )
     validation_by: Literal["hash", "id-field"] | None = deciding(
-        None, "What chooses them: the hash of the text (left out), or of the id_field's value."
+        None, "What selects them: the hash of the text (if left out), or of the id_field's value."
     )
     validation_part: Literal["training", "validation"] | None = deciding(
-        None, "Of a job with validation, write only this dataset; left out: both."
+        None, "Which of the two datasets to write; left out: both."
     )
 
     def find_contradiction(self) -> tuple[str, str] | None:
@@ -170,11 +173,11 @@ class FilterConfig(Section):
                 return low, f"{low} {least} is above {high} {most}, so every document would be left out"
         if self.validation is not None and self.validation >= 1:
             return "validation", (
-                f"validation {self.validation:.6g} leaves nothing to train on; take less, e.g. 0.5%"
+                f"validation {self.validation:.6g} leaves nothing to train on; choose less, e.g. 0.5%"
             )
         for key in ("validation_by", "validation_part"):
             if getattr(self, key) is not None and self.validation is None:
-                return key, f"{key} {getattr(self, key)} is for jobs with validation, e.g. validation: 0.5%"
+                return key, f"{key} {getattr(self, key)} needs validation, e.g. validation: 0.5%"
         return None
 
 
@@ -194,26 +197,26 @@ class PackingConfig(Section):
     overlap: NonNegative = deciding(0, "Tokens that a window shares with the one before it.", use="often")
     bos: Marker = deciding(None, "A token before each document; left out: as the tokenizer says.")
     eos: Marker = deciding(None, "A token after each document; left out: as the tokenizer says.", use="often")
-    pad_token: str | int | None = deciding(None, "What fills a row.")
+    pad_token: str | int | None = deciding(None, "The token that fills up a row.")
     tail: Literal["pad", "drop"] = deciding(
         "pad", "The last, shorter row: filled up, or dropped and counted."
     )
-    columns: tuple[Column, ...] = deciding((), "More columns beside the ids.", use="often")
+    columns: tuple[Column, ...] = deciding((), "Extra columns beside the ids.", use="often")
     too_long: TooLong | None = deciding(
         None,
         "A document longer than a row: dropped, cut at its end, or cut at its start.\n"
-        "Left out: conversations in bestfit and pad are cut at their end, all else goes on in the next row.",
+        "Left out: conversations in bestfit and pad are cut at their end; others continue in the next row.",
     )
     max_documents_per_row: Positive | None = deciding(None, "The most documents that bestfit puts in a row.")
 
     def find_contradiction(self) -> tuple[str, str] | None:
-        """Lengths that do not go together, or a mode that lacks one."""
+        """Lengths that contradict each other, or a mode that lacks one."""
         length = self.context_length
         if self.too_long is not None and length is None:
             return "too_long", f"too_long {self.too_long} needs a context_length, e.g. context_length: 2048"
         if (most := self.max_documents_per_row) is not None and self.mode != "bestfit":
             name = "max_documents_per_row"
-            return name, f"{name} {most} is for mode bestfit, and mode is {self.mode}"
+            return name, f"{name} {most} is for mode bestfit, but mode is {self.mode}"
         return self._find_length_contradiction()
 
     def _find_length_contradiction(self) -> tuple[str, str] | None:
@@ -223,10 +226,10 @@ class PackingConfig(Section):
         if length is None and self.overlap:
             return "overlap", f"overlap {self.overlap} needs a context_length, e.g. context_length: 2048"
         if length is not None and self.overlap >= length:
-            fix = f"take at most {length - 1}; an eighth, {length // 8}, is usual"
+            fix = f"use at most {length - 1}; an eighth, {length // 8}, is usual"
             return "overlap", f"overlap {self.overlap} is not below context_length {length}: {fix}"
         if self.overlap and self.mode != "window":
-            return "overlap", f"overlap {self.overlap} is for mode window, and mode is {self.mode}"
+            return "overlap", f"overlap {self.overlap} is for mode window, but mode is {self.mode}"
         return None
 
 
@@ -235,11 +238,11 @@ class OutputConfig(Section):
     """What is written, and where."""
 
     path: str | None = setting(
-        None, "The directory that is written.", spelled="output", also=("output_dir",), use="first"
+        None, "The directory to write to.", spelled="output", also=("output_dir",), use="first"
     )
     format: OutputFormat = deciding(
         "tokenmill",
-        "The files' layout.",
+        "The format of the files that are written.",
         only="prepare",
         spelled="format",
         also=("output_format",),
@@ -256,16 +259,16 @@ class OutputConfig(Section):
     report: bool = setting(True, "Write report.html beside the data.")
     save_as: SaveFormats = setting(
         ("hf",),
-        "The formats of a trained tokenizer.",
+        "The formats in which a trained tokenizer is saved.",
         only="train",
         use="often",
     )
     save_counts: str | None = setting(
-        None, "Keep the counts here, for another vocabulary size.", only="train", use="often"
+        None, "Save the counts here, for other vocabulary sizes.", only="train", use="often"
     )
     ladder: str | None = setting(
         None,
-        "Smaller sizes from the same run, in directories below, e.g. 16k,32k.",
+        "Smaller sizes from the same run, in subdirectories, e.g. 16k,32k.",
         only="train",
         use="often",
     )
@@ -273,7 +276,7 @@ class OutputConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig(Section):
-    """How fast and how loud; nothing here may change the bytes that come out."""
+    """How fast and how verbose; nothing here may change the bytes that come out."""
 
     executor: ExecutorName = setting(
         "local", "Who does the work: this machine, or a Ray cluster.", use="often"
@@ -287,7 +290,7 @@ class ExecutionConfig(Section):
     )
     num_proc: Positive | None = setting(
         None,
-        "Processes of a slow tokenizer, automatic: half the cores; of others, the most threads.",
+        "Processes for a slow tokenizer, automatic: half the cores; for others, the most threads.",
         only="prepare",
     )
     batch_size: Positive | None = setting(
@@ -304,16 +307,18 @@ class ExecutionConfig(Section):
     memory_budget: Size | None = setting(
         None, "Bytes held at once; automatic: a share of the free memory.", use="often"
     )
-    show_progress: bool = setting(True, "A bar on a terminal, a line every 30 s elsewhere.")
-    verbose_level: Level = setting("INFO", "The least important line that is shown.")
-    log_json: bool = setting(False, "One JSON object per line.")
+    show_progress: bool = setting(True, "Show a bar on a terminal, a line every 30 s elsewhere.")
+    verbose_level: Level = setting("INFO", "The lowest level of log lines that are shown.")
+    log_json: bool = setting(False, "Log one JSON object per line.")
     verbose: bool = setting(False, "Log memory and CPU while merging.", only="train")
-    resume: bool = setting(False, "Go on where an interrupted training stopped.", only="train", use="often")
+    resume: bool = setting(
+        False, "Continue where an interrupted training stopped.", only="train", use="often"
+    )
     checkpoint_every: Positive | None = setting(
         None, "Merges between checkpoints; automatic: every half minute.", only="train"
     )
     spill_dir: str | None = setting(
-        None, "Where counts go that pass the memory budget; automatic: the output.", only="train"
+        None, "Where counts beyond the memory budget go; automatic: the output.", only="train"
     )
     shared_filesystem: bool = setting(True, "Ranks on other hosts see the output directory.", only="prepare")
     leader_death: Literal["takeover", "fail"] = setting(
@@ -340,19 +345,19 @@ class TrainingConfig(Section):
     )
     special_tokens: Names = deciding(
         (END_OF_TEXT,),
-        "Special tokens, in the place of the default; they get the lowest ids, and no piece spans one.",
+        "Special tokens, instead of the default; they get the lowest ids, and no piece spans one.",
         spelled="special_token",
         former=("special",),
         use="first",
     )
     min_frequency: NonNegative = deciding(0, "Stop when the best pair occurs less often.", use="often")
     min_piece_frequency: Positive = deciding(1, "Leave out rarer pieces; this changes the result.")
-    max_token_length: Positive | None = deciding(None, "No token may have more bytes.")
+    max_token_length: Positive | None = deciding(None, "No token may be longer than this many bytes.")
     tie_break: TieBreak = deciding(
-        "huggingface", "Of equal counts, take the lowest ids or the greatest bytes."
+        "huggingface", "Among equal counts, take the lowest ids or the greatest bytes."
     )
     held_out: Fraction = deciding(
-        0.0, "The share of the documents that is kept out, to measure on.", use="often"
+        0.0, "The share of the documents that is held out, to measure on.", use="often"
     )
 
     @property
@@ -361,7 +366,7 @@ class TrainingConfig(Section):
         return self.vocab_size - len(self.special_tokens)
 
     def find_contradiction(self) -> tuple[str, str] | None:
-        """Special tokens that cannot be, and sizes outside of their bounds."""
+        """Special tokens that are not possible, and sizes out of bounds."""
         if problem := _find_special_problem(self.special_tokens):
             return "special_tokens", problem
         special = len(self.special_tokens)
@@ -382,7 +387,7 @@ def _find_special_problem(tokens: tuple[str, ...]) -> str | None:
         if not token:
             return "a special token is empty; give each one some text"
         if len(token.encode("utf-8", "replace")) == 1:
-            return f"special token {token!r} is a single byte, which the vocabulary has already"
+            return f"special token {token!r} is a single byte, which the vocabulary already has"
         if token in tokens[:place]:
             return f"special token {token!r} is listed twice; list each one once"
     return None

@@ -31,7 +31,7 @@ class Setting(NamedTuple):
 
     `only` is the one job that looks at it, None where both do. Where it `decides`, another value changes the
     bytes that come out. It is `spelled` as people type it, where that is not the key; `also` are other words,
-    and `former` ones that go on working and are told to nobody.
+    and `former` ones still work, but are not shown.
     Its `use` is where `--help` has it: first of all, often under its section, rarely in `--help-all` alone.
     """
 
@@ -47,7 +47,7 @@ class Setting(NamedTuple):
 
 
 def setting(default: T, meaning: str, **marks: Any) -> T:
-    """A field that changes only speed or words; `marks` are those of `Setting`."""
+    """A field that changes only speed or messages; `marks` are those of `Setting`."""
     return field(default=default, metadata={"meaning": meaning, **marks})
 
 

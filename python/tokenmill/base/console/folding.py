@@ -1,4 +1,4 @@
-"""Lines no wider than the terminal: a terminal breaks them anywhere, also in the middle of a word."""
+"""Lines no wider than the terminal, which would break them anywhere, even in the middle of a word."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from unicodedata import combining, east_asian_width
 if TYPE_CHECKING:
     from typing import IO
 
-# Colours, which take no room.
+# Colours, which take no columns.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
-# A label and the spaces behind it: what follows stays in its column.
+# A label and the spaces after it: what follows stays in its column.
 _LABEL = re.compile(r"\s*\S+(?: \S+)?(?::| {2,}) *")
-# Where a line may end: at spaces, and between any two signs of Chinese and Japanese.
+# Where a line may end: at spaces, and between any two Chinese or Japanese characters.
 _CUT = re.compile("( +)|(?<=[\u3001-\u30ff\u3400-\u9fff])(?=[\u3040-\u30ff\u3400-\u9fff])")
-# A label wider than this is a sentence, which goes on near the left edge.
+# A label wider than this is a sentence; its next lines start near the left edge.
 _WIDEST_LABEL = 24
 
 
@@ -55,7 +55,7 @@ def count_cells(text: str) -> int:
 
 
 def _find_column(line: str) -> int:
-    """Where what follows the label begins, or two columns behind the line's own indent."""
+    """The column of what follows the label, or two columns right of the line's own indent."""
     plain = _STYLE.sub("", line)
     found = _LABEL.match(plain)
     if found and plain[: found.end()].rstrip()[-1:] != ":" and count_cells(found[0]) <= _WIDEST_LABEL:

@@ -1,4 +1,4 @@
-"""The lines that a job says, each in one place, in the words that users already look for in their logs."""
+"""The lines that a job logs, each in one place, in the words that users already look for in their logs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PARALLELISM = {
     "fast": "fast_tokenizer_internal",
     "slow": "python_multiprocessing",
 }
-# Bytes of text per second and core from which on a run is called so; documents are of any length.
+# Each rating and the bytes of text per second and core that it takes; documents can be of any length.
 RATINGS = ((20e6, "very fast ✅"), (5e6, "fast ✅"), (1e6, "normal ⚠️"), (0, "slow ❌"))
-# Of a shorter job most is starting.
+# Seconds; most of a shorter job is start-up.
 SHORTEST_RATED = 1.0
 
 
@@ -105,19 +105,19 @@ def log_skipped_parity(why: str, *, possible: bool) -> None:
 
 
 def log_unsupported(why: str) -> None:
-    """A tokenizer of transformers that our core does not run."""
+    """A transformers tokenizer that our core does not run."""
     logger.warning("This tokenizer stays with Hugging Face's engine: %s", why)
 
 
 def log_agreement() -> None:
-    """A tokenizer of transformers on our core, held against its own engine on its first documents."""
+    """A transformers tokenizer on our core gave the same ids as its own engine on its first documents."""
     logger.info("✅ Parity: tokenmill and Hugging Face gave the same ids on the first documents")
 
 
 def log_difference(difference: str) -> None:
-    """It was held against its own engine and found wrong, which is loud."""
+    """It did not give the same ids as its own engine: logged as an error."""
     logger.error(
-        "PARITY: tokenmill and Hugging Face differ, so this tokenizer goes on with Hugging Face's engine. "
+        "PARITY: tokenmill and Hugging Face differ, so this tokenizer continues with Hugging Face's engine. "
         "Nothing is wrong with your data; please report this: %s",
         difference,
     )
@@ -129,14 +129,14 @@ def log_warm_up() -> None:
 
 
 def log_warmed_up() -> None:
-    """After it."""
+    """After the first batch."""
     logger.info("✅ Tokenizer warmed up")
 
 
 def log_split_start(
     split: str, examples: int | None, *, exact: bool = True, workers: int, kind: str = "threads"
 ) -> None:
-    """`Tokenizing split 'train' with 50000 examples`, or about so many; of a compressed input, unknown."""
+    """`Tokenizing split 'train' with 50000 examples`, or an estimate; no number for compressed inputs."""
     about = "" if exact else "about "
     count = f" with {about}{examples} examples" if examples is not None else ""
     logger.info("Tokenizing split '%s'%s", split, count)
@@ -163,7 +163,7 @@ def rate(size: int, seconds: float, cores: int) -> str | None:
 
 
 def log_parity(strategy: str, documents: int, difference: str | None) -> None:
-    """What the comparison on the user's own documents found; a difference is loud."""
+    """What the comparison on the user's own documents found; a difference is an error."""
     if difference is None:
         logger.info("✅ Parity: native and Hugging Face give the same ids on %d of your documents", documents)
         return

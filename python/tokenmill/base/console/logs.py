@@ -1,4 +1,4 @@
-"""Logging under the name `tokenmill`: one handler on stderr, as words or as JSON lines, from rank 0 only.
+"""Logging under the name `tokenmill`: one handler on stderr, as plain text or JSON lines, from rank 0 only.
 
 A program that has set up logging of its own keeps it: then we only set our level, and records go up to
 its handlers.
@@ -25,7 +25,7 @@ logger.addHandler(logging.NullHandler())
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Looks `sys.stderr` up at each record, so that a live progress bar can stand in for it."""
+    """Looks up `sys.stderr` for each record, so that a live progress bar can take its place."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -80,7 +80,7 @@ class JsonFormatter(logging.Formatter):
 def configure(
     verbose_level: str = "INFO", *, log_json: bool = False, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Set level and form; call it again to change them. Ranks above 0 only tell of errors."""
+    """Set the level and the form; call it again to change them. Ranks above 0 log only errors."""
     level = logging.getLevelName(verbose_level.upper())
     logger.setLevel(level if world.speaks(environ) else max(level, logging.ERROR))
     ours = [handler for handler in logger.handlers if isinstance(handler, StderrHandler)]

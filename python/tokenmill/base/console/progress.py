@@ -28,10 +28,10 @@ REDRAW = 0.1
 
 
 class Progress:
-    """Counts what is done and tells about it; `advance` may be called from any thread.
+    """Counts what is done and reports it; `advance` may be called from any thread.
 
     `total` and the amounts are bytes of input unless `unit` names something else; `resumed` is what an
-    earlier run has done already, which counts as done but not as speed.
+    earlier run has done already, which counts as done but not towards the speed.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What was counted may be less than what was foreseen: text without the quotes around it.
+        # What was counted may be less than what was expected: text without the quotes around it.
         self._finished = kind is None
         self.close()
 
@@ -90,7 +90,7 @@ class Progress:
             logger.info("%s: %s", self.description, text, extra={"fields": self.figures(now)})
 
     def close(self) -> None:
-        """Take the bar away; the end of a job has lines of its own."""
+        """Remove the bar; the end of a job has lines of its own."""
         if self._bar:
             self._bar.stop(
                 self.total if self._finished and self.total else self.done,
@@ -115,7 +115,7 @@ class Progress:
     def line(self, now: float | None = None, room: int | None = None) -> str:
         """`"45 %, 12.3 MB/s, documents 3.4 k, tokens 1.2 M (3.1 M/s), 01:23 left, memory 512.0 MB"`.
 
-        Where there is room for so many characters only, what matters least is left out.
+        Where there is room for only so many characters, what matters least is left out.
         """
         parts = self._parts(self.figures(now))
         for name in ("memory", "note", *self.counts, "rate", "left"):
@@ -164,7 +164,7 @@ class _Bar:
 
     @property
     def _width(self) -> int:
-        """An eighth of the terminal, as it is now: rich would take the words' room first and leave no bar."""
+        """An eighth of the terminal, as it is now: rich would fit the text in first and leave no bar."""
         return max(4, min(40, self._console.width // 8))
 
     @property

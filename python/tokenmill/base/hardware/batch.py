@@ -34,7 +34,7 @@ def run_in_batches(
 ) -> Iterator[tuple[int, R]]:
     """Do `work` on slices of `documents`; on MemoryError halve the slice and try again, down to one.
 
-    Gives `(start, result)` in order, so that a caller never sees the retry.
+    Yields `(start, result)` in order, so that a caller never sees the retry.
     """
     start = 0
     while start < len(documents):

@@ -31,5 +31,5 @@ def tables_folder() -> Path | None:
         return None
     try:
         return cache_root() / "tables"
-    except RuntimeError:  # a user without a home
+    except RuntimeError:  # a user without a home directory
         return None

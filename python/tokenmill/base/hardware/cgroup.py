@@ -1,6 +1,6 @@
 """Limits that a container or scheduler sets: CPU quota and memory, from cgroup v1 and v2.
 
-A limit may stand at any level between this process's group and the root, so each level is read and the
+A limit may be set at any level between this process's group and the root, so each level is read and the
 tightest one counts. `root` and `membership` are parameters so that a test can lay out a hierarchy of its
 own.
 """

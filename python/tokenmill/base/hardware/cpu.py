@@ -62,7 +62,7 @@ def list_instructions() -> tuple[str, list[str]]:
 
 @lru_cache(maxsize=1)
 def usable_cores() -> int:
-    """The cores for this process, looked at once."""
+    """The cores for this process, measured once."""
     return measure_cores().usable
 
 

@@ -52,7 +52,7 @@ def probe(directory: Path, size: int = PROBE_BYTES) -> DiskSpeed:
         file.flush()
         os.fsync(file.fileno())
         written = time.perf_counter()
-        forget_pages(file.fileno())  # so that the read meets the disk
+        forget_pages(file.fileno())  # so that the read goes to the disk
         file.seek(0)
         begin_read = time.perf_counter()
         while file.read(CHUNK):

@@ -34,7 +34,7 @@ class Machine:
 
     @property
     def memory_budget_cap(self) -> int:
-        """What the budget may not pass, however much is free."""
+        """What the budget may not exceed, however much is free."""
         return MOST_IN_FLIGHT[self.memory.mode]
 
 

@@ -1,4 +1,4 @@
-"""The ranks of a training job, as launchers tell them: torchrun, accelerate, Slurm, MPI."""
+"""The ranks of a training job, as launchers report them: torchrun, accelerate, Slurm, MPI."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def find_local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int,
 
 
 def speaks(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether this process may talk to people: rank 0, or no rank at all."""
+    """Whether this process reports to the user: rank 0, or no rank at all."""
     return not find_rank(environ)
