@@ -39,24 +39,15 @@ impl Spot {
 pub(crate) struct PairTable {
     entries: Pages<u64>,
     shift: u32,
-    /// One bit per hash: most neighbours never merge, and this says so from the second-level cache.
-    filter: Vec<u64>,
-    filter_shift: u32,
 }
 
 impl PairTable {
     /// An empty table with room for `pairs` entries.
     pub(crate) fn with_room(pairs: usize) -> Self {
-        let bits = (pairs * 32).next_power_of_two().clamp(1 << 12, 1 << 21);
         // Two places each are enough up to half of the table, in theory.
         let slots = (pairs * 9 / 4).next_power_of_two().max(64);
         let (entries, shift) = Self::empty(slots);
-        Self {
-            entries,
-            shift,
-            filter: vec![0; bits / 64],
-            filter_shift: 64 - bits.trailing_zeros(),
-        }
+        Self { entries, shift }
     }
 
     fn empty(slots: usize) -> (Pages<u64>, u32) {
@@ -76,31 +67,20 @@ impl PairTable {
         MULTIPLIERS.map(|multiplier| (key.wrapping_mul(multiplier) >> self.shift) as u32)
     }
 
-    /// Whether the pair may be in the table at all.
-    #[inline(always)]
-    fn may_hold(&self, key: u64) -> bool {
-        let bit = key.wrapping_mul(MULTIPLIERS[0]) >> self.filter_shift;
-        (self.filter[(bit >> 6) as usize] >> (bit & 63)) & 1 == 1
-    }
-
     /// The product of two neighbours, or [`NONE`].
     #[inline(always)]
     pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
         let key = Self::key(left, right);
-        if !self.may_hold(key) {
-            return NONE;
-        }
         let slots = self.slots(key);
         self.get_at(Spot { key, slots })
     }
 
-    /// Where a pair will be looked for, fetched ahead if the filter cannot rule it out.
+    /// Where a pair will be looked for, fetched ahead. A filter of pairs that never merge saved most of these fetches
+    /// and was itself waited for: without it, English and code not seen before are 5 to 12 % faster (Llama 3).
     #[inline(always)]
     pub(crate) fn spot(&self, left: u32, right: u32) -> Spot {
         let key = Self::key(left, right);
-        let wanted = u32::from(self.may_hold(key)).wrapping_neg();
-        // What is ruled out is looked for where nothing has to be fetched: no branch.
-        let slots = self.slots(key).map(|slot| slot & wanted);
+        let slots = self.slots(key);
         for slot in slots {
             prefetch(self.entries.as_ptr().wrapping_add(slot as usize));
         }
@@ -126,8 +106,6 @@ impl PairTable {
     /// Adds a pair that is not in the table yet.
     pub(crate) fn insert(&mut self, left: u32, right: u32, product: u32) {
         let key = Self::key(left, right);
-        let bit = key.wrapping_mul(MULTIPLIERS[0]) >> self.filter_shift;
-        self.filter[(bit >> 6) as usize] |= 1 << (bit & 63);
         let mut entry = key | u64::from(product);
         while let Err(homeless) = self.place(entry) {
             self.grow();
@@ -167,24 +145,15 @@ impl PairTable {
 
 impl Kept for PairTable {
     fn write(&self, out: &mut Writer) {
-        let Self {
-            entries,
-            shift,
-            filter,
-            filter_shift,
-        } = self;
+        let Self { entries, shift } = self;
         out.longs(entries);
         out.number(u64::from(*shift));
-        out.longs(filter);
-        out.number(u64::from(*filter_shift));
     }
 
     fn read(from: &mut Reader) -> Option<Self> {
         Some(Self {
             entries: from.longs_into(Pages::zeroed)?,
             shift: from.number()? as u32,
-            filter: from.longs()?,
-            filter_shift: from.number()? as u32,
         })
     }
 }
