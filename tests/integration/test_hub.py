@@ -181,8 +181,8 @@ def test_what_cannot_be_had_is_told_in_three_lines(hub, tokenizer, tmp_path):
         ("org/nothing", (), {}, "no such dataset on the hub that you may read"),
         ("org/corpus", ("--revision", "v9"), {}, "no revision 'v9'"),
         ("org/script", (), {}, "has no Parquet files"),
-        ("org/corpus", (), {"HF_HUB_OFFLINE": "1"}, "not in the cache of the hub"),
-        ("org/corpus", (), {"HF_ENDPOINT": "http://127.0.0.1:9"}, "not in the cache of the hub"),
+        ("org/corpus", (), {"HF_HUB_OFFLINE": "1"}, "not in the hub's cache"),
+        ("org/corpus", (), {"HF_ENDPOINT": "http://127.0.0.1:9"}, "not in the hub's cache"),
     ):
         done = prepare(hub, name, tokenizer, tmp_path / "out", *flags, **environ)
         assert done.returncode != 0

@@ -55,7 +55,7 @@ def test_a_unit_of_a_file_that_changed_does_not_count(tmp_path, change, policy):
             verbose_level="ERROR", report=False, threads=1, text_field="text",
         )  # fmt: skip
 
-    with pytest.raises(InputError, match=r"changed|took its place"):
+    with pytest.raises(InputError, match=r"changed|replaced it"):
         prepare()
     assert not list((output / "receipts").glob("*.json"))
     assert not (output / "manifest.json").exists()

@@ -57,7 +57,7 @@ def test_a_store_without_conditional_writes_is_refused(bucket, monkeypatch):  # 
 def test_a_store_that_does_not_answer_is_named(bucket, monkeypatch):  # noqa: F811
     with pytest.raises(StoreError, match=r"s3://no-such-bucket-here/x.*could not be"):
         ObjectStore("s3://no-such-bucket-here/x").check()
-    with pytest.raises(StoreError, match="a dataset cannot be kept there"):
+    with pytest.raises(StoreError, match="a dataset cannot be stored there"):
         ObjectStore("nonsense://x").read("a")
 
 

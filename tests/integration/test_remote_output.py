@@ -100,7 +100,7 @@ def test_a_damaged_object_is_noticed(corpus, bucket, tmp_path):  # noqa: F811
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(DatasetError, match="has 5 bytes, the manifest promises"):
         tokenmill.open(f"{bucket}/out")[0]
-    with pytest.raises(DatasetError, match="no finished dataset"):
+    with pytest.raises(DatasetError, match="the dataset is not finished"):
         tokenmill.open(f"{bucket}/nothing")
 
 
@@ -163,7 +163,7 @@ def test_a_receipt_of_other_bytes_is_a_conflict(corpus, bucket, monkeypatch):  #
         name, edit_bytes(store.read(name), lambda receipt: receipt["files"][0].update(sha256="0" * 64))
     )
     store.delete([made.manifest.shards[0].files[0].path, "manifest.json"])
-    with pytest.raises(StoreError, match="describes other bytes"):
+    with pytest.raises(StoreError, match="describes different bytes"):
         prepare(corpus, f"{bucket}/out")
 
 

@@ -209,7 +209,7 @@ def test_a_state_of_the_first_version_still_loads_and_is_checked():
     assert (again.position, again.order.ends) == (feed.position, feed.order.ends)
     for change, words in (
         ({"position": 99}, "at row 99 of 50"),
-        ({"ends": [40]}, "of 40; its data has 50"),
+        ({"ends": [40]}, "of 40, but its data has 50"),
         ({"ends": [50, 50]}, "rising"),
         ({"ends": []}, "rising"),
         ({"position": True}, "position is True"),

@@ -52,11 +52,11 @@ def test_a_bomb_is_stopped_while_it_is_small(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.jsonl", gzip.compress(b"{}"), "named as not compressed, but holds gzip"),
-        ("a.jsonl.gz", b'{"text": "a"}\n', "named as gzip, but holds bytes"),
-        ("a.jsonl.gz", zstd_compress(b"{}"), "named as gzip, but holds zstd"),
-        ("a.parquet", b"hello", "named as parquet, but holds bytes"),
-        ("a.txt", b"PAR1hello", "named as txt, but holds parquet"),
+        ("a.jsonl", gzip.compress(b"{}"), "should be uncompressed by its name, but holds gzip"),
+        ("a.jsonl.gz", b'{"text": "a"}\n', "should be gzip by its name, but holds bytes"),
+        ("a.jsonl.gz", zstd_compress(b"{}"), "should be gzip by its name, but holds zstd"),
+        ("a.parquet", b"hello", "should be parquet by its name, but holds bytes"),
+        ("a.txt", b"PAR1hello", "should be txt by its name, but holds parquet"),
         ("a.txt", "é".encode("utf-16"), "UTF-16"),
         ("a.jsonl.gz", b"", "an empty file"),
     ],

@@ -134,7 +134,8 @@ def test_epochs_end_a_mixture_or_refuse_it(named):
     assert len(Mixture(named, {"a": 1, "c": 1}, epochs={"c": 2})) == 17
     assert len(Mixture(named, {"a": 1, "c": 1}, stop="last", epochs={"c": 3})) == 25
     with pytest.raises(
-        ConfigError, match=r"c would be read 2.50 times in 20 steps, and may be 2.00 times, up to step 17"
+        ConfigError,
+        match=r"c would be read 2.50 times in 20 steps, but only 2.00 times are allowed, which is up to step 17",
     ):
         Mixture(named, {"a": 1, "c": 1}, steps=20, epochs={"c": 2})
 

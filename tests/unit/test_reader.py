@@ -71,7 +71,7 @@ def test_packed_rows(tmp_path):
     assert batch["document_ids"].tolist() == [[0, 0, 0, 1], [0, 0, -1, -1], [2, 2, 2, 2]]
     assert batch["position_ids"].tolist() == [[0, 1, 2, 0], [0, 1, 0, 0], [0, 1, 2, 3]]
     assert [document.tolist() for document in data] == [[1, 2, 3, 5, 6], [4], [7, 8, 9, 10]]
-    with pytest.raises(ConfigError, match="cannot be cut anew"):
+    with pytest.raises(ConfigError, match="cannot be cut again"):
         data.rows(8)
     assert len(data.rows(4)) == 3
 
@@ -116,7 +116,7 @@ def test_few_descriptors(tmp_path):
         ({"context_length": 11}, "has only 10 tokens"),
         ({"context_length": 4, "overlap": 4}, "from 0 to context_length - 1 = 3"),
         ({"context_length": 4, "overlap": -1}, "overlap is -1"),
-        ({}, "say rows"),
+        ({}, "call rows"),
         ({"context_length": 4, "columns": ["positions"]}, "known columns are"),
         ({"context_length": 4, "tail": "keep"}, "'drop' or 'pad'"),
     ],

@@ -82,7 +82,7 @@ class DecodedStream:
 
         import pyarrow as pa
 
-        # Of whichever decoder; what the file itself raises is no fault of these bytes.
+        # What the decoders raise; what the file itself raises says nothing about its bytes.
         self._faults = (EOFError, OSError, lzma.LZMAError, pa.ArrowException)
         self._raw = raw
         self._file = file
@@ -150,7 +150,7 @@ class PlainStream:
         count = self._raw.readinto(buffer)
         self._at += count
         if count == 0 and self._at < self._file.size:
-            detail = f"{self._file.size} bytes when planned, and no more than {self._at} now"
+            detail = f"it had {self._file.size} bytes when planned and has only {self._at} now"
             raise FileFaultError("truncated", f"{self._file.url}:{self._at}", detail)
         return count
 

@@ -62,11 +62,11 @@ def find_disagreement(name: str, named: Named, head: bytes) -> str | None:
         return f"{name} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
     if named.compression != compression and (head or named.compression):
         found = compression or (f"bytes {head[:8]!r}" if head else "an empty file")
-        return f"{name} is named as {named.compression or 'not compressed'}, but holds {found}"
+        return f"{name} should be {named.compression or 'uncompressed'} by its name, but holds {found}"
     marked = named.format is not None and bool(FORMATS[named.format].magic)
     if compression is None and marked and binary != named.format:
         found = binary or (f"bytes {head[:8]!r}" if head else "an empty file")
-        return f"{name} is named as {named.format}, but holds {found}"
+        return f"{name} should be {named.format} by its name, but holds {found}"
     if compression is None and binary and named.format not in {binary, None}:
-        return f"{name} is named as {named.format}, but holds {binary}"
+        return f"{name} should be {named.format} by its name, but holds {binary}"
     return None

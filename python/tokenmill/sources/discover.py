@@ -101,7 +101,7 @@ def _find_local(name: str, config: SourceConfig) -> Iterator[InputFile]:
 
 
 def _explain_absence(name: str, problem: str) -> InputNotFoundError:
-    """A document that was given in the place of a path is not printed whole, and is called what it is."""
+    """The error for a missing path; a document given instead of a path is not printed whole."""
     shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
     text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
     hint = (
@@ -173,7 +173,7 @@ def _expand(folder: str, parts: list[str], config: SourceConfig) -> Iterator[str
 
 
 def _list_entries(folder: str, config: SourceConfig) -> list[os.DirEntry[str]]:
-    """What is in a folder. One that cannot be listed would take its files out of the job without a word."""
+    """What is in a folder. One that cannot be listed would silently take its files out of the job."""
 
     def look() -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
@@ -200,13 +200,13 @@ def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
     try:
         infos = _list_remote(system, path, config)
     except FileNotFoundError as error:
-        raise InputNotFoundError(f"{name}: nothing there") from error
+        raise InputNotFoundError(f"{name}: does not exist") from error
     except remote_errors() as error:
         raise InputError(
             f"{name}: cannot be listed: {first_line(error)}. Check the address and the credentials"
         ) from error
     if not infos:
-        raise InputNotFoundError(f"{name}: nothing there that can be read")
+        raise InputNotFoundError(f"{name}: no file there is in a known format")
     for info in sorted(infos, key=lambda info: str(info["name"])):
         url = system.unstrip_protocol(info["name"]) if scheme not in {"http", "https"} else str(info["name"])
         yield identify(url, int(info["size"] or 0), remote_identity(info), config)

@@ -12,7 +12,7 @@ WORDS = {
     "not_an_object": "a record that is not an object",
     "missing_field": "a record without the text field",
     "not_a_string": "a text field that is not a string",
-    "too_deep": "JSON nested more than 990 deep",
+    "too_deep": "JSON nested more than 990 levels deep",
     "over_long": "a record longer than max_record_bytes",
     "bad_messages": "a record whose messages cannot be read",
     "bad_role": "a message whose role is not a word",

@@ -36,7 +36,7 @@ TURN_NAMES = (
 )
 # Fields of messages; the first that is there is taken.
 MESSAGES_NAMES = ("messages", "conversations", "conversation")
-# A question may come with something that it is about.
+# A question may come with the text that it is about.
 CONTEXT_NAMES = {"instruction": ("input", "context")}
 # Fields that a conversation's template may ask for, and a system message of its own.
 BESIDE_NAMES = ("system", "tools", "documents", "chat_template_kwargs")
@@ -123,9 +123,9 @@ def choose_conversation(
             return {"messages_field": name}
     if all(name in everything for name in PREFERENCE_NAMES):
         raise InputError(
-            f"{where}: these are preference pairs ({', '.join(everything)}): a loss mask says what is "
-            "learned, and has no place for what is to be unlearned. To learn the chosen ones, say "
-            "messages_field: chosen (or completion_field: chosen beside a prompt_field)"
+            f"{where}: these are preference pairs ({', '.join(everything)}), which a loss mask cannot "
+            "express: it only says what is learned. To learn the chosen answers, set messages_field: chosen "
+            "(or completion_field: chosen and a prompt_field)"
         )
     for prompt, completion in TURN_NAMES:
         if prompt in everything and completion in everything:
@@ -159,7 +159,7 @@ def parse_template(template: str) -> tuple[str | tuple[str, ...], ...]:
                 )
             parts.append(split_path(name))
     except ValueError as error:
-        raise ConfigError(f"template {template!r}: {error}; double a brace that stands for itself") from error
+        raise ConfigError(f"template {template!r}: {error}; write a literal brace twice") from error
     if not any(isinstance(part, tuple) for part in parts):
         raise ConfigError(
             f"template {template!r} names no field; write one in braces, as in '{{title}}\\n\\n{{text}}'"

@@ -57,7 +57,7 @@ class FirstDocuments:
 def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:
     """Up to `most` documents, some from each of up to eight files spread over the list.
 
-    A record that cannot be read is left out here: the job itself meets it again and tells of it.
+    A record that cannot be read is left out here: the job itself meets it again and reports it.
     """
     chosen = files[:: max(1, len(files) // FILES)][:FILES]
     lenient = replace(source, on_error="skip")
@@ -75,7 +75,7 @@ def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most:
 def _take(found: FirstDocuments, file: InputFile, source: SourceConfig, most: int) -> bool:
     """Add documents of one file; whether it has no more."""
     if file.format == MEMORY and cut_ranges(file, 1 << 62)[0].kind == "file":
-        return False  # it can only be walked once, and that is for the job
+        return False  # it can be iterated only once, and the job needs that
     wanted, enough = len(found.texts) + most, found.bytes_read + MOST_BYTES
     # All of it is one range, since to cut it would open the file once more; no more is read than is taken.
     whole = Range("file", 0, file.size, file.size)

@@ -39,13 +39,13 @@ def _list_data_files(folder: Path) -> list[Path]:
     state = _load(folder / STATE)
     if state.get("_indices_data_files"):
         raise InputError(
-            f"{folder}: the dataset was saved with a selection of rows beside its data, which would be lost; "
+            f"{folder}: the dataset was saved with a selection of its rows, which would be lost; "
             "load and save it again: Dataset.load_from_disk(...).flatten_indices().save_to_disk(...)"
         )
     files = [folder / str(entry["filename"]) for entry in state.get("_data_files", [])]
     missing = [str(file) for file in files if not file.is_file()]
     if missing or not files:
-        raise InputError(f"{folder}: {STATE} names data files that are not there: {missing or 'none at all'}")
+        raise InputError(f"{folder}: {STATE} lists data files that do not exist: {missing or 'none at all'}")
     return files
 
 

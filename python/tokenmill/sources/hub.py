@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face hub by their name: which of its files are meant, pinned to one revision.
+"""Datasets on the Hugging Face hub by name: which of their files are meant, pinned to one revision.
 
 `ORG/NAME` and `hf://datasets/ORG/NAME[@REVISION]` become URLs of single files at a commit, so that what is
 read, and what the manifest keeps, cannot move. Offline, the files of the hub's own cache are taken.
@@ -93,7 +93,7 @@ def pick(
         )
     if not named:
         raise InputNotFoundError(
-            f"{repo}: the dataset has no Parquet files, and none of another kind that is read here\n"
+            f"{repo}: the dataset has no Parquet files, and none in any other format that is read here\n"
             "its owner can let the hub convert it (datasets with a loading script cannot be converted)\n"
             f"or save it yourself: datasets.load_dataset({repo!r}).save_to_disk('DIR'), then prepare DIR"
         )
@@ -163,8 +163,8 @@ def _find_in_cache(
         folder = Path(snapshot_download(repo, repo_type="dataset", revision=revision, local_files_only=True))
     except Exception as error:
         raise InputUnavailableError(
-            f"{repo}: not in the cache of the hub, and the hub cannot be asked ({why})\n"
-            f"go online, or fetch it where there is a network: hf download {repo} --repo-type dataset\n"
+            f"{repo}: not in the hub's cache, and the hub cannot be reached ({why})\n"
+            f"go online, or download it where there is a network: hf download {repo} --repo-type dataset\n"
             "or give the path of its files"
         ) from error
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]

@@ -38,7 +38,7 @@ def identify(
     saved: bool = False,
     start: bytes | None = None,
 ) -> InputFile:
-    """Look at the first bytes and settle what the file is; the user's `format` comes before both.
+    """Decide what a file is by its name and first bytes; the user's `format` overrides both.
 
     `start` are those bytes where somebody has read them: at least 64, or all.
     """
@@ -92,7 +92,7 @@ def _choose_format(
 def _detect_lines(file: InputFile, decoded: _Decoded) -> InputFile:
     if not is_lines_of_json(decoded.head()):
         return file
-    note = f"{file.url} is named .json and holds JSON Lines; it is read as those"
+    note = f"{file.url} is named .json but holds JSON Lines, and is read as such"
     return replace(file, format="jsonl", notes=(*file.notes, note))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import Block
 
-# An outline of more is no outline: such a line is long for other reasons than its strings, and is held whole.
+# A larger outline is of no use: such a line is long for other reasons than its strings, and is held whole.
 MOST_OUTLINE = 16 << 20
 
 

@@ -1,8 +1,8 @@
-"""Data that is already in memory, given the shape of inputs: data sets, Arrow tables, any iterable.
+"""Data that is already in memory, given the shape of inputs: datasets, Arrow tables, any iterable.
 
 While it is attached, an object has a URL (`memory:train:…`) under which the process can read it like a
-file. Arrow data, Hugging Face data sets and lists are cut into ranges of rows; what can only be
-walked is one range.
+file. Arrow data, Hugging Face datasets and lists are cut into ranges of rows; what can only be
+iterated is one range.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Data(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """How many records; None if they can only be walked."""
+        """How many records; None if they can only be iterated."""
 
     @property
     def size(self) -> int:
@@ -73,7 +73,7 @@ def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
     """The inputs that an object in memory amounts to, one for each split, for as long as they are used.
 
     Their identity is that of the content, so that the same data has the same name in every run; if not
-    `hashed`, which takes a walk over it, it only says what kind of object it is.
+    `hashed`, which takes a pass over it, it only says what kind of object it is.
 
     >>> with attach(["a", "b"]) as files:
     ...     [file.url.rpartition(":")[0] for file in files]
@@ -99,7 +99,7 @@ def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
 
 
 def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
-    """Ranges of rows; None for what can only be walked."""
+    """Ranges of rows; None for what can only be iterated."""
     data = _find_data(file)
     if isinstance(data, Shaped):
         return data.ranges
@@ -162,7 +162,7 @@ def _wrap(data: Any) -> _Data:
         return Table(data)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise InputError(
-            f"{type(data).__name__} is not a set of documents; give a path, a Hugging Face Dataset or "
+            f"{type(data).__name__} is not a collection of documents; pass a path, a Hugging Face Dataset or "
             "DatasetDict, an Arrow table or array, or an iterable of strings or of dicts"
         )
     return ListOfItems(data) if isinstance(data, list | tuple) else Items(data)

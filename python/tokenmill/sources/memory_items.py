@@ -38,7 +38,7 @@ class Items:
         """The first records."""
         walk = iter(self.data)
         first = list(islice(walk, SAMPLE_RECORDS))
-        # An iterator, or what always gives the same one, cannot be walked again: what was taken goes back.
+        # An iterator, or what always gives the same one, cannot be iterated again: what was taken goes back.
         if walk is self.data or iter(self.data) is walk:
             self.data = chain(first, walk)
         return first

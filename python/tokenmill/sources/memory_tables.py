@@ -1,4 +1,4 @@
-"""Tables in memory to blocks: Arrow's, and data sets of `datasets` through their own methods."""
+"""Tables in memory to blocks: Arrow's, and Hugging Face datasets through their own methods."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Table:
 
 
 class HfDataset:
-    """A data set of `datasets`, through its own methods, so that selections and shuffles hold."""
+    """A Hugging Face dataset, through its own methods, so that selections and shuffles hold."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -70,7 +70,7 @@ class HfDataset:
 
     def identity(self) -> str:
         """Something that changes with the content."""
-        # A data set computes its fingerprint from where its data came from and what was done to it.
+        # A dataset computes its fingerprint from where its data came from and what was done to it.
         return str(getattr(self.data, "_fingerprint", None) or uuid.uuid4().hex)
 
     def sample(self) -> list[Any]:
@@ -88,7 +88,7 @@ class HfDataset:
 
 @dataclass(slots=True)
 class HfStream:
-    """An `IterableDataset`: every walk begins at its first row."""
+    """An `IterableDataset`: every pass begins at its first row."""
 
     data: Any
     rows: None = None
@@ -96,21 +96,21 @@ class HfStream:
 
     def identity(self) -> str:
         """Something that changes with the content."""
-        return uuid.uuid4().hex  # what is only walked can be no one's old result
+        return uuid.uuid4().hex  # what can only be iterated is never the same as before
 
     def sample(self) -> list[Any]:
         """The first records."""
         return list(self.data.with_format(None).take(SAMPLE_RECORDS))
 
     def blocks(self, request: Request, start: int, _stop: int | None, /) -> Iterator[Block]:
-        """All blocks: what is only walked is one range."""
+        """All blocks: what can only be iterated is one range."""
         wanted = _select(self.data, self.data.column_names or (), request)
         tables = wanted.with_format("arrow").iter(batch_size=_STREAM_ROWS)
         yield from _read_tables(tables, request, start)
 
 
 def _select(data: Any, names: Iterable[str], request: Request) -> Any:
-    """The columns that a job needs, of a table or data set; all of one that does not say what it has."""
+    """The columns that a job needs, of a table or dataset; all of one that does not say what it has."""
     wanted = [name for name in names if name in request.fields.roots]
     if not names:
         return data

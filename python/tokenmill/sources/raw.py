@@ -1,7 +1,7 @@
 """The bytes of an input as they are stored, and whether it is still the file that was planned.
 
 A fault of the machine (a disk, a network, too many open files) says nothing about the content. It is tried
-again, and then ends the unit: no policy for bad records may count it as one.
+again, and then ends the unit: no policy for bad records counts it as one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def retry(url: str, work: Callable[[], T]) -> T:
             return work()
         except FileNotFoundError as error:
             raise InputNotFoundError(
-                f"{url}: the file was there when the job was planned and is gone"
+                f"{url}: the file existed when the job was planned and is gone"
             ) from error
         except remote_errors() as error:
             if isinstance(error, PermissionError) and not is_remote(url):
@@ -79,7 +79,7 @@ def retry(url: str, work: Callable[[], T]) -> T:
             if pause is None:
                 raise InputUnavailableError(
                     f"{url}: cannot be read, tried {len(PAUSES) + 1} times: {first_line(error)}. This is a "
-                    "fault of the machine or the store, not of the content, so nothing was left out. Repair "
+                    "fault of the machine or the store, not of the content, so nothing was left out. Fix "
                     "the cause and run the same command again"
                 ) from error
             time.sleep(pause)
@@ -176,7 +176,7 @@ def find_remote_identity(url: str) -> str:
 
 def _ask(url: str) -> tuple[Any, str, str]:
     system, path = open_filesystem(url)
-    system.invalidate_cache()  # a listing that was kept would show the object as it was
+    system.invalidate_cache()  # a cached listing would show the object as it was
     return system, path, remote_identity(system.info(path))
 
 
@@ -191,7 +191,7 @@ def _compare(file: InputFile, found: str) -> None:
     if found != file.identity:
         raise ChangedInputError(
             f"{file.url}: the file changed after the job was planned (size and version were {file.identity}, "
-            f"are {found}). Plan again, or put the old file back"
+            f"now they are {found}). Plan again, or restore the old file"
         )
 
 
@@ -215,7 +215,7 @@ def check_unchanged(file: InputFile) -> int | None:
 def require_unchanged(file: InputFile) -> Iterator[None]:
     """Whatever is read of an input inside counts only if the input is the same before and after.
 
-    A file that another one takes the place of may keep size and time, but not its inode.
+    A file that replaces another may have the same size and time, but not the same inode.
     """
     before = check_unchanged(file) if file.local else None
     try:
@@ -231,6 +231,6 @@ def _check_same(file: InputFile, before: int | None) -> None:
     after = check_unchanged(file)
     if before is not None and after != before:
         raise ChangedInputError(
-            f"{file.url}: another file took its place while it was read. Run the same command again when "
-            "nothing writes to the inputs"
+            f"{file.url}: another file replaced it while it was being read. Run the same command again when "
+            "nothing is writing to the inputs"
         )

@@ -266,7 +266,7 @@ def _refuse_over_long(window: Window, rows: int, places: Places) -> Block:
 
 
 def name_record(file: InputFile, part: Range, row: int) -> str:
-    """`"corpus.jsonl:12"`: where a record of a range stands, found again only when it must be named."""
+    """`"corpus.jsonl:12"`: where a record of a range stands, looked up only when it must be named."""
     if part.kind == "bytes" and part.start:
         return Places(file, part.start, lines=True).describe(row, 0).rpartition(":")[0]
     before = part.start if part.kind == "rows" else 0
@@ -278,7 +278,7 @@ def name_record(file: InputFile, part: Range, row: int) -> str:
 
 
 class Places:
-    """`file:line:byte` of a record; for a range inside of a file the lines before it are counted once.
+    """`file:line:byte` of a record; for a range inside a file the lines before it are counted once.
 
     In a file that is not of lines, the number is that of the record.
     """

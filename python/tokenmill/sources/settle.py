@@ -1,4 +1,4 @@
-"""Settle what the user left open: which field is the text, looked up in the first input."""
+"""Decide what the user left open: which field is the text, by looking at the first input."""
 
 from __future__ import annotations
 

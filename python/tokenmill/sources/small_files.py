@@ -1,7 +1,7 @@
 """Small plain files, many in one call of the core: a quarter of a million of them is a common corpus.
 
-Only what is good takes this way. A file that is not there, is changing, is not UTF-8 or is not what
-was planned is left to the careful way, file by file, which has the words and the policies for it.
+Only good files are read this way. A file that is missing, is changing, is not UTF-8 or is not what was
+planned is left to the careful way, file by file, which has the messages and the policies for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile
 
-# A larger file is worth its own way; so much of every file is read to see what it is.
+# Larger files are read one by one; this much of every file is read to see what it is.
 SMALL = 1 << 16
 
 
@@ -85,7 +85,7 @@ def read_together(files: Sequence[InputFile]) -> Together:
 
 
 def _find_marked(data: memoryview, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which files begin with a byte order mark, which is no text."""
+    """Which files begin with a byte order mark, which is not text."""
     raw, long = np.asarray(data), np.diff(starts) >= len(BOM)
     marked = np.zeros(len(long), dtype=bool)
     first = starts[:-1][long]

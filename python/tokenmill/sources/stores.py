@@ -13,7 +13,7 @@ from tokenmill.base.errors import InputError, MissingExtraError, StoreError
 
 @dataclass(frozen=True)
 class Scheme:
-    """How URLs of one kind are opened: by which package inputs are read and datasets are kept, if at all."""
+    """How URLs of one kind are opened: which package reads inputs, and which stores datasets, if any."""
 
     reader: str
     keeper: str | None = None
@@ -75,13 +75,13 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
 
 def check_keeper(address: str) -> str:
-    """The URL as its client spells it; raises unless a dataset can be kept there, as far as packages go."""
+    """The URL as its client spells it; raises where no dataset can be stored, or the package is missing."""
     scheme, rest = _split(address)
     known = SCHEMES.get(scheme)
     if known is None or known.keeper is None:
         stores = ", ".join(f"{name}://" for name, each in SCHEMES.items() if each.keeper is not None)
         raise StoreError(
-            f"{address}: a dataset cannot be kept there. Use a directory, or a URL that begins with {stores}"
+            f"{address}: a dataset cannot be stored there. Use a directory, or a URL starting with {stores}"
         )
     try:
         import_module(known.keeper)
@@ -101,7 +101,7 @@ def _explain_missing(package: str, purpose: str) -> MissingExtraError:
 
 
 def remote_errors() -> tuple[type[Exception], ...]:
-    """What a client may raise when a store does not answer as it should."""
+    """What a client may raise when a store fails."""
     loaded = [(sys.modules.get(module), name) for module, name in _CLIENT_ERRORS]
     return (OSError, *(getattr(module, name) for module, name in loaded if module is not None))
 

@@ -1,4 +1,4 @@
-"""Record batches of columns (Parquet, Arrow, data sets in memory) to blocks of documents."""
+"""Record batches of columns (Parquet, Arrow, datasets in memory) to blocks of documents."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _to_text(column: pa.Array, name: str, where: str) -> pa.LargeStringArray:
         return pa.nulls(len(column), pa.large_string())
     if not is_text(kind):
         raise InputError(
-            f"{where}: column {name!r} is {kind}, but a text must be a string; name another text_field"
+            f"{where}: column {name!r} is {kind}, but the text must be a string; name another text_field"
         )
     return column.cast(pa.large_string())
 

@@ -94,7 +94,7 @@ class _Parser:
     def parse(self) -> Test:
         if len(self.text) > _MAX_LENGTH:
             raise ConfigError(
-                f"where: an expression of {len(self.text)} characters; at most {_MAX_LENGTH} are read"
+                f"where: the expression has {len(self.text)} characters; the limit is {_MAX_LENGTH}"
             )
         try:
             return self._parse_test(ast.parse(self.text, mode="eval").body)
@@ -177,7 +177,7 @@ class _Parser:
         try:
             scalar = pa.scalar(literal)
         except (pa.ArrowException, OverflowError) as error:
-            raise ConfigError(f"where: {literal!r} does not fit 64 bits") from error
+            raise ConfigError(f"where: {literal!r} does not fit in 64 bits") from error
         return lambda columns: compare(found.values(columns, literal), scalar)
 
     def _parse_field(self, node: ast.expr) -> _Field | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 BOM = b"\xef\xbb\xbf"
 LARGE = 64 << 20
-# From here on a record may be given to somebody who does not hold it.
+# A record of this size or more may go to a reader that does not hold all of it.
 LONG = 32 << 20
 
 
@@ -195,7 +195,7 @@ def _find_start(buffer: Buffer, cut: Cut) -> bool:
 
 
 def skip_record(buffer: Buffer, delimiter: bytes) -> None:
-    """Drop everything up to and with the next delimiter, keeping at most a block in memory."""
+    """Drop everything up to and including the next delimiter, keeping at most a block in memory."""
     while (at := buffer.find(delimiter)) < 0:
         if buffer.ended:
             buffer.drop(buffer.fill)

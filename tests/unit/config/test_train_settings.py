@@ -112,7 +112,7 @@ def test_the_former_flag_for_a_special_token_works_and_is_not_told(tmp_path, cap
 
 def test_the_core_knows_the_tie_rules_of_the_schema():
     counter = _core.PieceCounter("gpt2", [], 1, 1 << 20, "/tmp")
-    with pytest.raises(InputError, match="no tie rule") as refused:
+    with pytest.raises(InputError, match="unknown tie rule") as refused:
         _core.PairMerger(counter.finish(), 257, 0, 1, 8, tie_break="random", unify=True)
     known = tuple(str(refused.value).partition("one of ")[2].split(", "))
     assert known == (*get_args(TieBreak), FIRST_SEEN)

@@ -106,7 +106,7 @@ def test_urls_that_nothing_opens():
     (found,) = doctor_setup.check_extras(["nowhere://x"])
     assert "Protocol not known" in found.found
     (found,) = doctor_setup.check_extras([], "hf://datasets/a/b")
-    assert "a dataset cannot be kept there" in found.found
+    assert "a dataset cannot be stored there" in found.found
 
 
 def test_an_output_that_cannot_be_written(tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
 """`loss_mask`: 1 on a token that is learned, 0 on any other and on padding.
 
-It is the one column that segments do not tell: where it is stored, documents say what of them is learned.
+It is the one column that segments do not determine: where it is stored, documents say what is learned.
 """
 
 from __future__ import annotations

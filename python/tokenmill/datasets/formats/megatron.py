@@ -127,9 +127,7 @@ def _read_offsets(path: Path, dtype: str) -> NDArray[np.int64]:
         raise DatasetError(f"{path} does not start like a Megatron index: it is damaged")
     _, code, sequences, documents = _HEAD.unpack_from(raw, len(_MAGIC))
     if code != _DTYPE_CODES[dtype] or len(raw) != at + 12 * sequences + 8 * documents:
-        raise DatasetError(
-            f"{path} has {len(raw)} bytes and type code {code}, which its header does not allow"
-        )
+        raise DatasetError(f"{path} has {len(raw)} bytes and type code {code}, which do not match its header")
     lengths = np.frombuffer(raw, "<i4", sequences, at).astype(np.int64)
     pointers = np.frombuffer(raw, "<i8", sequences, at + 4 * sequences)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -70,7 +70,7 @@ def _find_counting(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 class _Gzip:
-    """Lines into a gzip member whose bytes do not tell the time, some at a time."""
+    """Lines into a gzip member without a time stamp, some at a time."""
 
     def __init__(self, file: DurableFile) -> None:
         self._file = file
@@ -95,7 +95,7 @@ class _Gzip:
 def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     if manifest.packing.columns:
         raise DatasetError(
-            f"{root}: its files hold where {' and '.join(manifest.packing.columns)} count, not their values; "
+            f"{root}: its files only say where {' and '.join(manifest.packing.columns)} count, not values; "
             "prepare the columns again in another format: tokenmill prepare INPUTS --format parquet"
         )
     tokens = map_file(root, shard.file("tokens"), manifest.dtype)

@@ -87,7 +87,7 @@ class Account(Record):
 
     @classmethod
     def reshape(cls, value: Any) -> Any:
-        """Groups taken apart; sums such as `stored` are computed again, not believed."""
+        """Groups taken apart; sums such as `stored` are computed again, not trusted."""
         if not isinstance(value, dict) or not all(isinstance(value.get(group), dict) for group in _GROUPS):
             return value
         taught = value.get(_LEARNED)

@@ -45,7 +45,7 @@ def check_dataset(root: Path, manifest: Manifest) -> Iterator[Check]:
         whole = whole and check.state == "ok"
         yield check
     if not whole:
-        yield Check("contents", "skipped", "some files are damaged, so their contents were not looked at")
+        yield Check("contents", "skipped", "some files are damaged, so the contents were not checked")
     elif find_format(manifest.format).reader is None:
         yield Check("contents", "skipped", f"the format {manifest.format} is read by its own library only")
     else:
@@ -98,7 +98,7 @@ def _check_settled(manifest: Manifest) -> None:
             raise DatasetError(f"the settings have {key} {config[key]!r}, the manifest {value!r}")
     for key, marker in markers.items():
         if marker is not None and marker >= manifest.tokenizer.vocab_size:
-            raise DatasetError(f"{key} is {marker}, outside of the vocabulary")
+            raise DatasetError(f"{key} is {marker}, outside the vocabulary")
 
 
 def _check_plan(root: Path, manifest: Manifest) -> str:
@@ -127,7 +127,7 @@ def _check_receipts(root: Path, manifest: Manifest) -> str:
         for receipt in there:
             total.add(receipt.account)
         if total != manifest.account:
-            raise DatasetError("the receipts do not sum up to the manifest's account")
+            raise DatasetError("the receipts do not add up to the manifest's account")
     return f"{len(there)} of {len(found)} receipts are there and agree"
 
 

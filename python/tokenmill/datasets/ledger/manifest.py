@@ -139,14 +139,14 @@ class Manifest(Record):
         return {key: value[key] for key in KEYS}
 
     def check(self, value: dict[str, Any]) -> None:
-        """Raise `DatasetError` unless what `value`, its JSON, says twice agrees, and all of it can be."""
+        """Raise `DatasetError` if `value`, its JSON, contradicts itself or has impossible values."""
         for key, found in (
             ("layout", self.layout),
             ("config_fingerprint", digest(self.config)),
             ("content_hash", self.content_hash),
         ):
             if value.get(key) != found:
-                raise DatasetError(f"{key} is {value.get(key)!r}, the rest of it gives {found!r}")
+                raise DatasetError(f"{key} is {value.get(key)!r}, but the rest of it gives {found!r}")
         find_format(self.format)
         if self.dtype not in DTYPES:
             raise DatasetError(f"dtype is {self.dtype!r}, expected one of {', '.join(DTYPES)}")

@@ -130,7 +130,7 @@ class Plan(Record):
 
     @property
     def foreseen_bytes(self) -> int | None:
-        """How many bytes will be read, where that is known: a compressed input gives more than it has."""
+        """How many bytes will be read, where that is known: a compressed input expands."""
         plain = all(file.compression is None for file in self.inputs)
         return self.bytes if plain else None
 
@@ -296,7 +296,7 @@ def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputF
         if now is None:
             raise ResumeError(
                 f"{file.url} is part of this dataset but is no longer among the inputs. "
-                "Name it again, use another --output, or --fresh to start over"
+                "Pass it again, use another --output, or --fresh to start over"
             )
         if now.identity != file.identity:
             raise ResumeError(

@@ -1,7 +1,7 @@
 """The JSON records of a dataset: sealed with a checksum, and read into dataclasses with every type checked.
 
-A disk or a copy may change any byte of a manifest, a plan or a receipt. What was changed must never be read
-as if it had been written: the checksum covers all that a record says.
+A disk or a copy may change any byte of a manifest, a plan or a receipt. A changed record must never be read
+as if it had been written that way: the checksum covers all that a record says.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Record:
 
     @classmethod
     def from_json(cls, value: Any, where: str) -> Self:
-        """The record, all of it checked; keys that are not known are passed over.
+        """The record, all of it checked; unknown keys are ignored.
 
         Raises `DatasetError` that names the field, what was found and what was expected.
         """
@@ -76,8 +76,8 @@ def encode_record(value: dict[str, Any]) -> bytes:
 def _spell(value: dict[str, Any]) -> bytes:
     """Readable JSON in which whatever holds nothing but plain values stands on one line.
 
-    A list of 200,000 inputs is written in one pass by the compiled encoder: with an indent of its own it took
-    five seconds and half of the bytes were blanks.
+    A list of 200,000 inputs is written in one pass by the compiled encoder: with an indent for each it took
+    five seconds, and half of the bytes were blanks.
     """
     return (_spell_part(value, 0) + "\n").encode("utf-8", "backslashreplace")
 
@@ -117,7 +117,7 @@ def parse_record(data: bytes, where: str) -> dict[str, Any]:
 def check_seal(value: dict[str, Any], data: bytes, where: str, keys: Collection[str]) -> None:
     """Raise `DatasetError` unless the checksum of `value`, read from `data`, fits.
 
-    Records from before there were checksums have none, and no keys but `keys`: any other was once its name.
+    Records from before there were checksums have only `keys`: any other is a damaged `checksum`.
     """
     if CHECKSUM not in value:
         strange = [key for key in value if key not in keys]
@@ -148,8 +148,8 @@ def check_version(value: dict[str, Any], key: str, newest: int, where: str) -> N
         raise DatasetError(f"{where} is damaged: {key} is {version!r}, expected a whole number")
     if version > newest:
         raise DatasetError(
-            f"{where} has {key} {version}, this tokenmill reads up to {newest}: it is damaged, or of a newer "
-            "one (pip install --upgrade tokenmill)"
+            f"{where} has {key} {version}, this tokenmill reads up to {newest}: it is damaged, or newer "
+            "(pip install --upgrade tokenmill)"
         )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REMOVED = "removed.json"
 REMOVED_VERSION = 1
-# What the account calls documents that were taken out for no reason that was given.
+# What the account calls documents that were taken out without a reason.
 REASON = "removed"
 _KEYS = ("removed_version", "content_hash", "documents")
 _WAYS = ("document", "record", "id", "contains")
@@ -99,12 +99,15 @@ def _read_item(item: dict[str, Any], where: str, number: int) -> Wanted:
         found = unknown[0] if unknown else ", ".join(ways) or "nothing"
         raise ConfigError(
             f"{where}: found {found}; name a document by one of document, id, contains, or file and row, "
-            "and a reason if you like"
+            "with a reason if you like"
         )
     value, kind = item[ways[0]], int if ways[0] == "document" else str
     reason = item.get("reason", REASON)
     if type(value) is not kind or not isinstance(reason, str) or not reason:
-        raise ConfigError(f"{where}: {ways[0]} is {value!r} for the reason {reason!r}; expected other values")
+        expected = "a whole number" if kind is int else "text"
+        raise ConfigError(
+            f"{where}: {ways[0]} is {value!r} and reason is {reason!r}; expected {expected} and some text"
+        )
     return Wanted(number, ways[0], value, reason)
 
 
@@ -112,4 +115,4 @@ def check_numbers(removal: Removal, documents: int) -> None:
     """Raise `DatasetError` unless every number is of a document that is there."""
     last = removal.documents[-1].number if removal.documents else -1
     if last >= documents:
-        raise DatasetError(f"there is no document {last:,}: the dataset has {documents:,}, from 0")
+        raise DatasetError(f"there is no document {last:,}: the dataset has {documents:,}, counted from 0")

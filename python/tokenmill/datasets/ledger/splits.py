@@ -37,7 +37,7 @@ class Split:
 
     @property
     def other(self) -> str:
-        """The side on which documents are that are not on this one: the reason why they are left out."""
+        """The other side, which is the reason why documents are left out of this one."""
         return other_part(self.part)
 
     def find_left_out(self, texts: Texts, ids: Any | None) -> NDArray[np.bool_]:

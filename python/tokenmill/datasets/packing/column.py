@@ -71,7 +71,7 @@ def list_column_names() -> tuple[str, ...]:
 def find_column(name: str) -> Column:
     """The column of that name."""
     if name not in list_column_names():
-        raise DatasetError(f"{name!r} is not a column; known are {', '.join(list_column_names())}")
+        raise DatasetError(f"{name!r} is not a column; the columns are {', '.join(list_column_names())}")
     found: Column = import_module(f"tokenmill.datasets.columns.{name}").COLUMN
     return found
 

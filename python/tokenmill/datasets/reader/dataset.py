@@ -137,7 +137,7 @@ class Dataset:
         if index < 0:
             index += total
         if not 0 <= index < total:
-            raise IndexError(f"document {index} is outside of 0..{total - 1}")
+            raise IndexError(f"document {index} is outside 0..{total - 1}")
         shard, local = self.shards.locate_document(index)
         entry = self.manifest.shards[shard]
         if self.manifest.layout == "documents":
@@ -186,7 +186,7 @@ class Dataset:
             A sequence of rows, which maps the files and copies nothing.
 
         Raises:
-            ConfigError: The lengths do not fit each other, or not the rows that were packed.
+            ConfigError: The lengths contradict each other, or the rows that were packed.
             DatasetError: The dataset is in a format that is not read here.
         """
         self._require_mappable()
@@ -210,7 +210,7 @@ class Dataset:
 
     def _check_cut(self, context_length: int | None, overlap: int, tail: str) -> None:
         if context_length is None:
-            raise ConfigError(f"{self.path} holds documents, not rows: say rows(context_length=...)")
+            raise ConfigError(f"{self.path} holds documents, not rows: call rows(context_length=...)")
         if context_length < 1:
             raise ConfigError(f"context_length is {context_length}; it must be at least 1")
         if not 0 <= overlap < context_length:
@@ -222,7 +222,7 @@ class Dataset:
         if context_length > self.num_tokens and tail == "drop":
             raise ConfigError(
                 f"context_length is {context_length:,}, but {self.path} has only {self.num_tokens:,} tokens: "
-                "not one row can be cut. Take a smaller context_length, or tail='pad'"
+                "not a single row can be cut. Use a smaller context_length, or tail='pad'"
             )
 
     def _require_mappable(self) -> None:
@@ -271,7 +271,7 @@ def _require_stored(stored: int | None, context_length: int | None, overlap: int
         if asked is not None and asked != have:
             raise ConfigError(
                 f"{name}={asked}: this dataset was packed with mode {mode!r} into rows of {stored} "
-                "and cannot be cut anew. Leave it out, or prepare with packing 'stream', cut at read time"
+                "and cannot be cut again. Leave it out, or prepare with packing 'stream', cut when read"
             )
 
 

@@ -91,7 +91,7 @@ class Feed:
         if batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}; it must be at least 1")
         if prefetch < 0:
-            raise ConfigError(f"prefetch is {prefetch}; it is a number of batches, 0 for none")
+            raise ConfigError(f"prefetch is {prefetch}; it must be a number of batches, or 0 for none")
         self.source = source
         self.batch_size = batch_size
         self.turns = turns or Turns()

@@ -1,4 +1,4 @@
-"""Several datasets read as one, in proportions that hold over any prefix, to the row, also where they change.
+"""Several datasets read as one, in proportions that hold over any prefix, to the row, even where they change.
 
 After *n* rows, source *i* has given more than its due less 1 and fewer than its due plus 1; that is the sum
 of its weights at those rows. `schedule.py` says whose turn it is at any row without walking up to it; each
@@ -54,7 +54,7 @@ class Mixture:
         sources: Rows of one length and with the same columns; a dictionary gives them names.
         weights: How often each has its turn, in any unit, in order or by name; a weight of 0 leaves a source
             out.
-        seed: The order inside of each source; None takes rows as they are.
+        seed: The order inside each source; None takes rows as they are.
         stop: "first" ends before any source would give a row more often than `epochs` lets it, which is once;
             "last" goes on until every source has given all its rows, repeating the smaller ones, each time in
             another order.
@@ -66,7 +66,7 @@ class Mixture:
         epochs: The most often that a source may be read, for all or by name.
 
     Raises:
-        ConfigError: The sources do not fit each other, a weight is negative, no number, or of no source, a
+        ConfigError: The sources do not match, a weight is negative, not a number, or not of a source, a
             stage ends before it begins, or a source would be read more often than it may.
     """
 
@@ -87,7 +87,7 @@ class Mixture:
         named = dict(sources) if isinstance(sources, Mapping) else _name_by_number(sources)
         _check(named, stop, rows_per_step, steps)
         if (weights is None) == (stages is None):
-            raise ConfigError("a mixture has weights, or stages of them: give one of the two")
+            raise ConfigError("a mixture takes either weights or stages: give one of the two")
         if stages is None:
             read, end = [Stage(0, tuple(count_turns(read_weights(list(named), weights))))], None
         else:
@@ -126,7 +126,7 @@ class Mixture:
         for name, rows in zip(self.names, self.sources, strict=True):
             most = usual if given.get(name) is None else given[name]
             if most is not None and (not isinstance(most, int | float | Fraction) or not 0 < most < 1e12):
-                raise ConfigError(f"epochs of {name} is {most!r}; it is a number above 0")
+                raise ConfigError(f"epochs of {name} is {most!r}; it must be a number above 0")
             limits.append(NEVER if most is None else int(Fraction(most) * len(rows)))
         return limits
 
@@ -144,7 +144,7 @@ class Mixture:
                 name = self.names[ends.index(NEVER)]
                 raise ConfigError(
                     f"stop='last' would never end: {name} has no weight in the last stage and has not given "
-                    "all its rows before; say how many steps"
+                    "all its rows before; set steps"
                 )
             return min(first, max(ends) + 1 if max(ends) != NEVER else NEVER)
         return first
@@ -154,8 +154,8 @@ class Mixture:
         needed = self._schedule.count(length)[source] / rows
         return ConfigError(
             f"{self.names[source]} would be read {needed:.2f} times in {length // self.rows_per_step:,} "
-            f"steps, and may be {self._limits[source] / rows:.2f} times, up to step "
-            f"{reached // self.rows_per_step:,}: give it less weight, end there, or let it be read more often"
+            f"steps, but only {self._limits[source] / rows:.2f} times are allowed, which is up to step "
+            f"{reached // self.rows_per_step:,}: give it less weight, end there, or allow more epochs"
         )
 
     @property
@@ -182,7 +182,7 @@ class Mixture:
         if position < 0:
             position += self._length
         if not 0 <= position < self._length:
-            raise IndexError(f"row {position} is outside of 0..{self._length - 1}")
+            raise IndexError(f"row {position} is outside 0..{self._length - 1}")
         source, row = self.locate(np.array([position], dtype=np.int64))
         return self.sources[int(source[0])][int(row[0])]
 
@@ -292,10 +292,10 @@ def _check(sources: Mapping[str, Rows], stop: str, rows_per_step: int, steps: in
         raise ConfigError(f"stop is {stop!r}; it must be 'first' or 'last'")
     for name, number in (("rows_per_step", rows_per_step), ("steps", 1 if steps is None else steps)):
         if type(number) is not int or number < 1:
-            raise ConfigError(f"{name} is {number!r}; it is a whole number of at least 1")
+            raise ConfigError(f"{name} is {number!r}; it must be a whole number of at least 1")
     empty = [name for name, rows in sources.items() if not len(rows)]
     if empty:
-        raise ConfigError(f"source {empty[0]} has no rows: leave it out, or take a smaller context_length")
+        raise ConfigError(f"source {empty[0]} has no rows: leave it out, or use a smaller context_length")
     lengths = sorted({rows.context_length for rows in sources.values()})
     if len(lengths) > 1:
         raise ConfigError(f"the sources have rows of {lengths} tokens; cut them to one context_length")

@@ -97,7 +97,7 @@ class Rows:
         if index < 0:
             index += self._length
         if not 0 <= index < self._length:
-            raise IndexError(f"row {index} is outside of 0..{self._length - 1}")
+            raise IndexError(f"row {index} is outside 0..{self._length - 1}")
         if index < self._whole:
             return self._shards.read(index * self._stride, self.context_length)
         return self._pad(index)

@@ -67,7 +67,7 @@ class Permutation:
         if isinstance(position, np.ndarray):
             return self._permute_many(position)
         if not 0 <= position < self.length:
-            raise IndexError(f"position {position} is outside of 0..{self.length - 1}")
+            raise IndexError(f"position {position} is outside 0..{self.length - 1}")
         value = self._step(position)
         while value >= self.length:
             value = self._step(value)
@@ -93,7 +93,7 @@ class Permutation:
 
     def _check(self, numbers: NDArray[np.int64]) -> None:
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.length):
-            raise IndexError(f"a position or row is outside of 0..{self.length - 1}")
+            raise IndexError(f"a position or row is outside 0..{self.length - 1}")
 
     def _walk(self, numbers: NDArray[np.int64], once: Callable[[Words], Words]) -> NDArray[np.int64]:
         values = once(numbers.astype(np.uint64))

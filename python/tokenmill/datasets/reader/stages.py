@@ -81,13 +81,13 @@ def _read_stage(place: int, stage: Any) -> dict[str, Any]:
         stage = dict(zip(("from", "weights", "warm_in"), stage, strict=False))
     unknown = [key for key in stage if key not in _KEYS]
     if unknown or "weights" not in stage or "from" not in stage:
-        problem = f"has {unknown[0]!r}" if unknown else "lacks from or weights"
+        problem = f"has {unknown[0]!r}" if unknown else "has no from or no weights"
         raise ConfigError(f"stage {place} {problem}; a stage has {', '.join(_KEYS)}")
     read = {"to": None, "warm_in": 0} | dict(stage)
     for key in ("from", "to", "warm_in"):
         value = read[key]
         if (value is not None or key != "to") and (type(value) is not int or value < 0):
-            raise ConfigError(f"stage {place}: {key} is {value!r}; it is a number of steps, from 0")
+            raise ConfigError(f"stage {place}: {key} is {value!r}; it must be a number of steps, from 0")
     return read
 
 
@@ -102,7 +102,7 @@ def _check_order(place: int, this: dict[str, Any], after: dict[str, Any]) -> Non
     if this["from"] + this["warm_in"] > after["from"]:
         raise ConfigError(
             f"stage {place} changes its weights until step {this['from'] + this['warm_in']}, but stage "
-            f"{place + 1} begins at step {after['from']}: take a shorter warm_in"
+            f"{place + 1} begins at step {after['from']}: use a shorter warm_in"
         )
 
 
@@ -168,14 +168,14 @@ def count_parts(stages: Sequence[Stage]) -> int:
     for before, stage in pairwise(stages):
         if stage.change > LONGEST_CHANGE:
             raise ConfigError(
-                f"a warm_in of {stage.change:,} rows is too long, at most {LONGEST_CHANGE:,}: make several "
-                "stages of it"
+                f"a warm_in of {stage.change:,} rows is too long; the limit is {LONGEST_CHANGE:,}: split it "
+                "into several stages"
             )
         if stage.change:
             parts = lcm(parts, 2 * stage.change * lcm(before.period, stage.period))
     if parts > MOST_PARTS:
         raise ConfigError(
-            "the weights and warm_ins of the stages have no common denominator that can be counted in: round "
+            "the weights and warm_ins of the stages have no common denominator that is small enough: round "
             "the weights to thousandths, and the steps of each warm_in to hundreds"
         )
     return parts

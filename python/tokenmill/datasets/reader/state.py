@@ -1,4 +1,4 @@
-"""The state of a reader: where a run is in its data, sealed, so that damage is never taken for a place.
+"""The state of a reader: where a run is in its data, with a checksum, so that no damage goes unnoticed.
 
 A training job keeps it in a checkpoint for days. A position that changed by accident is one that could have
 been, and the model would see other rows without anybody noticing; so a state has a checksum of its own.
@@ -47,7 +47,9 @@ def read_state(state: Any, source: RowSource, seed: int | None) -> tuple[Order, 
     ends, position, total = list(state["ends"]), state["position"], len(source)
     rows = theirs.get("rows", ends[-1]) if grew else total
     if ends[-1] != rows or position > rows or rows > total:
-        raise DatasetError(f"the state is at row {position} of {ends[-1]}; its data has {rows}, this {total}")
+        raise DatasetError(
+            f"the state is at row {position} of {ends[-1]}, but its data has {rows} rows, this data {total}"
+        )
     return Order(ends, seed=seed, epoch=state["epoch"]).extend(total), position
 
 
@@ -58,7 +60,7 @@ def _check_whole(state: Any) -> None:
     if type(version) is not int or not 1 <= version <= STATE_VERSION:
         raise DatasetError(
             f"the state of the data has version {version!r}, this Tokenmill reads up to {STATE_VERSION}: "
-            "it was not saved by state_dict(), or by a newer release, or it is damaged"
+            "it is damaged, from a newer release, or not from state_dict()"
         )
     # The first version had no checksum.
     expected = {*_KEYS} if version == 1 else {*_KEYS, _CHECKSUM}
@@ -91,7 +93,7 @@ def _digest(state: dict[str, Any]) -> str | None:
     try:
         return digest(state)
     except (TypeError, ValueError, RecursionError):
-        return None  # it holds what no state holds
+        return None  # it holds values that no state holds
 
 
 def _explain_damage(found: str) -> DatasetError:

@@ -50,8 +50,8 @@ def cut_items(
     """A mapped shard's items, some at a time; raises `DatasetError` unless the offsets fit the tokens."""
     if offsets[0] != 0 or offsets[-1] != len(tokens) or (np.diff(offsets) < 0).any():
         raise DatasetError(
-            f"shard {shard.name}: offsets go from {offsets[0]} to {offsets[-1]} for {len(tokens)} tokens and "
-            "must rise from 0 to that number: the index is damaged"
+            f"shard {shard.name}: offsets go from {offsets[0]} to {offsets[-1]} for {len(tokens)} tokens, "
+            "but must rise from 0 to that number: the index is damaged"
         )
     start = 0
     while start < len(offsets) - 1:

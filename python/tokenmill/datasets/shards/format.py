@@ -84,7 +84,7 @@ class Format:
         plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
         if plain:
             raise ConfigError(
-                f"the format {self.name} keeps of a column only where it counts, and {', '.join(plain)} does "
+                f"the format {self.name} only keeps where a column counts, and {', '.join(plain)} does "
                 "not say that: leave it out, or write another format"
             )
 
@@ -112,7 +112,7 @@ def find_format(name: str) -> Format:
     """The format of that name, whose module is imported now, so that nobody pays for the others."""
     if name not in list_format_names():
         raise DatasetError(
-            f"{name!r} is not an output format; known are {', '.join(list_format_names())}. "
+            f"{name!r} is not an output format; the formats are {', '.join(list_format_names())}. "
             "A newer tokenmill may know it: pip install --upgrade tokenmill"
         )
     found: Format = import_module(f"tokenmill.datasets.formats.{name}").FORMAT

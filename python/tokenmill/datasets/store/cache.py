@@ -109,7 +109,7 @@ def open_cached(address: str) -> tuple[Manifest, ShardCache]:
     data = store.read(MANIFEST)
     if data is None:
         raise DatasetError(
-            f"{address}: there is no {MANIFEST}, so no finished dataset; "
+            f"{address}: there is no {MANIFEST}, so the dataset is not finished; "
             "run the prepare command again to finish it"
         )
     publish_bytes(root / MANIFEST, data)

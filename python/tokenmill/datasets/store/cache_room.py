@@ -1,4 +1,4 @@
-"""Room for the next shard in the local cache: the files that nobody used for longest go first.
+"""Room for the next shard in the local cache: the least recently used files go first.
 
 The cache may hold `TOKENMILL_CACHE_BYTES` (such as `200GB`); left out, whatever leaves a tenth of the disk
 free. A file that a reader has mapped can be removed: its pages stay until the reader lets go of them.
@@ -26,7 +26,7 @@ SPARE = 10
 
 
 def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
-    """Remove shards of any dataset below `datasets` until `needed` more bytes fit; the bytes removed.
+    """Remove shards of any dataset below `datasets` until `needed` more bytes fit; returns the bytes removed.
 
     Files in `keep` stay, even if that is too much: a job that needs them now would only fetch them again.
     """

@@ -84,7 +84,7 @@ class Remote:
         return self.store.list_sizes(SHARDS)
 
     def publish(self, root: Path, receipt: Receipt) -> Receipt:
-        """Upload a shard, create its receipt, and free the local copy; the receipt that counts."""
+        """Upload a shard, create its receipt, and delete the local copy; gives the receipt that counts."""
         named = replace(receipt, shard=_name_by_content(receipt.shard))
         for local, entry in zip(receipt.shard.files, named.shard.files, strict=True):
             self.store.upload(entry.path, root / local.path)
@@ -101,13 +101,13 @@ class Remote:
         other = parse_receipt(existing, f"{self.address}/{name}") if existing else None
         if other is None or other.shard != receipt.shard:
             raise StoreError(
-                f"{self.address}/{name} exists and describes other bytes than this run made: another version "
-                "of tokenmill is writing there. Use one version, or another output"
+                f"{self.address}/{name} exists and describes different bytes from this run's: another "
+                "version of tokenmill is writing there. Use one version, or another output"
             )
         return other
 
     def publish_plan(self, root: Path) -> None:
-        """Put the plan there, unless another driver has put a different one since `pull`."""
+        """Upload the plan, unless another driver has uploaded a different one since `pull`."""
         mine = (root / PLAN).read_bytes()
         there = self.store.read(PLAN)
         if there == mine or (there is None and self.store.create(PLAN, mine)):

@@ -1,6 +1,6 @@
 """Where a remote dataset's objects live: a bucket of an object store.
 
-A store has no rename. What may be written by several at once is created on condition that it does not
+A store has no rename. What several processes may write at once is created on condition that it does not
 exist yet, so that the first one wins and the others learn of it; a store that cannot promise this is
 refused before anything is written.
 """
@@ -60,7 +60,7 @@ def _open_client(address: str, _variables: frozenset[tuple[str, str]], *, patien
 
 
 def _shorten(error: BaseException) -> str:
-    """The first line; where the server answered in XML, its code and its sentence in place of that."""
+    """The first line of an error; if the server answered in XML, its code and its message instead."""
     text = str(error).strip()
     first, xml, answer = text.partition("<?xml")
     words = [re.search(f"<{tag}>([^<]*)<", answer) for tag in ("Code", "Message")]
@@ -91,8 +91,8 @@ class ObjectStore:
         except (BaseError, OSError, ValueError) as error:
             raise StoreError(
                 f"{self.address}/{name} could not be {what}: {_shorten(error)}. Check the address, the "
-                "credentials (they may have expired) and AWS_ENDPOINT_URL. What is finished is safe: the "
-                "same command goes on from there"
+                "credentials (they may have expired) and AWS_ENDPOINT_URL. Finished work is safe: "
+                "run the same command again to continue"
             ) from error
 
     def read(self, name: str) -> bytes | None:
@@ -162,6 +162,6 @@ class ObjectStore:
     def _explain_no_condition(self) -> StoreError:
         return StoreError(
             f"{self.address} does not support conditional writes (If-None-Match), so two jobs could "
-            "overwrite each other unseen. Use a store that has them (S3, GCS, Azure, MinIO, R2), or write to "
+            "silently overwrite each other. Use a store that does (S3, GCS, Azure, MinIO, R2), or write to "
             "a local directory and copy it"
         )

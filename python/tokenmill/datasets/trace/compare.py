@@ -1,4 +1,4 @@
-"""From which step on two runs differ that are alike but for their data."""
+"""From which step on two runs differ, where only their data differs."""
 
 from __future__ import annotations
 

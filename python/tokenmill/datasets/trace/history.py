@@ -44,7 +44,7 @@ class History:
 
     Args:
         source: Rows of a dataset, or a mixture.
-        batch_size: Rows in a batch; a list where it changed, one for each stretch of the run.
+        batch_size: Rows in a batch; a list where it changed, one for each leg of the run.
         seed: What `batches(shuffle=True, seed=...)` was given; None where rows were not shuffled, and for a
             mixture, which has its own.
         world_size: How many ranks; a list where it changed.
@@ -53,8 +53,8 @@ class History:
         from_state: The run began at the first state: steps count from there.
 
     Raises:
-        ConfigError: A number is out of its range, or there are not as many as there are stretches.
-        DatasetError: A state belongs to other data, or does not lie on this run.
+        ConfigError: A number is out of its range, or there are not as many as there are legs.
+        DatasetError: A state belongs to other data, or is not from this run.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ def _spread(name: str, given: Sizes, count: int) -> list[int]:
         raise ConfigError(f"the {name} is {given}; it must be at least 1")
     if len(sizes) not in {1, count - 1, count}:
         raise ConfigError(
-            f"{len(sizes)} {name}s for a run of {count} stretches: give one for all of them, or one for each"
+            f"{len(sizes)} {name}s for a run of {count} legs: give one for all of them, or one for each"
         )
     return sizes + [sizes[-1]] * (count - len(sizes))
 

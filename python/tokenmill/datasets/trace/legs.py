@@ -108,7 +108,7 @@ class Leg:
             raise DatasetError(
                 f"the state is at row {position:,} of epoch {epoch}, and no step of {self.world_size} ranks "
                 f"with batches of {self.batch_size} that began at row {start:,} ends there: the world size "
-                "or the batch size was another one. Give one for each stretch of the run, and the state "
+                "or the batch size was different. Give one for each leg of the run, and the state "
                 "between each two; or count steps from the state, with --from-state"
             )
         return self.first_step + self.count_before(0, epoch, position)

@@ -46,8 +46,8 @@ class Records:
         if not self.kept:
             raise DatasetError(
                 f"{self.dataset.address} was prepared without --provenance, so it does not know which file, "
-                "row or id a document had. Prepare it with --provenance, or say "
-                'what it holds: --contains "…", or {"contains": "…"} in a list of documents'
+                "row or id a document had. Prepare it with --provenance, or name "
+                'a document by its text: --contains "…", or {"contains": "…"} in a list of documents'
             )
 
     @cached_property
@@ -140,7 +140,7 @@ class Records:
             if not documents:
                 raise DatasetError(
                     f"row {row:,} of {file} is not a document of {self.dataset.address}: the file has fewer "
-                    "rows (they count from 0), or a filter left that one out; see the account"
+                    "rows (counted from 0), or a filter left that one out; see the account"
                 )
         return found
 
