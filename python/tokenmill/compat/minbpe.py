@@ -56,7 +56,7 @@ class RegexTokenizer:
         """Learn `vocab_size - 256` merges from a text or several."""
         given = {
             "vocab_size": vocab_size,
-            "pattern": self._choose_pattern(),
+            "pattern": self.pattern or _EVERYTHING,
             "special_tokens": (),  # minbpe has none until they are registered
             **self._read_filters(),
         }
@@ -129,9 +129,6 @@ class RegexTokenizer:
         self.vocab = {i: token for i, token in enumerate(recipe.model.tokens) if token is not None}
         self.merges = {pair: 256 + rank for rank, pair in enumerate(recipe.model.merges)}
         self.register_special_tokens({token.content: token.id for token in recipe.added})
-
-    def _choose_pattern(self) -> str:
-        return self.pattern or _EVERYTHING
 
     def _read_filters(self) -> dict[str, Any]:
         return {}
