@@ -182,10 +182,6 @@ def _find_all(known: SourceDocuments, way: str, values: list[Any]) -> list[list[
     return [texts[text] for text in values]
 
 
-def _number(document: RemovedDocument) -> int:
-    return document.number
-
-
 class _Unit:
     """One shard of the old dataset, and the unit that it becomes."""
 
@@ -193,7 +189,9 @@ class _Unit:
         start, end = source.shards.document_starts[unit.ordinal : unit.ordinal + 2]
         self.source = source
         self.old = unit
-        low, high = (bisect_left(removal.documents, place, key=_number) for place in (start, end))
+        low, high = (
+            bisect_left(removal.documents, place, key=lambda each: each.number) for place in (start, end)
+        )
         self.reasons = {each.number - start: each.reason for each in removal.documents[low:high]}
         self.unit = unit
         if self.reasons:
