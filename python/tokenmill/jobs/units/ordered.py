@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +31,5 @@ def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> It
         finally:
             for future in running:
                 future.cancel()
-            _close(items)
-
-
-def _close(items: Any) -> None:
-    close = getattr(items, "close", None)
-    if close is not None:
-        close()
+            if (close := getattr(items, "close", None)) is not None:
+                close()
