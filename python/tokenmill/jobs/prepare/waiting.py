@@ -73,7 +73,8 @@ class LeaderView:
         self._beat = _Change()
         self._progress = _Change()
         self._marker: dict[str, Any] | None = None
-        self._shows_life = False
+        self.shows_life = False
+        """Whether another process leads, as far as its marker tells: what counts where there are no locks."""
         self._fetch()
         self._old_failure = read_failure(root)
         self._seen: set[str] = set()
@@ -92,13 +93,8 @@ class LeaderView:
                 self._compare_fields(marker)
         self._progress.note(self._read_progress(), now)
         self._log_wait(now)
-        self._shows_life = marker is not None and now - self._beat.at < QUIET_HERE
+        self.shows_life = marker is not None and now - self._beat.at < QUIET_HERE
         return now - self._beat.at >= min(self._choose_patience(), self.execution.stall_timeout)
-
-    @property
-    def shows_life(self) -> bool:
-        """Whether another process leads, as far as its marker tells: what counts where there are no locks."""
-        return self._shows_life
 
     def _fetch(self) -> None:
         if self._mirror is not None:
