@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.removal import load_removal
 from tokenmill.datasets.store.cache import make_local_copy
-from tokenmill.insight.dataset_tokenizer import load_copy, load_dataset_tokenizer, load_identified
+from tokenmill.insight.dataset_tokenizer import load_copy, load_dataset_tokenizer
 from tokenmill.jobs.units.control import Control
 from tokenmill.jobs.units.job import make_job
 from tokenmill.jobs.units.unit import make_task, run_unit
@@ -85,14 +85,15 @@ def _check_remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -
     # Shards spread over the whole plan, so that the first input is not the only one looked at.
     step = max(1, len(manifest.shards) // sample)
     for index in range(0, len(manifest.shards), step)[:sample]:
-        yield _remake(root, plan, manifest.shards[index], index, tokenizer)
+        yield _remake(root, plan, manifest, index, tokenizer)
 
 
-def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: Any) -> Check:
+def _remake(root: Path, plan: Plan, manifest: Manifest, index: int, tokenizer: Any) -> Check:
+    shard = manifest.shards[index]
     name = f"sources of {shard.name}"
     try:
         with tempfile.TemporaryDirectory(prefix="tokenmill-verify-") as place:
-            made = _make_again(root, plan, index, tokenizer, Path(place))
+            made = _make_again(root, plan, manifest, index, tokenizer, Path(place))
     except (TokenmillError, OSError) as error:
         if isinstance(error, DatasetError):
             return Check(name, "problem", str(error))
@@ -107,17 +108,11 @@ def _remake(root: Path, plan: Plan, shard: ShardEntry, index: int, tokenizer: An
     return Check(name, "ok", f"{made.documents:,} documents encoded again from the sources, all files equal")
 
 
-def _make_again(root: Path, plan: Plan, index: int, tokenizer: Any, place: Path) -> ShardEntry:
-    from tokenmill.jobs.prepare.tokenizers import load_tokenizer
-
-    config, identity = restore_config(plan), plan.target.tokenizer
-    if tokenizer is None:
-        encoder = load_identified(root, identity, config.tokenizer.pattern)
-    else:
-        encoder = load_tokenizer(config, tokenizer)
-    if encoder.fingerprint != identity.fingerprint:
-        raise DatasetError("the tokenizer gives different ids from the one this dataset was made with")
-    unit = plan.units[index]
+def _make_again(
+    root: Path, plan: Plan, manifest: Manifest, index: int, tokenizer: Any, place: Path
+) -> ShardEntry:
+    config, unit = restore_config(plan), plan.units[index]
+    encoder = load_dataset_tokenizer(root, manifest, tokenizer)
     again = None
     if config.filter.deduplicate:
         names = [other.name for other in plan.units if hashes_path(root, other.name).exists()]
