@@ -58,7 +58,7 @@ def read_document(root: Path, index: int) -> dict[str, Any]:
             f"there is no document {index:,}; {root.name} has {len(dataset):,}, counted from 0"
         )
     ids, tokenizer = dataset[index], find_dataset_tokenizer(root, dataset.manifest)
-    shown, found = ids[:MOST_TOKENS_SHOWN], {"index": index, "tokens": len(ids), "source": None}
+    shown, found = ids[:MOST_TOKENS_SHOWN], {"index": index, "tokens": len(ids)}
     more = f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)" if len(ids) > MOST_TOKENS_SHOWN else ""
     if not dataset.has_loss_mask:
         return found | {"parts": [_decode(tokenizer, shown) + more]}
@@ -83,7 +83,7 @@ def read_row(root: Path, index: int) -> dict[str, Any]:
     edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(ids)]
     tokenizer = find_dataset_tokenizer(root, dataset.manifest)
     parts = [_decode(tokenizer, ids[a:b]) for a, b in pairwise(edges)]
-    return {"index": index, "tokens": len(ids), "parts": parts, "source": None}
+    return {"index": index, "tokens": len(ids), "parts": parts}
 
 
 def find_token(root: Path, token: int) -> dict[str, Any]:

@@ -119,7 +119,7 @@ function showData(run) {
 function drawItem(out, item) {
   const parts = item.parts.map((part, index) => ({ text: part, learned: item.learned?.[index] }));
   const text = drawParts(parts, item.learned ? undefined : (_, index) => (index ? "boundary" : ""));
-  const facts = `${item.tokens.toLocaleString()} tokens${item.source ? `, from ${item.source}` : ""}${item.learned ? "; what is learned is underlined" : ""}`;
+  const facts = `${item.tokens.toLocaleString()} tokens${item.learned ? "; what is learned is underlined" : ""}`;
   out.replaceChildren(element("p", { textContent: facts }), text);
 }
 
