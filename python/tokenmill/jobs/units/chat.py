@@ -108,8 +108,7 @@ def _is_blank(each: Rendered) -> bool:
 
 def drop_unlearned(ids: Any, offsets: Any, account: Account) -> Mask:
     """Which documents have something to learn; the others are dropped and counted, never written."""
-    sums = np.concatenate([[0], np.cumsum(is_learned(ids))])
-    chosen: Mask = np.diff(sums[offsets]) > 0
+    chosen: Mask = count_learned(ids, offsets) > 0
     if not chosen.all():
         account.documents_dropped[NOTHING_LEARNED] += int((~chosen).sum())
         account.tokens_dropped[NOTHING_LEARNED] += int(np.diff(offsets)[~chosen].sum())
