@@ -84,7 +84,8 @@ def command(source: str, **options: Any) -> None:
     if len(asked) > 1:
         raise click.UsageError("give only one of --document, --id and --contains")
     states = read_states(options["states"])
-    rows = open_source(source, states, **{key: options[key] for key in ("context_length", "overlap", "tail")})
+    cut = {key: options[key] for key in ("context_length", "overlap", "tail")}
+    rows = open_source(source, states, **cut)
     seed = states[0].get("seed") if options["seed"] is None and states else options["seed"]
     history = History(
         rows,
@@ -98,7 +99,6 @@ def command(source: str, **options: Any) -> None:
     tokenizer = Tokenizer.load(options["tokenizer"]) if options["tokenizer"] else None
     run_documents = RunDocuments(rows, tokenizer)
     if options["against"] is not None:
-        cut = {key: options[key] for key in ("context_length", "overlap", "tail")}
         _show_difference(history, open_source(options["against"], states, **cut), options)
     elif asked:
         _show_steps(history, run_documents, options)
@@ -125,8 +125,6 @@ def _show_step(history: History, run_documents: RunDocuments, options: dict[str,
         click.echo(f"after {step:,} steps, where the last state was saved:")
     for row in found:
         click.echo(_describe_row(row))
-        for part in row["documents"]:
-            click.echo(_describe_part(part))
 
 
 def _show_difference(history: History, other: RowSource, options: dict[str, Any]) -> None:
@@ -161,15 +159,14 @@ def _show_steps(history: History, run_documents: RunDocuments, options: dict[str
     click.echo(f"{count:,} document{'s' * (count != 1)}, in {len(rows):,} rows of {steps:,} steps")
     for row in found:
         click.echo(_describe_row(row))
-        for part in row["documents"]:
-            click.echo(_describe_part(part))
 
 
 def _describe_row(row: dict[str, Any]) -> str:
-    return (
+    line = (
         f"step {row['step']:,}, rank {row['rank']}, row {row['place']} of the batch: "
         f"row {row['row']:,} of {row['dataset']} (epoch {row['epoch']}, place {row['position']:,})"
     )
+    return "\n".join([line, *map(_describe_part, row["documents"])])
 
 
 def _describe_part(part: dict[str, Any]) -> str:
