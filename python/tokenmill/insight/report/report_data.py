@@ -47,6 +47,7 @@ def collect_dataset(root: Path, tokenizer: Any = None, counted: Counted | None =
     if not isinstance(tokenizer, Tokenizer):
         # A report without the vocabulary shows ids.
         tokenizer = find_dataset_tokenizer(root, manifest)
+    account = manifest.account.to_json()
     counted = counted or Counted(root, manifest.shards, root.name)
     splits: list[int] = []
     census = take_census(_read_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
@@ -66,22 +67,19 @@ def collect_dataset(root: Path, tokenizer: Any = None, counted: Counted | None =
         "tokens": manifest.tokens,
         "rows": manifest.rows,
         "disk_bytes": sum(entry.bytes for shard in manifest.shards for entry in shard.files),
-        "account": manifest.account.to_json(),
+        "account": account,
         "sources": _sum_sources(root, manifest, counted.sizes),
         "scripts": census.count_scripts(tokenizer) if tokenizer else [],
         "lengths": census.count_lengths() | {"context_length": manifest.packing.context_length},
         "packing": _describe_packing(manifest) | {"split_documents": sum(splits) if splits else None},
         "vocabulary": census.describe_vocabulary(tokenizer),
         "rejects": {
-            "by_reason": manifest.account.to_json()["rejected"],
-            "replaced": manifest.account.to_json()["replaced"],
+            "by_reason": account["rejected"],
+            "replaced": account["replaced"],
             "places": to_plain(manifest.rejects),
         },
         "run": _describe_run(log),
-        "provenance": {
-            "inputs": to_plain(manifest.inputs),
-            "config": manifest.config,
-        },
+        "provenance": {"inputs": to_plain(manifest.inputs), "config": manifest.config},
     }
 
 
