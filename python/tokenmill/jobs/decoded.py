@@ -53,7 +53,8 @@ class DocumentDecoder:
             for first, ids, offsets in read_documents(self.dataset.shards, shard, at_once):
                 yield self._decode_block(ids, offsets, np.arange(first, first + len(offsets) - 1), None)
             return
-        with read_origins(self._find_origins(shard)) as table:
+        shards = self.dataset.shards
+        with read_origins(shards.path(shards.entries[shard].file(PROVENANCE))) as table:
             mine = np.flatnonzero(table["part"].to_numpy() == part)
             begin, end = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
             rows = table["row"].to_numpy()
@@ -65,10 +66,6 @@ class DocumentDecoder:
                     name = None if names is None else names.slice(low, high - low).combine_chunks()
                     yield self._decode_block(ids[some[0] : some[-1]], some - some[0], rows[low:high], name)
         yield Block(rows_read=max(0, self._count_records(shard, part) - len(mine)))
-
-    def _find_origins(self, shard: int) -> Any:
-        shards = self.dataset.shards
-        return shards.path(shards.entries[shard].file(PROVENANCE))
 
     def _count_records(self, shard: int, part: int) -> int:
         """How many records that part of the raw data had, including those that became no document."""

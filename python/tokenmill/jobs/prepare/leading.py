@@ -92,7 +92,8 @@ class Leader:
             if part is not None:
                 self._receipts = self._find_receipts()
             if part is None or not self.missing:
-                self._commit()
+                self._recorder.enter_phase("commit")
+                self.manifest = commit(self._job.root, self._plan, self._receipts, self._job.remote)
         # The warm-up before and the report after are not what a user times.
         self.seconds = time.monotonic() - started
         if self.manifest is not None:
@@ -116,10 +117,6 @@ class Leader:
 
     def _find_receipts(self) -> dict[int, Receipt]:
         return find_receipts(self._job.root, self._plan, self._job.remote)
-
-    def _commit(self) -> None:
-        self._recorder.enter_phase("commit")
-        self.manifest = commit(self._job.root, self._plan, self._receipts, self._job.remote)
 
     def _run_units(self, todo: list[Unit]) -> dict[int, Receipt]:
         """The receipts of the units done now."""
