@@ -13,7 +13,7 @@ from tokenmill.cli import COMMANDS, FORMER
 from tokenmill.datasets.packing.column import list_column_names
 from tokenmill.datasets.shards.format import list_format_names
 from tokenmill.engine.files import names
-from tokenmill.engine.files.kinds import KINDS, kind_of
+from tokenmill.engine.files.kinds import KINDS, find_kind
 from tokenmill.settings.fields import SaveFormat
 
 PACKAGE = Path(tokenmill.__file__).parent
@@ -93,7 +93,7 @@ def test_every_kind_of_tokenizer_file_has_a_name_and_a_reader():
     """What `save` writes into a directory is what loading looks for, and no module knows other names."""
     for kind in KINDS.values():
         assert kind.file in vars(names).values()
-        assert kind_of(Path(kind.file)) is not None
+        assert find_kind(Path(kind.file)) is not None
 
 
 def test_families_are_named_in_the_core_alone():

@@ -12,7 +12,7 @@ from tokenmill.base.near import near_paths
 from tokenmill.engine import hub, objects
 from tokenmill.engine.files import names, tiktoken
 from tokenmill.engine.files.encodings import ENCODINGS
-from tokenmill.engine.files.kinds import KINDS, find_in, kind_of
+from tokenmill.engine.files.kinds import KINDS, find_in, find_kind
 from tokenmill.engine.recipe import AddedToken, Recipe, check_added
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def find_nearest(path: Path) -> list[str]:
 
 
 def _holds_tokenizer(path: Path) -> bool:
-    return find_in(path) is not None if path.is_dir() else path.is_file() and kind_of(path) is not None
+    return find_in(path) is not None if path.is_dir() else path.is_file() and find_kind(path) is not None
 
 
 def needs_python(path: Path) -> bool:
@@ -95,7 +95,7 @@ def _find_file(path: Path) -> Path:
 
 
 def _load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    kind = kind_of(path)
+    kind = find_kind(path)
     if kind is None:
         raise TokenizerError(
             f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "

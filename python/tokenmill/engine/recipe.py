@@ -121,7 +121,7 @@ class Recipe:
         digest.update(b"tokenmill-tokenizer-1")
         model = self.model
         if model is None:
-            digest.update(_to_canonical(self.hf.whole() if self.hf else {}))
+            digest.update(_to_canonical(self.hf.to_json() if self.hf else {}))
         else:
             digest.update(model.tokens.digest_bytes())
             merges = b"null" if model.merges is None else model.merges.json().encode()

@@ -137,7 +137,7 @@ def test_saving_writes_the_file_back(folder, tmp_path):
 
 
 def test_an_outline_alone_is_whole():
-    assert HfText({"model": {"type": "Unigram"}}).whole() == {"model": {"type": "Unigram"}}
+    assert HfText({"model": {"type": "Unigram"}}).to_json() == {"model": {"type": "Unigram"}}
     assert HfText({}).model == {}
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.tokenizer import Tokenizer
 
 
-def fast_class() -> Any:
+def import_fast_class() -> Any:
     """Transformers' class of fast tokenizers."""
     try:
         from transformers import PreTrainedTokenizerFast
@@ -29,7 +29,7 @@ def fast_class() -> Any:
 def to_hf(tokenizer: Tokenizer, **options: Any) -> Any:
     """The tokenizer as transformers loads it from our files, with our core in the place of its engine."""
     recipe = tokenizer.recipe
-    made = fast_class()
+    made = import_fast_class()
     if recipe.python is not None:
         from transformers import PreTrainedTokenizerBase
 

@@ -19,8 +19,8 @@ from tokenmill.base.console import lines
 from tokenmill.base.errors import TokenmillError
 from tokenmill.base.hardware.cpu import default_threads
 from tokenmill.engine.doors.hf_encoding import CoreEncoding, fill
-from tokenmill.engine.doors.hf_frames import Frame, frame_of
-from tokenmill.engine.doors.hf_truncation import UnusualError, cut_texts, padded_length
+from tokenmill.engine.doors.hf_frames import Frame, read_frame
+from tokenmill.engine.doors.hf_truncation import UnusualError, cut_texts, pad_length
 from tokenmill.engine.parity.check import find_difference
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CoreBackend:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the real one's state kept: `datasets` asks for it with every `map`, for its fingerprint."""
-        settings = _Settings.of(self._real)
+        settings = _Settings.read(self._real)
         kept = self.__dict__.get("_pickled")
         if kept is None or kept[0] != settings:
             kept = self.__dict__["_pickled"] = (settings, pickle.dumps(self._real))
@@ -86,7 +86,7 @@ class CoreBackend:
     @cached_property
     def _frame(self) -> Frame | None:
         processor = self._real.post_processor
-        return frame_of(None if processor is None else json.loads(processor.__getstate__()))
+        return read_frame(None if processor is None else json.loads(processor.__getstate__()))
 
     def encode_batch(
         self,
@@ -98,12 +98,14 @@ class CoreBackend:
         ask = partial(
             self._real.encode_batch, is_pretokenized=is_pretokenized, add_special_tokens=add_special_tokens
         )
-        texts = None if is_pretokenized else _flat(input)
+        texts = None if is_pretokenized else _flatten(input)
         if texts is None or self.core is None or self._frame is None:
             return list(ask(list(input)))
         try:
             rows = self._encode(texts)
-            return self._encodings(input, rows, _Lazy(self._real, ask, input), specials=add_special_tokens)
+            return self._build_encodings(
+                input, rows, _Lazy(self._real, ask, input), specials=add_special_tokens
+            )
         except (UnusualError, TokenmillError):
             return list(ask(list(input)))
 
@@ -124,19 +126,19 @@ class CoreBackend:
         core = self.core
         assert core is not None
         special: Special = "text" if self._real.encode_special_tokens else "parse"
-        rows = core.encode_lists(texts, special=special, threads=_threads())
+        rows = core.encode_lists(texts, special=special, threads=_count_threads())
         if self._left > 0:
-            self._hold(texts, rows)
+            self._compare_with_real(texts, rows)
         return rows
 
-    def _hold(self, texts: list[str], rows: list[list[int]]) -> None:
+    def _compare_with_real(self, texts: list[str], rows: list[list[int]]) -> None:
         """Compare with the real one; after a difference the real one encodes alone, and a line says so."""
         held = 0
         sample: list[str] = []
         while held < self._left and len(sample) < len(texts):
             held += len(texts[len(sample)]) + 1
             sample.append(texts[len(sample)])
-        with _Settings(None, None, self._real.encode_special_tokens).on(self._real):
+        with _Settings(None, None, self._real.encode_special_tokens).apply(self._real):
             theirs = [item.ids for item in self._real.encode_batch_fast(sample, add_special_tokens=False)]
         difference = find_difference(sample, rows[: len(sample)], theirs)
         self.__dict__["_left"] = self._left - held if difference is None else 0
@@ -147,7 +149,7 @@ class CoreBackend:
         if self._left <= 0:
             lines.log_agreement()
 
-    def _encodings(
+    def _build_encodings(
         self, inputs: Sequence[Any], rows: list[list[int]], lazy: _Lazy, *, specials: bool
     ) -> list[CoreEncoding]:
         frame, truncation = self._frame, self._real.truncation
@@ -157,11 +159,11 @@ class CoreBackend:
             pair = not isinstance(one, str)
             texts = rows[place : place + 1 + pair]
             place += 1 + pair
-            parts = frame.parts(pair=pair, specials=specials)
+            parts = frame.list_parts(pair=pair, specials=specials)
             if truncation is None:
                 cuts = [[(0, len(ids))] for ids in texts]
             else:
-                room = truncation["max_length"] - (frame.added(pair=pair) if specials else 0)
+                room = truncation["max_length"] - (frame.count_added(pair=pair) if specials else 0)
                 cuts = cut_texts(len(texts[0]), len(texts[1]) if pair else None, room, truncation)
             filled = fill(parts, texts, cuts)
             ask = partial(lazy.get, index)
@@ -178,7 +180,7 @@ class CoreBackend:
         padding = self._real.padding
         if padding is None or not encodings:
             return
-        length = padded_length(max(len(encoding) for encoding in encodings), padding)
+        length = pad_length(max(len(encoding) for encoding in encodings), padding)
         for encoding in encodings:
             for row in (encoding, *encoding.overflowing):
                 row.pad(length, padding)
@@ -197,23 +199,23 @@ class _Settings:
     encode_special_tokens: bool
 
     @classmethod
-    def of(cls, real: Any) -> _Settings:
+    def read(cls, real: Any) -> _Settings:
         return cls(real.truncation, real.padding, real.encode_special_tokens)
 
-    def apply(self, real: Any) -> None:
+    def write(self, real: Any) -> None:
         real.no_truncation() if self.truncation is None else real.enable_truncation(**self.truncation)
         real.no_padding() if self.padding is None else real.enable_padding(**self.padding)
         real.encode_special_tokens = self.encode_special_tokens
 
     @contextmanager
-    def on(self, real: Any) -> Iterator[None]:
-        """For the time of one call."""
-        before = _Settings.of(real)
-        self.apply(real)
+    def apply(self, real: Any) -> Iterator[None]:
+        """Within this block."""
+        before = _Settings.read(real)
+        self.write(real)
         try:
             yield
         finally:
-            before.apply(real)
+            before.write(real)
 
 
 class _Lazy:
@@ -221,18 +223,18 @@ class _Lazy:
 
     def __init__(self, real: Any, ask: Any, inputs: Sequence[Any]) -> None:
         self._real, self._ask, self._inputs = real, ask, inputs
-        self._settings = _Settings.of(real)
+        self._settings = _Settings.read(real)
         self._made: list[Any] | None = None
 
     def get(self, index: int, further: int | None = None) -> Any:
         if self._made is None:
-            with self._settings.on(self._real):
+            with self._settings.apply(self._real):
                 self._made = self._ask(list(self._inputs))
         encoding = self._made[index]
         return encoding if further is None else encoding.overflowing[further]
 
 
-def _flat(inputs: Sequence[Any]) -> list[str] | None:
+def _flatten(inputs: Sequence[Any]) -> list[str] | None:
     """The texts of all inputs, one or two of each; None where one of them is of another kind."""
     texts: list[str] = []
     for one in inputs:
@@ -250,7 +252,7 @@ def _flat(inputs: Sequence[Any]) -> list[str] | None:
     return texts
 
 
-def _threads() -> int:
+def _count_threads() -> int:
     """As many as the variables of `tokenizers` say."""
     if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in {"false", "off", "no", "f", "n", "0"}:
         return 1

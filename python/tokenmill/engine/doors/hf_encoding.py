@@ -73,10 +73,10 @@ class CoreEncoding:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as the real one, since nothing else holds the text."""
-        return _same, (self._ask(),)
+        return _unpickle, (self._ask(),)
 
 
-def _same(encoding: Any) -> Any:
+def _unpickle(encoding: Any) -> Any:
     return encoding
 
 

@@ -32,12 +32,12 @@ class Frame:
     single: tuple[Part, ...]
     pair: tuple[Part, ...]
 
-    def parts(self, *, pair: bool, specials: bool) -> tuple[Part, ...]:
+    def list_parts(self, *, pair: bool, specials: bool) -> tuple[Part, ...]:
         """The row to fill; without `specials` only the texts of it."""
         row = self.pair if pair else self.single
         return row if specials else tuple(part for part in row if part.what != "special")
 
-    def added(self, *, pair: bool) -> int:
+    def count_added(self, *, pair: bool) -> int:
         """How many ids it adds."""
         return sum(len(part.ids) for part in (self.pair if pair else self.single))
 
@@ -47,7 +47,7 @@ _SECOND = Part("second", 1, overflow_type=1)
 PLAIN = Frame((_FIRST,), (_FIRST, _SECOND))
 
 
-def frame_of(post_processor: Json | None) -> Frame | None:
+def read_frame(post_processor: Json | None) -> Frame | None:
     """The frame of a post-processor; None where it does something else."""
     frame = PLAIN
     for step in walk(post_processor):
@@ -63,10 +63,10 @@ def frame_of(post_processor: Json | None) -> Frame | None:
     return frame
 
 
-def _template(step: Json) -> Frame | None:
+def _read_template(step: Json) -> Frame | None:
     known = {name: tuple(entry["ids"]) for name, entry in (step.get("special_tokens") or {}).items()}
-    single = [_piece(piece, known) for piece in step["single"]]
-    pair = [_piece(piece, known) for piece in step["pair"]]
+    single = [_read_piece(piece, known) for piece in step["single"]]
+    pair = [_read_piece(piece, known) for piece in step["pair"]]
     texts = [part.what for part in single if part.what != "special"]
     both = [part.what for part in pair if part.what != "special"]
     if texts != ["first"] or sorted(both) != ["first", "second"]:
@@ -74,7 +74,7 @@ def _template(step: Json) -> Frame | None:
     return Frame(tuple(single), tuple(pair))
 
 
-def _piece(piece: Json, known: dict[str, tuple[int, ...]]) -> Part:
+def _read_piece(piece: Json, known: dict[str, tuple[int, ...]]) -> Part:
     if "SpecialToken" in piece:
         token: Any = piece["SpecialToken"]
         return Part("special", token["type_id"], known[token["id"]])
@@ -83,16 +83,20 @@ def _piece(piece: Json, known: dict[str, tuple[int, ...]]) -> Part:
     return Part("second" if second else "first", text["type_id"], overflow_type=int(second))
 
 
-def _bert(step: Json) -> Frame:
+def _read_bert(step: Json) -> Frame:
     before, after = Part("special", 0, (step["cls"][1],)), Part("special", 0, (step["sep"][1],))
     return Frame((before, _FIRST, after), (before, _FIRST, after, _SECOND, Part("special", 1, after.ids)))
 
 
-def _roberta(step: Json) -> Frame:
+def _read_roberta(step: Json) -> Frame:
     """All of type 0, with two separators between the texts of a pair."""
     before, after = Part("special", 0, (step["cls"][1],)), Part("special", 0, (step["sep"][1],))
     second = Part("second", 0, overflow_type=0)
     return Frame((before, _FIRST, after), (before, _FIRST, after, after, second, after))
 
 
-_MAKERS = {"TemplateProcessing": _template, "BertProcessing": _bert, "RobertaProcessing": _roberta}
+_MAKERS = {
+    "TemplateProcessing": _read_template,
+    "BertProcessing": _read_bert,
+    "RobertaProcessing": _read_roberta,
+}

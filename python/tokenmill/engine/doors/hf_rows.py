@@ -47,14 +47,14 @@ class _GivesRows:
 
 
 @cache
-def class_with_rows(base: Any) -> Any:
+def make_class(base: Any) -> Any:
     """The class with such columns, under its own name, since files that are saved say it."""
     names = {"__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
     return type(base.__name__, (_GivesRows, base), names)
 
 
 def _make_empty(base: Any) -> Any:
-    made = class_with_rows(base)
+    made = make_class(base)
     return made.__new__(made)
 
 
@@ -62,4 +62,4 @@ def give_rows(tokenizer: Any) -> None:
     """Let a tokenizer of transformers give such columns from now on."""
     base: Any = type(tokenizer)
     if not issubclass(base, _GivesRows):
-        tokenizer.__class__ = class_with_rows(base)
+        tokenizer.__class__ = make_class(base)

@@ -23,14 +23,14 @@ def cut_texts(first: int, second: int | None, room: int, options: Mapping[str, A
         return whole
     if room <= 0:
         raise UnusualError
-    targets = _targets(lengths, room, excess, options["strategy"])
+    targets = _choose_lengths(lengths, room, excess, options["strategy"])
     return [
         parts if target >= length else _cut(length, target, options["stride"], options["direction"])
         for parts, length, target in zip(whole, lengths, targets, strict=True)
     ]
 
 
-def _targets(lengths: list[int], room: int, excess: int, strategy: str) -> list[int]:
+def _choose_lengths(lengths: list[int], room: int, excess: int, strategy: str) -> list[int]:
     """How many ids each text may keep."""
     if strategy == "longest_first":
         return [room] if len(lengths) == 1 else _share(lengths[0], lengths[1], room)
@@ -66,7 +66,7 @@ def _cut(length: int, most: int, stride: int, direction: str) -> list[Cut]:
     return cuts
 
 
-def padded_length(longest: int, padding: Mapping[str, Any]) -> int:
+def pad_length(longest: int, padding: Mapping[str, Any]) -> int:
     """How long each row is to be: a length that was set or the longest, rounded up to a multiple."""
     length = longest if padding["length"] is None else int(padding["length"])
     multiple = padding["pad_to_multiple_of"] or 0

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Self
 
 from tokenmill.base.console import logs
-from tokenmill.engine.doors.hf import fast_class
+from tokenmill.engine.doors.hf import import_fast_class
 from tokenmill.engine.doors.hf_backend import CoreBackend
 from tokenmill.engine.doors.hf_rows import give_rows
 
@@ -39,7 +39,7 @@ def patch_transformers(*, compare: bool = True) -> Patch:
         >>> tokenizer("low lower")["input_ids"]
         [258, 260, 82]
     """
-    patched = fast_class()
+    patched = import_fast_class()
     logs.configure()
     return Patch(patched, compare=compare)
 

@@ -92,7 +92,7 @@ class TiktokenEncoding:
         """The ids that more text cannot change, and what the rest may become."""
         allowed = self._allow([text], allowed_special, disallowed_special)
         parts = _split(_replace_surrogates(text), allowed)
-        ids = [token for part in parts for token in self._part(part, allowed)]
+        ids = [token for part in parts for token in self._encode_part(part, allowed)]
         last = parts[-1] if parts and parts[-1] not in allowed else ""
         return complete(self._tokenizer, ids, last)
 
@@ -209,10 +209,10 @@ class TiktokenEncoding:
         wanted = self.special_tokens_set if isinstance(allowed, str) else allowed
         refused = self.special_tokens_set - wanted if isinstance(disallowed, str) else disallowed
         if refused:
-            pattern = _any_of(frozenset(refused))
+            pattern = _compile_any(frozenset(refused))
             for text in texts:
                 if found := pattern.search(text):
-                    raise InputError(_refusal(found.group()))
+                    raise InputError(_explain_refusal(found.group()))
         return frozenset(wanted) & self.special_tokens_set
 
     def _encode(self, text: str, allowed: AbstractSet[str]) -> list[int]:
@@ -221,9 +221,9 @@ class TiktokenEncoding:
             return self._tokenizer.encode(text, special="text")
         if allowed == self.special_tokens_set:
             return self._tokenizer.encode(text)
-        return [token for part in _split(text, allowed) for token in self._part(part, allowed)]
+        return [token for part in _split(text, allowed) for token in self._encode_part(part, allowed)]
 
-    def _part(self, part: str, allowed: AbstractSet[str]) -> list[int]:
+    def _encode_part(self, part: str, allowed: AbstractSet[str]) -> list[int]:
         if part in allowed:
             return [self._special_tokens[part]]
         return self._tokenizer.encode(part, special="text")
@@ -250,11 +250,11 @@ def _split(text: str, allowed: AbstractSet[str]) -> list[str]:
     """The text at its allowed special tokens, which are parts of their own."""
     if not allowed:
         return [text] if text else []
-    return [part for part in re.split(f"({_any_of(frozenset(allowed)).pattern})", text) if part]
+    return [part for part in re.split(f"({_compile_any(frozenset(allowed)).pattern})", text) if part]
 
 
 @lru_cache(maxsize=64)
-def _any_of(tokens: frozenset[str]) -> re.Pattern[str]:
+def _compile_any(tokens: frozenset[str]) -> re.Pattern[str]:
     return re.compile(
         "|".join(re.escape(token) for token in sorted(tokens, key=lambda token: (-len(token), token)))
     )
@@ -265,7 +265,7 @@ def _goes_on(byte: int) -> bool:
     return 0x80 <= byte < 0xC0
 
 
-def _refusal(token: str) -> str:
+def _explain_refusal(token: str) -> str:
     return (
         f"the text holds the special token {token!r}, which is not allowed; pass "
         f"allowed_special={{{token!r}}} to read it as that token, or disallowed_special=() to read it as text"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def encode_piece(tokenizer: Tokenizer, data: bytes) -> list[int]:
     """The ids of bytes that are one piece, by merging the pair of lowest rank until none is left."""
-    ids, ranks = _ids(tokenizer), _ranks(tokenizer)
+    ids, ranks = _map_ids(tokenizer), _map_ranks(tokenizer)
     model = tokenizer.recipe.model
     if data in ids and (model is None or model.merges is None or model.ignore_merges):
         return [ids[data]]
@@ -40,11 +40,11 @@ def complete(
     unstable = tokenizer.decode_bytes(ids[len(stable) :])
     if not completions or not unstable:
         return stable, []
-    ids_of, ordered = _ids(tokenizer), _sort_tokens(tokenizer)
-    ways: set[tuple[int, ...]] = {(ids_of[token],) for token in _beginning(ordered, unstable)}
+    ids_of, ordered = _map_ids(tokenizer), _sort_tokens(tokenizer)
+    ways: set[tuple[int, ...]] = {(ids_of[token],) for token in _find_by_prefix(ordered, unstable)}
     for cut in range(1, len(unstable)):
-        for token in _beginning(ordered, unstable[cut:]):
-            ways.add(_until(tokenizer, _reencode(tokenizer, unstable[:cut] + token), len(unstable)))
+        for token in _find_by_prefix(ordered, unstable[cut:]):
+            ways.add(_take_until(tokenizer, _reencode(tokenizer, unstable[:cut] + token), len(unstable)))
     ways |= _split_at_space(tokenizer, unstable)
     return stable, [list(way) for way in ways]
 
@@ -59,11 +59,11 @@ def _count_loose(tokenizer: Tokenizer, ids: list[int], last: str) -> int:
         tokenizer.encode(last.encode()[:begin].decode(), special="text")
     )
 
-    def blank(place: int) -> bool:
+    def is_blank(place: int) -> bool:
         return not tokenizer.token_bytes(ids[place]).strip(b" \n\t")
 
-    if loose and blank(len(ids) - loose):
-        while loose < len(ids) and blank(len(ids) - loose - 1):
+    if loose and is_blank(len(ids) - loose):
+        while loose < len(ids) and is_blank(len(ids) - loose - 1):
             loose += 1
     return loose
 
@@ -75,7 +75,7 @@ def _reencode(tokenizer: Tokenizer, data: bytes) -> list[int]:
         return encode_piece(tokenizer, data)
 
 
-def _until(tokenizer: Tokenizer, ids: list[int], length: int) -> tuple[int, ...]:
+def _take_until(tokenizer: Tokenizer, ids: list[int], length: int) -> tuple[int, ...]:
     """The first ids that cover `length` bytes."""
     covered = 0
     for place, token in enumerate(ids):
@@ -95,7 +95,7 @@ def _split_at_space(tokenizer: Tokenizer, unstable: bytes) -> set[tuple[int, ...
     return set()
 
 
-def _beginning(ordered: list[bytes], prefix: bytes) -> list[bytes]:
+def _find_by_prefix(ordered: list[bytes], prefix: bytes) -> list[bytes]:
     """The tokens that begin with `prefix`."""
     first = last = bisect_left(ordered, prefix)
     while last < len(ordered) and ordered[last].startswith(prefix):
@@ -104,14 +104,14 @@ def _beginning(ordered: list[bytes], prefix: bytes) -> list[bytes]:
 
 
 @lru_cache(maxsize=4)
-def _ids(tokenizer: Tokenizer) -> dict[bytes, int]:
+def _map_ids(tokenizer: Tokenizer) -> dict[bytes, int]:
     model = tokenizer.recipe.model
     assert model is not None
     return model.map_ids()
 
 
 @lru_cache(maxsize=4)
-def _ranks(tokenizer: Tokenizer) -> Mapping[tuple[bytes, bytes], int]:
+def _map_ranks(tokenizer: Tokenizer) -> Mapping[tuple[bytes, bytes], int]:
     """The rank of a merge: its place in the list, or that of the token it makes."""
     model = tokenizer.recipe.model
     assert model is not None
@@ -137,4 +137,4 @@ class _ByResult(dict[tuple[bytes, bytes], int]):
 
 @lru_cache(maxsize=4)
 def _sort_tokens(tokenizer: Tokenizer) -> list[bytes]:
-    return sorted(_ids(tokenizer))
+    return sorted(_map_ids(tokenizer))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.engine.files import names
 from tokenmill.engine.files.save_hf import to_json
-from tokenmill.engine.files.vocab_merges import merges_beside
+from tokenmill.engine.files.vocab_merges import find_merges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,17 +39,17 @@ def _copy_files(recipe: Recipe) -> dict[str, bytes]:
     elif source.is_file():
         files[_KEPT_AS.get(recipe.format, source.name)] = source.read_bytes()
         if recipe.format == "vocab-merges":
-            files[names.MERGES] = merges_beside(source).read_bytes()
+            files[names.MERGES] = find_merges(source).read_bytes()
     elif recipe.model is not None and recipe.model.merges is not None:
         files[names.TOKENIZER] = json.dumps(to_json(recipe), ensure_ascii=False).encode()
     if not files:
         return {}
     if recipe.config:
         files[names.TOKENIZER_CONFIG] = json.dumps(recipe.config, ensure_ascii=False, indent=2).encode()
-    return files | dict(_beside(source))
+    return files | dict(_read_beside(source))
 
 
-def _beside(source: Path) -> Iterator[tuple[str, bytes]]:
+def _read_beside(source: Path) -> Iterator[tuple[str, bytes]]:
     if source.is_file():
         for pattern in _BESIDE:
             for path in sorted(source.parent.glob(pattern)):

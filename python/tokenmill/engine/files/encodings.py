@@ -17,7 +17,7 @@ _END = "<|endoftext|>"
 _FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 
 
-def _from(first: int, *names: str) -> dict[str, int]:
+def _number_from(first: int, *names: str) -> dict[str, int]:
     return {name: first + place for place, name in enumerate(names)}
 
 
@@ -38,8 +38,8 @@ ENCODINGS = {
     "gpt2": Encoding("gpt2", {_END: 50256}),
     "r50k_base": Encoding("r50k", {_END: 50256}),
     "p50k_base": Encoding("p50k", {_END: 50256}),
-    "p50k_edit": Encoding("p50k", {_END: 50256, **_from(50281, *_FIM)}),
-    "cl100k_base": Encoding("cl100k", {**_from(100257, _END, *_FIM), "<|endofprompt|>": 100276}),
+    "p50k_edit": Encoding("p50k", {_END: 50256, **_number_from(50281, *_FIM)}),
+    "cl100k_base": Encoding("cl100k", {**_number_from(100257, _END, *_FIM), "<|endofprompt|>": 100276}),
     "o200k_base": Encoding("o200k", {_END: 199999, "<|endofprompt|>": 200018}),
     "o200k_harmony": Encoding(
         "o200k",
@@ -49,6 +49,6 @@ ENCODINGS = {
     ),
     "qwen": Encoding(
         "qwen2",
-        _from(151643, _END, "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205))),
+        _number_from(151643, _END, "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205))),
     ),
 }

@@ -21,7 +21,7 @@ def check_growth(leaves: Iterable[Json], what: str, source: str) -> None:
     """Refuses steps that together can make a text more than a thousand times as long."""
     grown = 1.0
     for leaf in leaves:
-        grown *= max(1.0, _factor(leaf))
+        grown *= max(1.0, _measure_growth(leaf))
         if grown > MOST:
             raise TokenizerError(
                 f"{source}: its {what} can make a text more than {MOST} times as long; no tokenizer needs "
@@ -29,27 +29,27 @@ def check_growth(leaves: Iterable[Json], what: str, source: str) -> None:
             )
 
 
-def _factor(leaf: Json) -> float:
+def _measure_growth(leaf: Json) -> float:
     kind = leaf.get("type")
     if kind == "Replace":
-        content = _size(leaf.get("content"))
+        content = _count_bytes(leaf.get("content"))
         pattern = leaf.get("pattern")
         literal = pattern.get("String") if isinstance(pattern, dict) else None
         # A regex may match between any two characters.
-        return content / _size(literal) if isinstance(literal, str) and literal else 1.0 + content
+        return content / _count_bytes(literal) if isinstance(literal, str) and literal else 1.0 + content
     if kind == "Prepend":
-        return 1.0 + _size(leaf.get("prepend"))
+        return 1.0 + _count_bytes(leaf.get("prepend"))
     if kind == "Precompiled":
-        return _longest(leaf.get("precompiled_charsmap"))
+        return _find_longest(leaf.get("precompiled_charsmap"))
     # Forms of Unicode make a character at most eighteen times as long, and once.
     return 1.0
 
 
-def _size(text: Any) -> int:
+def _count_bytes(text: Any) -> int:
     return len(text.encode(errors="surrogatepass")) if isinstance(text, str) else 0
 
 
-def _longest(charsmap: Any) -> float:
+def _find_longest(charsmap: Any) -> float:
     """The longest replacement of a SentencePiece map: a trie, its size first, then strings, each with NUL."""
     try:
         data = base64.b64decode(charsmap)

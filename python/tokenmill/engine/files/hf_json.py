@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tokenmill._core import Merges, Spellings
 
 
-def config_beside(path: Path) -> Json:
+def read_config_beside(path: Path) -> Json:
     """What the config files beside a `tokenizer.json` say."""
     config: Json = {}
     for name in reversed(CONFIGS):
@@ -51,7 +51,8 @@ def from_outline(
             f"{source}: has no 'model'; expected a tokenizer.json made by Hugging Face tokenizers"
         )
     steps = {
-        key: _step(data, key, source) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+        key: _read_step(data, key, source)
+        for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
     }
     for key in ("normalizer", "decoder"):
         check_growth(walk(steps[key]), key, source)
@@ -62,8 +63,8 @@ def from_outline(
     return Recipe(
         source=source,
         format="hf",
-        model=None if bpe is None else _model(body, *bpe, byte_level=byte_level),
-        added=with_config(added, config, source),
+        model=None if bpe is None else _read_model(body, *bpe, byte_level=byte_level),
+        added=add_from_config(added, config, source),
         hf=HfText(data, text),
         config=config,
         vouched=False,
@@ -72,7 +73,7 @@ def from_outline(
     )
 
 
-def _step(data: Json, key: str, source: str) -> Json | None:
+def _read_step(data: Json, key: str, source: str) -> Json | None:
     step = data.get(key)
     if step is not None and (not isinstance(step, dict) or not isinstance(step.get("type"), str)):
         raise TokenizerError(f"{source}: {key!r} is {step!r}; expected null or an object with a 'type'")
@@ -96,7 +97,7 @@ def walk(step: Json | None) -> Iterator[Json]:
                 yield from walk(child)
 
 
-def _model(body: Json, vocabulary: Spellings, merges: Merges, *, byte_level: bool) -> Model:
+def _read_model(body: Json, vocabulary: Spellings, merges: Merges, *, byte_level: bool) -> Model:
     # A token outside the byte alphabet (an added token's string) is never reached by merging bytes.
     tokens, outside = vocabulary.as_bytes() if byte_level else (vocabulary.as_text(), [])
     unk = body.get("unk_token")
@@ -113,7 +114,7 @@ def _model(body: Json, vocabulary: Spellings, merges: Merges, *, byte_level: boo
     )
 
 
-def _utf8(token: str, where: str) -> bytes:
+def _check_utf8(token: str, where: str) -> bytes:
     try:
         return token.encode()
     except UnicodeEncodeError as error:
@@ -129,12 +130,12 @@ def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
     for place, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or "id" not in item:
             raise TokenizerError(f"{source}: added_tokens[{place}] is {item!r}; expected 'content' and 'id'")
-        _utf8(item["content"], f"{source}: added_tokens[{place}]")
-        added.append(added_token(item["content"], check_id(item["id"], item["content"], source), item))
+        _check_utf8(item["content"], f"{source}: added_tokens[{place}]")
+        added.append(read_added_token(item["content"], check_id(item["id"], item["content"], source), item))
     return check_added([token for token in added if token.content], f"{source}: added_tokens")
 
 
-def added_token(content: str, token_id: int, flags: Json) -> AddedToken:
+def read_added_token(content: str, token_id: int, flags: Json) -> AddedToken:
     """An added token with the flags of a JSON object; `normalized` defaults to the opposite of `special`."""
     special = bool(flags.get("special"))
     return AddedToken(
@@ -167,14 +168,14 @@ def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str)
     return tuple(out)
 
 
-def with_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
+def add_from_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
     """Add the tokens that only `tokenizer_config.json` lists (older conversions keep some there)."""
     listed = config.get("added_tokens_decoder")
     if not isinstance(listed, dict):
         return added
     known = {token.content for token in added} | {""}
     extra = [
-        added_token(item["content"], int(key), item)
+        read_added_token(item["content"], int(key), item)
         for key, item in listed.items()
         if isinstance(item, dict)
         and isinstance(item.get("content"), str)

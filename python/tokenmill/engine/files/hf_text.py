@@ -40,9 +40,9 @@ class HfText:
         """The whole as text; the file's own where nothing was changed, since writing it takes long."""
         if self.text is not None and not self._changed:
             return self.text.decode()
-        return json.dumps(self.whole(), ensure_ascii=False)
+        return json.dumps(self.to_json(), ensure_ascii=False)
 
-    def whole(self) -> Json:
+    def to_json(self) -> Json:
         """The whole object, as Hugging Face reads it."""
         if self.text is None:
             return self.outline
@@ -50,6 +50,6 @@ class HfText:
         return {**whole, "added_tokens": self.outline["added_tokens"]} if self._changed else whole
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, HfText) and self.whole() == other.whole()
+        return isinstance(other, HfText) and self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]

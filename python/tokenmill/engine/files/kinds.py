@@ -48,13 +48,13 @@ class FileKind(NamedTuple):
 def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
     text = path.read_bytes()
     if vocab_merges.is_vocabulary(text):
-        merges = vocab_merges.merges_beside(path)
+        merges = vocab_merges.find_merges(path)
         return vocab_merges.load_file(path, merges, pattern, special_tokens)
     outline, bpe = _core.read_hf(text, make_printable(path), tables_folder())
     data = json.loads(outline)
     if tekken.is_tekken(data):
         return tekken.from_json(data, str(path))
-    return hf_json.from_outline(data, bpe, text, str(path), hf_json.config_beside(path))
+    return hf_json.from_outline(data, bpe, text, str(path), hf_json.read_config_beside(path))
 
 
 def _load_merges(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
@@ -91,7 +91,7 @@ KINDS = {
 }
 
 
-def kind_of(path: Path) -> FileKind | None:
+def find_kind(path: Path) -> FileKind | None:
     """The first kind whose files may be called so."""
     return next((kind for kind in KINDS.values() if any(map(path.match, kind.patterns))), None)
 

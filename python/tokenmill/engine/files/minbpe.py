@@ -34,7 +34,7 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         ) from error
     try:
         count = int(lines[2])
-        specials = dict(_special(line) for line in lines[3 : 3 + count])
+        specials = dict(_read_special(line) for line in lines[3 : 3 + count])
     except (ValueError, IndexError) as error:
         raise TokenizerError(
             f"{path}:3: the special tokens cannot be read ({error}); save it again"
@@ -48,17 +48,17 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         format="minbpe",
         model=build_byte_model(zip(tokens, range(len(tokens)), strict=True), merges, str(path)),
         added=check_added(to_specials(specials), f"{path}: special tokens"),
-        pre_tokenizer=_split(pattern, lines[1]),
+        pre_tokenizer=_choose_pre_tokenizer(pattern, lines[1]),
         decoder=make_byte_level(use_regex=False),
     )
 
 
-def _special(line: str) -> tuple[str, int]:
+def _read_special(line: str) -> tuple[str, int]:
     content, _, number = line.rpartition(" ")
     return content, int(number)
 
 
-def _split(pattern: str | None, regex: str) -> Json:
+def _choose_pre_tokenizer(pattern: str | None, regex: str) -> Json:
     if pattern:
         return make_pre_tokenizer(pattern)
     return make_regex_pre_tokenizer(regex) if regex else make_byte_level(use_regex=False)

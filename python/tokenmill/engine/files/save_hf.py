@@ -25,7 +25,7 @@ def save(recipe: Recipe, path: Path) -> None:
             "as ▁: loaded there, texts that hold them get other ids; loaded here, the same",
             stacklevel=4,
         )
-    data = whole_json(recipe)
+    data = restore_json(recipe)
     target = path if path.suffix == ".json" else path / TOKENIZER
     target.parent.mkdir(parents=True, exist_ok=True)
     # Without an indent: with one, Python's own encoder takes ten times as long for a large vocabulary.
@@ -40,9 +40,9 @@ def save(recipe: Recipe, path: Path) -> None:
         target.with_name(TOKENIZER_CONFIG).write_text(text, encoding="utf-8")
 
 
-def whole_json(recipe: Recipe) -> Json:
+def restore_json(recipe: Recipe) -> Json:
     """The `tokenizer.json` that the recipe came from, or one that says the same."""
-    return to_json(recipe) if recipe.hf is None else recipe.hf.whole()
+    return to_json(recipe) if recipe.hf is None else recipe.hf.to_json()
 
 
 def to_json(recipe: Recipe) -> Json:
@@ -62,11 +62,11 @@ def to_json(recipe: Recipe) -> Json:
         "pre_tokenizer": recipe.pre_tokenizer,
         "post_processor": recipe.post_processor,
         "decoder": recipe.decoder,
-        "model": _model(recipe, model),
+        "model": _model_to_json(recipe, model),
     }
 
 
-def _model(recipe: Recipe, model: Model) -> Json:
+def _model_to_json(recipe: Recipe, model: Model) -> Json:
     write = spell if model.kind == "bytes" else bytes.decode
     vocabulary = {write(token): i for i, token in enumerate(model.tokens) if token is not None}
     for i, data in model.unreachable:

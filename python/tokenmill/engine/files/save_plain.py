@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 def save_tiktoken(recipe: Recipe, path: Path) -> None:
     """One `base64 rank` a line; the pattern and special tokens must be given again when it is loaded."""
-    model = _byte_level(recipe, "tiktoken")
-    _plain_added(recipe, "tiktoken")
-    _pattern(recipe, "tiktoken")
+    model = _require_byte_level(recipe, "tiktoken")
+    _refuse_flags(recipe, "tiktoken")
+    _require_pattern(recipe, "tiktoken")
     if _lacks_bytes(model):
         raise TokenizerError(
             f"{recipe.source}: lacks the tokens of some bytes, which a .tiktoken file must have; save it as "
             "'hf' or 'vocab-merges'"
         )
-    order = model.rank_order or _ranks_from_merges(recipe, model)
+    order = model.rank_order or _rank_by_merges(recipe, model)
     _warn_of_template(recipe, "tiktoken")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
@@ -41,7 +41,7 @@ def save_tiktoken(recipe: Recipe, path: Path) -> None:
             file.write(base64.b64encode(token) + f" {token_id}\n".encode())
 
 
-def _ranks_from_merges(recipe: Recipe, model: Model) -> list[int]:
+def _rank_by_merges(recipe: Recipe, model: Model) -> list[int]:
     """Ids in rank order, if the ids of a merge list are in that order: tiktoken's rank is the id."""
     ids = model.map_ids()
     made = [
@@ -89,13 +89,13 @@ def _split_by_ranks(model: Model, ids: dict[bytes, int], product: int) -> tuple[
 
 def save_vocab_merges(recipe: Recipe, path: Path) -> None:
     """A directory with `vocab.json`, `merges.txt`, the added tokens, and any pattern but GPT-2's."""
-    model = _byte_level(recipe, "vocab-merges")
+    model = _require_byte_level(recipe, "vocab-merges")
     if model.merges is None or model.ignore_merges:
         raise TokenizerError(
             f"{recipe.source}: needs ignore_merges to be exact, which vocab.json + merges.txt cannot say; "
             "save it as 'hf' or 'tiktoken'"
         )
-    pattern = _pattern(recipe, "vocab-merges")
+    pattern = _require_pattern(recipe, "vocab-merges")
     _refuse_unknown(recipe, model, "vocab-merges")
     _warn_of_template(recipe, "vocab-merges")
     path.mkdir(parents=True, exist_ok=True)
@@ -128,8 +128,8 @@ def _write_config(recipe: Recipe, pattern: str, path: Path) -> None:
 
 def save_minbpe(recipe: Recipe, path: Path) -> None:
     """The text file of minbpe, whose ids are the bytes and then the merges in order."""
-    model = _byte_level(recipe, "minbpe")
-    _plain_added(recipe, "minbpe")
+    model = _require_byte_level(recipe, "minbpe")
+    _refuse_flags(recipe, "minbpe")
     expected = [bytes([byte]) for byte in range(256)]
     merges = [] if model.merges is None else list(model.merges)
     for left, right in merges:
@@ -147,7 +147,7 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
             "this vocabulary does not; save it as 'hf' or 'tiktoken'"
         )
     pattern = find_regex(recipe.pre_tokenizer)
-    if pattern is None and recipe.pre_tokenizer is not None and not _whole_text(recipe.pre_tokenizer):
+    if pattern is None and recipe.pre_tokenizer is not None and not _keeps_whole(recipe.pre_tokenizer):
         raise TokenizerError(
             f"{recipe.source}: its pre-tokenizer is not a single pattern, and a minbpe file holds just one; "
             "save it as 'hf'"
@@ -165,7 +165,7 @@ def save_minbpe(recipe: Recipe, path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
+def _require_pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
     """What to pass as `pattern=` to load it again; raises `TokenizerError` if there is no such pattern."""
     pattern = find_pattern(recipe.pre_tokenizer)
     if pattern is None:
@@ -176,7 +176,7 @@ def _pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
     return pattern
 
 
-def _plain_added(recipe: Recipe, format: str) -> None:  # noqa: A002
+def _refuse_flags(recipe: Recipe, format: str) -> None:  # noqa: A002
     """Refuses added tokens that are more than a string with an id."""
     for token in recipe.added:
         flags = token.lstrip or token.rstrip or token.single_word
@@ -206,11 +206,11 @@ def _warn_of_template(recipe: Recipe, format: str) -> None:  # noqa: A002
         )
 
 
-def _whole_text(step: Json) -> bool:
+def _keeps_whole(step: Json) -> bool:
     return step.get("type") == "ByteLevel" and not step.get("use_regex", True)
 
 
-def _byte_level(recipe: Recipe, format: str) -> Model:  # noqa: A002
+def _require_byte_level(recipe: Recipe, format: str) -> Model:  # noqa: A002
     model = recipe.model
     if model is None or model.kind != "bytes" or model.end_of_word_suffix:
         raise TokenizerError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill._core import Tokens
 from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.files.sentencepiece_library import by_library
+from tokenmill.engine.files.sentencepiece_library import load_by_library
 from tokenmill.engine.recipe import AddedToken, Json, Model, Recipe, make_printable
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def load_file(path: Path) -> Recipe:
         ) from error
     if not proto.pieces:
         raise TokenizerError(f"{source}: holds no pieces; expected a SentencePiece .model file")
-    reason = _why_library(proto)
+    reason = _explain_library(proto)
     if reason:
-        return by_library(data, source, f"{reason}: the library itself runs it")
-    return _recipe(proto, source)
+        return load_by_library(data, source, f"{reason}: the library itself runs it")
+    return _build_recipe(proto, source)
 
 
-def _why_library(proto: _Proto) -> str:
+def _explain_library(proto: _Proto) -> str:
     """What the core does not do exactly as the library does; empty if it does everything."""
     if proto.model_type != 2:
         return f"a SentencePiece {_KINDS.get(proto.model_type, 'unknown')} model"
@@ -74,10 +74,10 @@ def _why_library(proto: _Proto) -> str:
         "writes ▁ after words": proto.suffix_marker,
         "has its own text for the unknown token": proto.unknown_surface != UNKNOWN_SURFACE,
     }
-    return next((fact for fact, holds in facts.items() if holds), "") or _odd_pieces(proto)
+    return next((fact for fact, holds in facts.items() if holds), "") or _find_odd_pieces(proto)
 
 
-def _odd_pieces(proto: _Proto) -> str:
+def _find_odd_pieces(proto: _Proto) -> str:
     """What is unusual about the pieces, if anything is: no trainer makes such a model."""
     words = [(piece, score) for piece, score, kind in proto.pieces if kind == _NORMAL and len(piece) > 1]
     single = {piece for piece, _, kind in proto.pieces if kind in {_NORMAL, _USER} and len(piece) == 1}
@@ -123,7 +123,7 @@ def _merge(length: int, rank: dict[int, int]) -> list[int]:
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
 
 
-def _recipe(proto: _Proto, source: str) -> Recipe:
+def _build_recipe(proto: _Proto, source: str) -> Recipe:
     tokens: list[tuple[bytes, int]] = []
     unreachable: list[tuple[int, bytes]] = []
     ranked: list[tuple[float, int]] = []
@@ -155,47 +155,47 @@ def _recipe(proto: _Proto, source: str) -> Recipe:
             unreachable=tuple(unreachable),
         ),
         added=tuple(added),
-        normalizer=_normalizer(proto),
-        decoder=_decoder(proto),
+        normalizer=_build_normalizer(proto),
+        decoder=_build_decoder(proto),
     )
 
 
-def _normalizer(proto: _Proto) -> Json:
+def _build_normalizer(proto: _Proto) -> Json:
     # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
     prepend = {"type": "Prepend", "prepend": MARKER, "scheme": "first"}
     return {"type": "Sequence", "normalizers": [*([prepend] if proto.dummy_prefix else []), TO_MARKER]}
 
 
-def as_hf_reads(normalizer: Json | None) -> Json | None:
+def to_hf_normalizer(normalizer: Json | None) -> Json | None:
     """The normalizer in words that HF knows: its `Prepend` acts after every special token in a text too."""
     if normalizer is None:
         return None
     steps = normalizer.get("normalizers")
     if isinstance(steps, list):
-        return {**normalizer, "normalizers": [as_hf_reads(step) for step in steps]}
+        return {**normalizer, "normalizers": [to_hf_normalizer(step) for step in steps]}
     return {key: value for key, value in normalizer.items() if key != "scheme"}
 
 
-def _decoder(proto: _Proto) -> Json:
+def _build_decoder(proto: _Proto) -> Json:
     return {"type": "Sequence", "decoders": [*DECODER, *([STRIP] if proto.dummy_prefix else [])]}
 
 
 def _parse(data: bytes) -> _Proto:
     """Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec."""
     proto = _Proto()
-    for number, value in _fields(data):
+    for number, value in _read_fields(data):
         if number == 1 and isinstance(value, bytes):
-            proto.pieces.append(_piece(value))
+            proto.pieces.append(_read_piece(value))
         elif number == 2 and isinstance(value, bytes):
-            _trainer(proto, value)
+            _read_trainer(proto, value)
         elif number == 3 and isinstance(value, bytes):
-            _normalizer_spec(proto, value)
+            _read_normalizer(proto, value)
     return proto
 
 
-def _piece(data: bytes) -> tuple[str, float, int]:
+def _read_piece(data: bytes) -> tuple[str, float, int]:
     piece, score, kind = "", 0.0, _NORMAL
-    for number, value in _fields(data):
+    for number, value in _read_fields(data):
         if number == 1 and isinstance(value, bytes):
             piece = value.decode()
         elif number == 2 and isinstance(value, bytes):
@@ -205,8 +205,8 @@ def _piece(data: bytes) -> tuple[str, float, int]:
     return piece, score, kind
 
 
-def _trainer(proto: _Proto, data: bytes) -> None:
-    for number, value in _fields(data):
+def _read_trainer(proto: _Proto, data: bytes) -> None:
+    for number, value in _read_fields(data):
         if number == 3 and isinstance(value, int):
             proto.model_type = value
         elif number == 24:
@@ -217,8 +217,8 @@ def _trainer(proto: _Proto, data: bytes) -> None:
             proto.unknown_surface = value.decode()
 
 
-def _normalizer_spec(proto: _Proto, data: bytes) -> None:
-    for number, value in _fields(data):
+def _read_normalizer(proto: _Proto, data: bytes) -> None:
+    for number, value in _read_fields(data):
         if number == 1 and isinstance(value, bytes):
             proto.normalizer = value.decode()
         elif number == 2 and isinstance(value, bytes):
@@ -231,19 +231,19 @@ def _normalizer_spec(proto: _Proto, data: bytes) -> None:
             proto.escape = bool(value)
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The `(field number, value)` pairs of a message: varints as int, everything else as its bytes."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = _read_varint(data, at)
         wire = tag & 7
         if wire == 0:
-            value, at = _varint(data, at)
+            value, at = _read_varint(data, at)
             yield tag >> 3, value
             continue
         size = 8 if wire == 1 else 4
         if wire == 2:
-            size, at = _varint(data, at)
+            size, at = _read_varint(data, at)
         elif wire not in {1, 5}:
             raise ValueError(f"wire type {wire} at byte {at}")
         if at + size > len(data):
@@ -252,7 +252,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         at += size
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]

@@ -61,7 +61,7 @@ class LibraryModel:
         return {piece: i for piece, i in self.get_vocab().items() if self._processor.is_control(i)}
 
 
-def by_library(data: bytes, source: str, reason: str) -> Recipe:
+def load_by_library(data: bytes, source: str, reason: str) -> Recipe:
     """The recipe of a model that the library runs, once it has survived the file."""
     from tokenmill.engine.backends.vetting import vet
 

@@ -56,13 +56,13 @@ def from_json(data: Json, source: str) -> Recipe:
         source=source,
         format="tekken",
         model=Model("bytes", tokens, rank_order=order, ignore_merges=True),
-        added=_specials(data, specials, source),
+        added=_read_specials(data, specials, source),
         pre_tokenizer=make_regex_pre_tokenizer(pattern),
         decoder=make_byte_level(use_regex=False),
     )
 
 
-def _specials(data: Json, count: int, source: str) -> tuple[AddedToken, ...]:
+def _read_specials(data: Json, count: int, source: str) -> tuple[AddedToken, ...]:
     listed = data.get("special_tokens")
     if isinstance(listed, list):
         named = {int(item["rank"]): str(item["token_str"]) for item in listed if isinstance(item, dict)}

@@ -36,10 +36,12 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         pattern = known.family
         special_tokens = {**known.special_tokens, **(special_tokens or {})}
     pre_tokenizer = make_pre_tokenizer(pattern)
-    return _recipe(_core.read_tiktoken(data, make_printable(path)), pre_tokenizer, special_tokens, str(path))
+    return _build_recipe(
+        _core.read_tiktoken(data, make_printable(path)), pre_tokenizer, special_tokens, str(path)
+    )
 
 
-def _recipe(
+def _build_recipe(
     tokens: _core.Tokens, pre_tokenizer: Json, special_tokens: Mapping[str, int] | None, source: str
 ) -> Recipe:
     """A recipe from tokens whose ids are their ranks, and so the priorities of merges."""
@@ -64,7 +66,7 @@ def from_encoding(encoding: Any) -> Recipe:
     # tiktoken has no public names for these.
     ranks = _core.Tokens(list(encoding._mergeable_ranks.items()), source)  # noqa: SLF001
     pre_tokenizer = make_regex_pre_tokenizer(encoding._pat_str)  # noqa: SLF001
-    return _recipe(ranks, pre_tokenizer, encoding._special_tokens, source)  # noqa: SLF001
+    return _build_recipe(ranks, pre_tokenizer, encoding._special_tokens, source)  # noqa: SLF001
 
 
 def load_name(name: str) -> Recipe:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tokenmill._core import Spellings
 from tokenmill.base.errors import TokenizerNotFoundError
 from tokenmill.engine.files import names
-from tokenmill.engine.files.hf_json import config_beside, with_config
+from tokenmill.engine.files.hf_json import add_from_config, read_config_beside
 from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer
 from tokenmill.engine.recipe import Model, Recipe, check_specials, make_printable
 
@@ -22,7 +22,7 @@ DEFAULT_PATTERN = "gpt2"
 _FIRST_IS_NUMBER = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 
 
-def merges_beside(path: Path) -> Path:
+def find_merges(path: Path) -> Path:
     """The merges that belong to a vocabulary file."""
     stem = path.stem.removesuffix("-vocab")
     for name in _MERGE_FILES:
@@ -45,7 +45,7 @@ def load_file(
     """The two files as a byte-level tokenizer, cut by the caller's pattern, that beside them, or GPT-2's."""
     vocabulary = Spellings(_read(vocab), make_printable(vocab))
     tokens, outside = vocabulary.as_bytes()
-    config = config_beside(vocab)
+    config = read_config_beside(vocab)
     end = vocabulary.get(_END)
     specials = {} if end is None or "added_tokens_decoder" in config else {_END: end}
     listed = vocabulary.read_merges(_read(merges), make_printable(merges))
@@ -53,14 +53,16 @@ def load_file(
         source=str(vocab),
         format="vocab-merges",
         model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
-        added=with_config(check_specials(tokens, special_tokens or specials, str(vocab)), config, str(vocab)),
-        pre_tokenizer=make_pre_tokenizer(pattern or _pattern_beside(vocab)),
+        added=add_from_config(
+            check_specials(tokens, special_tokens or specials, str(vocab)), config, str(vocab)
+        ),
+        pre_tokenizer=make_pre_tokenizer(pattern or _read_pattern(vocab)),
         decoder=make_byte_level(use_regex=True),
         config=config,
     )
 
 
-def _pattern_beside(vocab: Path) -> str:
+def _read_pattern(vocab: Path) -> str:
     side = vocab.with_name(names.PATTERN)
     return _read(side).decode() if side.is_file() else DEFAULT_PATTERN
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError, InputError
-from tokenmill.engine.files.sentencepiece import as_hf_reads
+from tokenmill.engine.files.sentencepiece import to_hf_normalizer
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.places import NewToken, Places
 from tokenmill.engine.vocabulary.words import piece_tokenizer, surface
@@ -228,7 +228,7 @@ def _assemble(
             rank_order=(),
         ),
         # What is written is read by HF, and must give the same ids there.
-        normalizer=as_hf_reads(base.recipe.normalizer),
+        normalizer=to_hf_normalizer(base.recipe.normalizer),
         added=tuple(replace(token, piece=False) for token in recipe.added),
         hf=None,
         source=f"{base.source} + {total:,}",

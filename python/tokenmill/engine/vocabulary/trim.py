@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenmill._core import Merges
 from tokenmill.base.errors import ConfigError
-from tokenmill.engine.files.sentencepiece import as_hf_reads
+from tokenmill.engine.files.sentencepiece import to_hf_normalizer
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.words import surface
 
@@ -162,7 +162,7 @@ def _assemble(
         post_processor=_renumber(base.recipe.post_processor, new_of),
         config=_renumber_config(base.recipe.config, new_of),
         # What is written is read by HF, and must give the same ids there.
-        normalizer=as_hf_reads(base.recipe.normalizer),
+        normalizer=to_hf_normalizer(base.recipe.normalizer),
         hf=None,
         source=f"{base.source} - {len(dropped):,}",
     )
