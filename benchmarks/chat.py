@@ -151,13 +151,13 @@ def show_where(chats, tokenizer):
     from tokenmill.engine.chat.chat import Chat
     from tokenmill.engine.chat.conversation import RecordShape, read_conversation
     from tokenmill.engine.chat.ids import ChatEncoder
-    from tokenmill.engine.chat.template import ChatTemplate, find_template, token_variables
+    from tokenmill.engine.chat.template import ChatTemplate, find_template, list_token_variables
 
     loaded = Tokenizer.load(str(tokenizer))
     encoder = ChatEncoder(loaded)
     name, source = find_template(loaded.recipe, None)
     shape = RecordShape("messages")
-    template = ChatTemplate(name, source, date(2026, 1, 31), token_variables(loaded.recipe))
+    template = ChatTemplate(name, source, date(2026, 1, 31), list_token_variables(loaded.recipe))
     chat = Chat(shape, template, "assistant", encoder.strings)
     lines = [json.dumps(each) for each in chats]
     _, parsing = cpu(lambda: [read_conversation(line, shape) for line in lines])

@@ -15,7 +15,7 @@ from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.engine.chat.chat import Chat
 from tokenmill.engine.chat.conversation import RecordError, RecordShape
 from tokenmill.engine.chat.ids import ChatEncoder
-from tokenmill.engine.chat.template import ChatTemplate, find_template, token_variables
+from tokenmill.engine.chat.template import ChatTemplate, find_template, list_token_variables
 from tokenmill.engine.tokenizer import Tokenizer
 
 FOLDER = Path(__file__).parent / "chat_templates"
@@ -102,7 +102,7 @@ def ours(name):
     label, source = find_template(tokenizer.recipe, None)
     encoder = ChatEncoder(tokenizer)
     today = datetime.now().astimezone().date()
-    template = ChatTemplate(label, source, today, token_variables(tokenizer.recipe))
+    template = ChatTemplate(label, source, today, list_token_variables(tokenizer.recipe))
     return encoder, Chat(RecordShape("messages"), template, "assistant", encoder.strings)
 
 

@@ -15,7 +15,7 @@ from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.engine.chat.chat import Chat
 from tokenmill.engine.chat.conversation import RecordShape
 from tokenmill.engine.chat.ids import ChatEncoder
-from tokenmill.engine.chat.template import ChatTemplate, token_variables
+from tokenmill.engine.chat.template import ChatTemplate, list_token_variables
 from tokenmill.engine.tokenizer import Tokenizer
 
 THINKS = (
@@ -45,7 +45,7 @@ def machine(template):
 
     tokenizer = Tokenizer.load(write_chat(Path(tempfile.mkdtemp(prefix="tokenmill-chat-")), template))
     encoder = ChatEncoder(tokenizer)
-    made = ChatTemplate("t", template, date(2026, 1, 31), token_variables(tokenizer.recipe))
+    made = ChatTemplate("t", template, date(2026, 1, 31), list_token_variables(tokenizer.recipe))
     return encoder, Chat(RecordShape("messages"), made, "assistant", encoder.strings)
 
 

@@ -72,9 +72,9 @@ def _read_json(text: str) -> list[dict[str, Any]]:
 
 def show_typed(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     """A typed conversation by the tokenizer's own template, or by `plain` where it has none."""
-    from tokenmill.engine.chat.template import DEFAULT, own_templates
+    from tokenmill.engine.chat.template import DEFAULT, find_own_templates
 
-    asked = None if DEFAULT in own_templates(tokenizer.recipe) else "plain"
+    asked = None if DEFAULT in find_own_templates(tokenizer.recipe) else "plain"
     return show_template(tokenizer, asked, read_typed(text))
 
 
@@ -86,12 +86,12 @@ def show_template(
     from tokenmill.engine.chat.chat import Chat
     from tokenmill.engine.chat.conversation import Conversation, RecordError, RecordShape
     from tokenmill.engine.chat.ids import ChatEncoder
-    from tokenmill.engine.chat.template import ChatTemplate, find_template, token_variables
+    from tokenmill.engine.chat.template import ChatTemplate, find_template, list_token_variables
 
     name, source = find_template(tokenizer.recipe, asked)
     encoder = ChatEncoder(tokenizer)
     today = datetime.now().astimezone().date()
-    template = ChatTemplate(name, source, today, token_variables(tokenizer.recipe))
+    template = ChatTemplate(name, source, today, list_token_variables(tokenizer.recipe))
     template.check()
     chat = Chat(RecordShape("messages"), template, "assistant", encoder.strings)
     try:

@@ -12,7 +12,7 @@ from tokenmill.base.errors import ConfigError, MissingExtraError
 from tokenmill.engine.chat.chat import Chat
 from tokenmill.engine.chat.conversation import RecordError, RecordShape
 from tokenmill.engine.chat.ids import ChatEncoder
-from tokenmill.engine.chat.template import ChatTemplate, built_in, find_template, own_templates
+from tokenmill.engine.chat.template import ChatTemplate, find_own_templates, find_template, list_built_in
 from tokenmill.engine.tokenizer import Tokenizer
 
 DAY = date(2026, 1, 31)
@@ -38,7 +38,7 @@ def test_where_templates_are_found(tmp_path):
     (place / "chat_template.jinja").write_text("side", encoding="utf-8")
     (place / "additional_chat_templates").mkdir()
     (place / "additional_chat_templates" / "rag.jinja").write_text("more", encoding="utf-8")
-    assert own_templates(recipe) == {"default": "side", "rag": "more"}
+    assert find_own_templates(recipe) == {"default": "side", "rag": "more"}
     assert find_template(recipe, "rag") == ("rag", "more")
     (tmp_path / "own.jinja").write_text("file", encoding="utf-8")
     assert find_template(recipe, str(tmp_path / "own.jinja"))[1] == "file"
@@ -123,9 +123,9 @@ def test_special_tokens_stay_out_of_what_is_no_content():
     assert error.value.reason == "special_string"
 
 
-@pytest.mark.parametrize("name", sorted(built_in()))
+@pytest.mark.parametrize("name", sorted(list_built_in()))
 def test_built_in_templates_learn_the_answer(name):
-    source = built_in()[name].read_text(encoding="utf-8")
+    source = list_built_in()[name].read_text(encoding="utf-8")
     template = ChatTemplate(name, source, DAY, {"eos_token": "</s>"})
     made = Chat(RecordShape("messages"), template, "assistant", ("</s>", "<|im_end|>", "<|im_start|>"))
     rendered = made.render(json.dumps({"messages": HELLO}))

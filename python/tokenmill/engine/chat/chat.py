@@ -73,7 +73,7 @@ class Chat:
             return self._trace(conversation, structure)
         except UnicodeEncodeError:
             if self.replaces:
-                return self.render_conversation(_without_surrogates(conversation))
+                return self.render_conversation(_replace_surrogates(conversation))
             raise RecordError("lone_surrogate", "a lone surrogate, which is not a character") from None
 
     def _trace(self, conversation: Conversation, structure: Any) -> Rendered:
@@ -90,7 +90,7 @@ class Chat:
         return rendered
 
 
-def _without_surrogates(conversation: Conversation) -> Conversation:
+def _replace_surrogates(conversation: Conversation) -> Conversation:
     def clean(value: Any) -> Any:
         if isinstance(value, str):
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -108,7 +108,7 @@ def _read_prompt(record: dict[str, Any], names: tuple[str, ...]) -> list[Message
     more = [record.get(name) for name in names[1:]]
     for name, value in zip(names[1:], more, strict=True):
         if value is not None and not isinstance(value, str):
-            raise RecordError("bad_content", f"{name!r} is {_kind(value)}, expected text")
+            raise RecordError("bad_content", f"{name!r} is {_describe(value)}, expected text")
     return [{"role": "user", "content": "\n\n".join(part for part in (first, *more) if part)}]
 
 
@@ -124,7 +124,7 @@ def _read_messages(value: Any, name: str) -> list[Message]:
     if isinstance(value, dict):
         value = [value]
     if not isinstance(value, list):
-        raise RecordError("bad_messages", f"{name!r} is {_kind(value)}, expected a list of messages")
+        raise RecordError("bad_messages", f"{name!r} is {_describe(value)}, expected a list of messages")
     if not value:
         raise RecordError("bad_messages", f"{name!r} has no messages")
     return [_read_message(item, place) for place, item in enumerate(value, 1)]
@@ -139,7 +139,7 @@ def _parse(text: str, name: str) -> Any:
 
 def _read_message(item: Any, place: int) -> Message:
     if not isinstance(item, dict):
-        raise RecordError("bad_messages", f"message {place} is {_kind(item)}, expected role and content")
+        raise RecordError("bad_messages", f"message {place} is {_describe(item)}, expected role and content")
     # A missing key of a table's struct comes as None.
     message = {key: value for key, value in item.items() if value is not None}
     if "role" not in message and "from" in message:
@@ -161,7 +161,9 @@ def _read_message(item: Any, place: int) -> Message:
     elif "content" in item:
         message["content"] = None
     if calls is not None and not isinstance(calls, list):
-        raise RecordError("bad_content", f"message {place}: tool_calls is {_kind(calls)}, expected a list")
+        raise RecordError(
+            "bad_content", f"message {place}: tool_calls is {_describe(calls)}, expected a list"
+        )
     return _alias_reasoning(message)
 
 
@@ -171,7 +173,7 @@ def _check_content(content: Any, place: int, role: str) -> None:
     where = f"message {place} ({role})"
     if not isinstance(content, list):
         raise RecordError(
-            "bad_content", f"the content of {where} is {_kind(content)}, expected text or parts"
+            "bad_content", f"the content of {where} is {_describe(content)}, expected text or parts"
         )
     for part in content:
         if (
@@ -180,7 +182,7 @@ def _check_content(content: Any, place: int, role: str) -> None:
             and isinstance(part.get("text"), str)
         ):
             continue
-        kind = part.get("type") if isinstance(part, dict) else _kind(part)
+        kind = part.get("type") if isinstance(part, dict) else _describe(part)
         raise RecordError("bad_content", f"{where} has a part of type {kind!r}; only text can be learned")
 
 
@@ -201,6 +203,6 @@ def join_parts(messages: list[Message]) -> list[Message]:
     ]
 
 
-def _kind(value: Any) -> str:
+def _describe(value: Any) -> str:
     names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
     return names.get(type(value), "nothing" if value is None else "an object")

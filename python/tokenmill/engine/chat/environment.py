@@ -67,23 +67,23 @@ class _Watch(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - named by Jinja
         self.generic_visit(node)
-        node.iter = _filter(node.iter, "_count_turns")
+        node.iter = _make_filter(node.iter, "_count_turns")
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         names = [operand.op for operand in node.ops]
         if len(names) == 1 and names[0] in {"in", "notin"}:
-            found: nodes.Expr = _filter(node.expr, "_is_in", node.ops[0].expr)
+            found: nodes.Expr = _make_filter(node.expr, "_is_in", node.ops[0].expr)
             return nodes.Not(found, lineno=node.lineno) if names[0] == "notin" else found
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _filter(nodes.List(node.nodes, lineno=node.lineno), "_concat")
+        return _make_filter(nodes.List(node.nodes, lineno=node.lineno), "_concat")
 
 
-def _filter(node: Any, name: str, *arguments: Any) -> nodes.Filter:
+def _make_filter(node: Any, name: str, *arguments: Any) -> nodes.Filter:
     return nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
 
 
@@ -160,7 +160,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         owner = getattr(__obj, "__self__", None)
         if __self.tracer is not None and type(owner) in {str, bytes, int, float}:
             if type(owner) is str and getattr(__obj, "__name__", "") == "join" and args:
-                return __self.tracer.join(_between(owner, args[0]))
+                return __self.tracer.join(_interleave(owner, args[0]))
             # Jinja hands the variables of a loop along under names of its own.
             named = [value for name, value in kwargs.items() if not name.startswith("_")]
             __self._refuse_symbols(f"a method of {type(owner).__name__}", (args, named))
@@ -171,7 +171,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         if self.tracer is not None and MARK in shown:
             shown = "".join(
                 part if isinstance(part, str) else self.tracer.values[part.number].text[:80]
-                for part in self.tracer.parts(shown)
+                for part in self.tracer.split_parts(shown)
             )
         raise TemplateError(shown)
 
@@ -182,9 +182,9 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             self.budget.steps -= len(items)
             self.budget.step()
             return items
-        return self._turns(items)
+        return self._count_each(items)
 
-    def _turns(self, items: Any) -> Iterator[Any]:
+    def _count_each(self, items: Any) -> Iterator[Any]:
         for item in items:
             self.budget.step()
             yield item
@@ -217,7 +217,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             return self.tracer.wrap(_to_json(_escape(args[0], self.tracer), *args[1:], **kwargs))
         if name == "join" and not kwargs:
             *_, items, glue = args if isinstance(args[-1], str) else (*args, "")
-            return self.tracer.join(_between(glue, items))
+            return self.tracer.join(_interleave(glue, items))
         place = next((at for at, each in enumerate(args) if isinstance(each, Symbol)), None)
         if name in {"default", "d"} or (place is None and name in _CARRIES):
             return function(*args, **kwargs)
@@ -285,7 +285,7 @@ class _Pure:
         return hash(self.name)
 
 
-def _between(glue: str, items: Any) -> list[Any]:
+def _interleave(glue: str, items: Any) -> list[Any]:
     found: list[Any] = []
     for item in items:
         found += [glue, item] if found else [item]

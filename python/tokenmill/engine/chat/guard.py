@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.engine.chat.conversation import RecordError
-from tokenmill.engine.chat.specials import control_tokens
+from tokenmill.engine.chat.specials import find_control_tokens
 from tokenmill.engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Guard:
     @cached_property
     def controls(self) -> tuple[AddedToken, ...]:
         """The tokens that only a template may write."""
-        return control_tokens(self.tokenizer.recipe)
+        return find_control_tokens(self.tokenizer.recipe)
 
     @cached_property
     def strings(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class Guard:
             own = [match for match in matches if not _overlaps(match, each.words)]
             if len(own) < len(matches) or len(own) != each.specials:
                 # A string that begins in words can hide one of the template behind it.
-                found[number] = list(_outside(self._pattern, each))
+                found[number] = list(_find_outside(self._pattern, each))
                 total += len(matches) - len(own)
         return found, total
 
@@ -104,17 +104,17 @@ class Guard:
         neutral = _neutralize(each, self._pattern)
         expected = self.tokenizer.encode(neutral, special="parse")
         for continued in (True, False):
-            if self._stretches(neutral, own, continued=continued)[0] == expected:
-                ids, starts, ends = self._stretches(each.text, own, continued=continued)
+            if self._encode_stretches(neutral, own, continued=continued)[0] == expected:
+                ids, starts, ends = self._encode_stretches(each.text, own, continued=continued)
                 if len(ids) == len(starts):
-                    return np.array(ids, np.uint32), without_gaps(starts, ends)
+                    return np.array(ids, np.uint32), close_gaps(starts, ends)
         raise RecordError(
             "special_string",
             "a message contains the string of a special token, and this tokenizer encodes the text beside a "
             "special token differently, so the parts cannot be encoded separately",
         )
 
-    def _stretches(
+    def _encode_stretches(
         self, text: bytes, own: list[re.Match[bytes]], *, continued: bool
     ) -> tuple[list[int], list[int], list[int]]:
         """Ids and the characters of each, cut at control tokens; places are missing where unknown."""
@@ -148,7 +148,7 @@ class Guard:
         return engine.encode(part.decode(), "text", template=False)
 
 
-def without_gaps(starts: Sequence[int], ends: Sequence[int]) -> Places:
+def close_gaps(starts: Sequence[int], ends: Sequence[int]) -> Places:
     """Places in which a token that is said to cover nothing covers what was left before it."""
     begins, stops = np.array(starts, np.int64), np.array(ends, np.int64)
     empty = begins == stops
@@ -160,7 +160,7 @@ def _overlaps(match: re.Match[bytes], words: Sequence[tuple[int, int]]) -> bool:
     return any(match.start() < end and match.end() > start for start, end in words)
 
 
-def _outside(pattern: re.Pattern[bytes], each: Rendered) -> Iterator[re.Match[bytes]]:
+def _find_outside(pattern: re.Pattern[bytes], each: Rendered) -> Iterator[re.Match[bytes]]:
     """Matches in what the template wrote, each stretch looked at alone."""
     at = 0
     for start, end in [*each.words, (len(each.text), len(each.text))]:

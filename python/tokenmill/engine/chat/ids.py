@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill.base.learned import mark
 from tokenmill.base.texts import Texts
 from tokenmill.engine.chat.conversation import RecordError
-from tokenmill.engine.chat.guard import Guard, Places, without_gaps
+from tokenmill.engine.chat.guard import Guard, Places, close_gaps
 
 if TYPE_CHECKING:
     import re
@@ -74,14 +74,14 @@ class ChatEncoder:
     def encode(self, rendered: Sequence[Rendered], special: Special, threads: int) -> EncodedChats:
         """Ids and masks of some conversations."""
         faults: dict[int, RecordError] = {}
-        everything = _flat([each.text for each in rendered])
+        everything = _flatten([each.text for each in rendered])
         written, count = ({}, 0) if special == "parse" else self.guard.find(rendered, everything)
         if special == "forbid":
             for number in written:
                 problem = "a message contains a special token, and special is 'forbid'"
                 faults[number] = RecordError("special_string", problem)
         plain = [number for number in range(len(rendered)) if number not in written]
-        texts = _flat([rendered[number].text for number in plain]) if written else everything
+        texts = _flatten([rendered[number].text for number in plain]) if written else everything
         batch = self.tokenizer.encode_batch(texts, special="parse", threads=threads)
         ids = np.asarray(batch.ids).astype(np.uint32)
         places = self._place(texts, ids, np.asarray(batch.offsets))
@@ -89,11 +89,11 @@ class ChatEncoder:
             learned, roles = self._learn_all(rendered, texts, np.asarray(batch.offsets), places, faults)
             made = mark(ids, learned)
             offsets = np.asarray(batch.offsets, np.int64)
-            return _without(EncodedChats(made, offsets, faults, roles, count))
+            return _drop_faulty(EncodedChats(made, offsets, faults, roles, count))
         by_number = (
             dict(zip(plain, np.split(ids, np.asarray(batch.offsets)[1:-1]), strict=True)) if plain else {}
         )
-        return self._one_by_one(rendered, by_number, written, faults, count)
+        return self._encode_one_by_one(rendered, by_number, written, faults, count)
 
     # Which tokens are learned
 
@@ -133,7 +133,7 @@ class ChatEncoder:
         for place in np.flatnonzero((before < starts) | (after > ends)):
             edges = data[before[place] : starts[place]].tobytes() + data[ends[place] : after[place]].tobytes()
             if edges.strip():
-                faults[int(owner[place])] = _straddles(edges)
+                faults[int(owner[place])] = _explain_straddle(edges)
         for role in set(names):
             chosen = np.array([name == role for name in names])
             roles[role] = int((last - first)[chosen].sum())
@@ -144,7 +144,7 @@ class ChatEncoder:
                 roles[part.role] -= int(lost.sum())
         return learned, roles
 
-    def _one_by_one(
+    def _encode_one_by_one(
         self,
         rendered: Sequence[Rendered],
         by_number: dict[int, NDArray[np.uint32]],
@@ -172,10 +172,10 @@ class ChatEncoder:
 
     def _learn_written(self, each: Rendered, own: list[re.Match[bytes]]) -> tuple[Any, Counter[str]]:
         ids, places = self.guard.encode(each, own)
-        return self._learn(each, ids, places, each.text.decode(), _characters(each))
+        return self._learn(each, ids, places, each.text.decode(), _to_characters(each))
 
     def _learn_one(self, each: Rendered, ids: Any) -> tuple[Any, Counter[str]]:
-        texts = _flat([each.text])
+        texts = _flatten([each.text])
         places = self._place(texts, ids, np.array([0, len(ids)]))
         if places is not None:
             return self._learn(each, ids, places, each.text, [part[:2] for part in each.learned])
@@ -183,8 +183,8 @@ class ChatEncoder:
         found, spans = self.tokenizer.offsets(text, special="parse")
         if not np.array_equal(found, ids):
             raise RecordError("unproved_mask", "the tokenizer gives no offsets for these ids")
-        places = without_gaps(*zip(*spans, strict=True))
-        return self._learn(each, ids, places, text, _characters(each))
+        places = close_gaps(*zip(*spans, strict=True))
+        return self._learn(each, ids, places, text, _to_characters(each))
 
     def _decode(self, ids: list[int]) -> str:
         """What ids spell; a control token is its own string, whatever else has its id."""
@@ -207,10 +207,10 @@ class ChatEncoder:
             low, high = int(places.starts[chosen].min()), int(places.ends[chosen].max())
             edges = [text[low:start], text[end:high]]
             if any(edge.strip() for edge in edges):
-                raise _straddles(edges[0] or edges[1])
+                raise _explain_straddle(edges[0] or edges[1])
             shown = self._decode(ids[chosen].tolist())
             wanted = text[min(low, start) : max(high, end)]
-            if not _same(shown, wanted if isinstance(wanted, str) else wanted.decode()):
+            if not _is_same(shown, wanted if isinstance(wanted, str) else wanted.decode()):
                 raise RecordError(
                     "unproved_mask", f"what is learned decodes to {shown[:60]!r}, not to the message"
                 )
@@ -219,14 +219,14 @@ class ChatEncoder:
         return mark(ids, learned), roles
 
 
-def _characters(each: Rendered) -> list[tuple[int, int]]:
+def _to_characters(each: Rendered) -> list[tuple[int, int]]:
     """What is learned, in characters of the text."""
     return [
         (len(each.text[: part.start].decode()), len(each.text[: part.end].decode())) for part in each.learned
     ]
 
 
-def _straddles(edges: str | bytes) -> RecordError:
+def _explain_straddle(edges: str | bytes) -> RecordError:
     shown = edges.decode("utf-8", "replace") if isinstance(edges, bytes) else edges
     return RecordError(
         "unproved_mask",
@@ -234,23 +234,23 @@ def _straddles(edges: str | bytes) -> RecordError:
     )
 
 
-def _same(decoded: str, text: str) -> bool:
+def _is_same(decoded: str, text: str) -> bool:
     """Equal but for the white space at the ends and what a tokenizer's normalizer does to letters."""
     if decoded.strip() == text.strip():
         return True
 
-    def plain(value: str) -> str:
+    def simplify(value: str) -> str:
         return "".join(unicodedata.normalize("NFKC", value).casefold().split())
 
-    return plain(decoded) == plain(text)
+    return simplify(decoded) == simplify(text)
 
 
-def _flat(texts: list[bytes]) -> Texts:
+def _flatten(texts: list[bytes]) -> Texts:
     offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
     return Texts(b"".join(texts), offsets)
 
 
-def _without(made: EncodedChats) -> EncodedChats:
+def _drop_faulty(made: EncodedChats) -> EncodedChats:
     """The same with nothing left of conversations that have a fault."""
     if not made.faults:
         return made

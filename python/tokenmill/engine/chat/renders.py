@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.engine.chat.conversation import ANSWERER, RecordError
-from tokenmill.engine.chat.structure import with_symbols
-from tokenmill.engine.chat.symbols import PLACEHOLDER, value_number
+from tokenmill.engine.chat.structure import put_symbols
+from tokenmill.engine.chat.symbols import PLACEHOLDER, read_number
 from tokenmill.engine.chat.turns import Span, UnprovedError, take_blocks
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class _Render:
         self._variables = variables
         self._known: dict[tuple[int, bool], str | None] = {}
 
-    def whole(self) -> str:
+    def render_all(self) -> str:
         """All messages, `generation` blocks marked."""
         return self._template.render(self._messages, self._variables)
 
@@ -43,14 +43,14 @@ class SymbolRender(_Render):
     """Renders on symbols, which say themselves whose words they are."""
 
     def __init__(self, template: ChatTemplate, conversation: Conversation, tracer: Tracer) -> None:
-        super().__init__(template, with_symbols(conversation.messages, tracer), conversation.variables)
+        super().__init__(template, put_symbols(conversation.messages, tracer), conversation.variables)
         self._tracer = tracer
 
-    def spans(self, text: str) -> list[Span]:
+    def find_spans(self, text: str) -> list[Span]:
         """Placeholders, and whose words they stand for."""
         values = self._tracer.values
         return [
-            Span(found.start(), found.end(), values[value_number(found)].owners)
+            Span(found.start(), found.end(), values[read_number(found)].owners)
             for found in PLACEHOLDER.finditer(str.__str__(text))
         ]
 
@@ -61,7 +61,7 @@ class WordRender(_Render):
     def __init__(self, template: ChatTemplate, conversation: Conversation) -> None:
         super().__init__(template, conversation.messages, conversation.variables)
 
-    def spans(self, text: str) -> list[Span]:
+    def find_spans(self, text: str) -> list[Span]:
         """Where each message stands, of an answer only its words; raises `UnprovedError` if unclear."""
         found, before = [], 0
         for number, message in enumerate(self._messages):
@@ -74,12 +74,12 @@ class WordRender(_Render):
                 )
             start, end = before, len(upto)
             if message["role"] == ANSWERER:
-                start, end = self._words(text, number, before, end)
+                start, end = self._find_words(text, number, before, end)
             found.append(Span(start, min(end, len(text)), frozenset([number])))
             before = len(upto)
         return found
 
-    def _words(self, text: str, number: int, start: int, end: int) -> tuple[int, int]:
+    def _find_words(self, text: str, number: int, start: int, end: int) -> tuple[int, int]:
         opened = self(number, prompt=True)
         if opened is not None and text.startswith(opened) and len(opened) > start:
             start = len(opened)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LOOKS = re.compile(r"<[|｜].+[|｜]>")  # noqa: RUF001 - the wide bars are DeepSeek's own
 
 
-def control_tokens(recipe: Recipe) -> tuple[AddedToken, ...]:
+def find_control_tokens(recipe: Recipe) -> tuple[AddedToken, ...]:
     """Special tokens, those with a role in the config, and those spelled `<|…|>` whatever the file says.
 
     A token such as `<think>` that is not special is not one of them: messages may contain it.

@@ -75,7 +75,7 @@ def _walk(value: Any, number: int, key: list[Any], leaves: list[Leaf], *, conten
         key.append((type(value).__name__, repr(value)))
 
 
-def with_symbols(messages: list[Message], tracer: Tracer) -> list[Message]:
+def put_symbols(messages: list[Message], tracer: Tracer) -> list[Message]:
     """The same messages with a symbol for each of their words, in the order of `take_apart`."""
     numbers = iter(range(1 << 30))
     return [
@@ -85,7 +85,7 @@ def with_symbols(messages: list[Message], tracer: Tracer) -> list[Message]:
 
 def _replace(name: str | None, value: Any, tracer: Tracer, numbers: Iterator[int]) -> Any:
     if type(value) is str:
-        return value if name in FIXED else tracer.symbol(next(numbers))
+        return value if name in FIXED else tracer.make_symbol(next(numbers))
     if isinstance(value, dict):
         return {key: _replace(key, item, tracer, numbers) for key, item in value.items()}
     if isinstance(value, list):
@@ -93,10 +93,10 @@ def _replace(name: str | None, value: Any, tracer: Tracer, numbers: Iterator[int
     return value
 
 
-def fixed_strings(value: Any) -> Iterable[str]:
+def list_fixed_strings(value: Any) -> Iterable[str]:
     """Every string of a structure's key, for looking for what must not be in it."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
         for item in value:
-            yield from fixed_strings(item)
+            yield from list_fixed_strings(item)

@@ -26,7 +26,7 @@ _MOST = 0xFFFF
 PLACEHOLDER = re.compile(f"{MARK}([{chr(_FIRST)}-{chr(_FIRST + _MOST)}])")
 
 
-def value_number(found: re.Match[str]) -> int:
+def read_number(found: re.Match[str]) -> int:
     """The number of the value that a placeholder stands for."""
     return ord(found[1]) - _FIRST
 
@@ -71,17 +71,17 @@ class Tracer:
         self.notes: list[Note] = []
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    def symbol(self, number: int) -> Symbol:
+    def make_symbol(self, number: int) -> Symbol:
         """The symbol of one value."""
         return Symbol(self, (Ref(number),))
 
     def derive(self, function: Callable[..., str], *arguments: Any) -> Symbol:
         """A new value: `derive(str.strip, symbol)`."""
-        given = self._plain(arguments)
+        given = self._to_plain(arguments)
         key = (function, given)
         if key not in self._known:
             parents = [self.values[each.number] for each in given if isinstance(each, Ref)]
-            text = function(*self._real(given))
+            text = function(*self._to_real(given))
             owners = frozenset(owner for parent in parents for owner in parent.owners)
             written = tuple(part for parent in parents for part in parent.template)
             if function is join:
@@ -92,14 +92,14 @@ class Tracer:
                 raise UntraceableError("too many strings")
             self.values.append(Value(text, owners, written, leaves))
             self.notes.append(Note(function, given, asks=False))
-        return self.symbol(self._known[key])
+        return self.make_symbol(self._known[key])
 
     def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The answer to a question: `ask(str.startswith, symbol, "<")`."""
-        given = self._plain(arguments)
+        given = self._to_plain(arguments)
         key = (function, given)
         if key not in self._known:
-            self._known[key] = function(*self._real(given))
+            self._known[key] = function(*self._to_real(given))
             self.notes.append(Note(function, given, asks=True, answer=self._known[key]))
         return self._known[key]
 
@@ -112,9 +112,9 @@ class Tracer:
         """A symbol for a text with placeholders in it; a plain text stays as it is."""
         if isinstance(text, Symbol) or MARK not in text:
             return text
-        return Symbol(self, self.parts(text))
+        return Symbol(self, self.split_parts(text))
 
-    def parts(self, text: str) -> tuple[str | Ref, ...]:
+    def split_parts(self, text: str) -> tuple[str | Ref, ...]:
         """Text with placeholders taken apart; raises where a placeholder is not whole."""
         found: list[str | Ref] = []
         for place, part in enumerate(PLACEHOLDER.split(str.__str__(text))):
@@ -126,19 +126,19 @@ class Tracer:
                 found.append(part)
         return tuple(found)
 
-    def _plain(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self._plain_one(each) for each in arguments)
+    def _to_plain(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self._to_plain_one(each) for each in arguments)
 
-    def _plain_one(self, each: Any) -> Any:
+    def _to_plain_one(self, each: Any) -> Any:
         if isinstance(each, Symbol):
-            return each.ref()
+            return each.to_ref()
         if isinstance(each, str) and MARK in each:
             raise UntraceableError("a placeholder in a plain string")
         if isinstance(each, tuple) and any(isinstance(item, Symbol) for item in each):
             raise UntraceableError("a list of strings")
         return each
 
-    def _real(self, given: tuple[Any, ...]) -> list[Any]:
+    def _to_real(self, given: tuple[Any, ...]) -> list[Any]:
         return [self.values[each.number].text if isinstance(each, Ref) else each for each in given]
 
 
@@ -147,27 +147,27 @@ def join(*parts: str) -> str:
     return "".join(parts)
 
 
-def slice_of(text: str, start: Any, stop: Any, step: Any) -> str:
+def take_slice(text: str, start: Any, stop: Any, step: Any) -> str:
     """`text[start:stop:step]`, as a note."""
     return text[start:stop:step]
 
 
-def split_part(text: str, place: int, *arguments: Any) -> str:
+def take_split(text: str, place: int, *arguments: Any) -> str:
     """One part of `text.split(...)`, as a note."""
     return text.split(*arguments)[place]
 
 
-def split_count(text: str, *arguments: Any) -> int:
+def count_split(text: str, *arguments: Any) -> int:
     """How many parts `text.split(...)` has, as a note."""
     return len(text.split(*arguments))
 
 
-def rsplit_part(text: str, place: int, *arguments: Any) -> str:
+def take_rsplit(text: str, place: int, *arguments: Any) -> str:
     """One part of `text.rsplit(...)`, as a note."""
     return text.rsplit(*arguments)[place]
 
 
-def rsplit_count(text: str, *arguments: Any) -> int:
+def count_rsplit(text: str, *arguments: Any) -> int:
     """How many parts `text.rsplit(...)` has, as a note."""
     return len(text.rsplit(*arguments))
 
@@ -187,7 +187,7 @@ def has_index(text: str, place: int) -> bool:
     return -len(text) <= place < len(text)
 
 
-def character(text: str, place: int) -> str:
+def take_character(text: str, place: int) -> str:
     """`text[place]`, as a note."""
     return text[place]
 
@@ -210,11 +210,11 @@ class Symbol(str):  # noqa: PLW1641 - its hash is refused below
     _parts: tuple[str | Ref, ...]
     _ref: Ref | None
 
-    def ref(self) -> Ref:
+    def to_ref(self) -> Ref:
         """The value that this is, which for several parts is noted now."""
         if self._ref is None:
-            whole = self._tracer.derive(join, *(_as_symbol(self._tracer, part) for part in self._parts))
-            self._ref = whole.ref()
+            whole = self._tracer.derive(join, *(_to_symbol(self._tracer, part) for part in self._parts))
+            self._ref = whole.to_ref()
         return self._ref
 
     def __str__(self) -> str:
@@ -249,26 +249,26 @@ class Symbol(str):  # noqa: PLW1641 - its hash is refused below
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return self._tracer.derive(slice_of, self, key.start, key.stop, key.step)
+            return self._tracer.derive(take_slice, self, key.start, key.stop, key.step)
         if not isinstance(key, int):
             raise TypeError("string indices must be integers")
         if not self._tracer.ask(has_index, self, key):
             raise IndexError("string index out of range")
-        return self._tracer.derive(character, self, key)
+        return self._tracer.derive(take_character, self, key)
 
     def split(self, *arguments: Any) -> list[Any]:
         """The parts, of which there must be as many."""
-        count = self._tracer.ask(split_count, self, *arguments)
-        return [self._tracer.derive(split_part, self, place, *arguments) for place in range(count)]
+        count = self._tracer.ask(count_split, self, *arguments)
+        return [self._tracer.derive(take_split, self, place, *arguments) for place in range(count)]
 
     def rsplit(self, *arguments: Any) -> list[Any]:
         """The parts, of which there must be as many."""
-        count = self._tracer.ask(rsplit_count, self, *arguments)
-        return [self._tracer.derive(rsplit_part, self, place, *arguments) for place in range(count)]
+        count = self._tracer.ask(count_rsplit, self, *arguments)
+        return [self._tracer.derive(take_rsplit, self, place, *arguments) for place in range(count)]
 
 
-def _as_symbol(tracer: Tracer, part: str | Ref) -> Any:
-    return tracer.symbol(part.number) if isinstance(part, Ref) else part
+def _to_symbol(tracer: Tracer, part: str | Ref) -> Any:
+    return tracer.make_symbol(part.number) if isinstance(part, Ref) else part
 
 
 def _make_derived(name: str) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ DEFAULT = "default"
 OPTION = "--chat-template FILE|NAME"
 
 
-def own_templates(recipe: Recipe) -> dict[str, str]:
+def find_own_templates(recipe: Recipe) -> dict[str, str]:
     """The templates that came with a tokenizer, by name; the one without a name is `default`."""
     found = _list_templates(recipe.config.get("chat_template"))
     beside = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
@@ -57,7 +57,7 @@ def _list_templates(value: Any) -> dict[str, str]:
     return {name: text for name, text in pairs if isinstance(name, str) and isinstance(text, str)}
 
 
-def built_in() -> dict[str, Path]:
+def list_built_in() -> dict[str, Path]:
     """The templates that are always there, by name."""
     folder = Path(str(files("tokenmill.engine.chat") / "templates"))
     return {path.stem: path for path in sorted(folder.glob("*.jinja"))}
@@ -65,13 +65,13 @@ def built_in() -> dict[str, Path]:
 
 def find_template(recipe: Recipe, asked: str | None) -> tuple[str, str]:
     """The name and the text of the template that is asked for: a file, a name, or the tokenizer's own."""
-    own = own_templates(recipe)
+    own = find_own_templates(recipe)
     if asked is not None and Path(asked).is_file():
         return asked, _read(Path(asked))
     name = DEFAULT if asked is None else asked
     if name in own:
         return (name if asked else f"{Path(recipe.source).name}'s own"), own[name]
-    known = built_in()
+    known = list_built_in()
     if asked in known:
         return asked, known[asked].read_text(encoding="utf-8")
     if asked is None:
@@ -97,7 +97,7 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
 
 
-def token_variables(recipe: Recipe) -> dict[str, str]:
+def list_token_variables(recipe: Recipe) -> dict[str, str]:
     """`bos_token`, `eos_token` and what else the config names, as templates ask for them."""
     found: dict[str, str] = {}
     for key, value in recipe.config.items():
@@ -155,7 +155,7 @@ class ChatTemplate:
         assert self._compiled
 
     @contextmanager
-    def tracing(self, tracer: Tracer | None) -> Iterator[None]:
+    def use_tracer(self, tracer: Tracer | None) -> Iterator[None]:
         """Within this block, this thread may render symbols of `tracer`."""
         with self._lock:
             environment, _ = self._compiled

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.engine.chat.conversation import ANSWERER, RecordError
 from tokenmill.engine.chat.renders import SymbolRender, WordRender
 from tokenmill.engine.chat.script import Rendered, Skeleton, Stretch, place_turns
-from tokenmill.engine.chat.structure import fixed_strings
+from tokenmill.engine.chat.structure import list_fixed_strings
 from tokenmill.engine.chat.symbols import MARKS, Ref, Tracer, UntraceableError
-from tokenmill.engine.chat.turns import Turn, TurnFinder, UnprovedError, take_blocks, turns_of_blocks
+from tokenmill.engine.chat.turns import Turn, TurnFinder, UnprovedError, find_turns_in_blocks, take_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,25 +65,25 @@ class Tracing:
         if not any(mark in leaf.text for leaf in structure.leaves for mark in MARKS):
             tracer = Tracer((leaf.text, leaf.message) for leaf in structure.leaves)
             try:
-                with self.template.tracing(tracer):
-                    skeleton = self._skeleton(conversation, structure, tracer)
+                with self.template.use_tracer(tracer):
+                    skeleton = self._build_skeleton(conversation, structure, tracer)
                 filled = skeleton.fill([value.text for value in tracer.values])
             except UntraceableError:
                 pass
             else:
                 return filled, tracer.notes, skeleton
-        with self.template.tracing(None):
+        with self.template.use_tracer(None):
             return self._from_words(conversation, structure), [], None
 
-    def _skeleton(self, conversation: Conversation, structure: Structure, tracer: Tracer) -> Skeleton:
+    def _build_skeleton(self, conversation: Conversation, structure: Structure, tracer: Tracer) -> Skeleton:
         self._check_fixed(structure)
         render = SymbolRender(self.template, conversation, tracer)
         try:
-            whole, blocks = take_blocks(render.whole())
+            whole, blocks = take_blocks(render.render_all())
         except RecordError as error:
             # It is raised again for the words themselves, which is what the user knows.
             raise UntraceableError(error.detail) from None
-        parts = tracer.parts(whole)
+        parts = tracer.split_parts(whole)
         held = [tracer.values[part.number] for part in parts if isinstance(part, Ref)]
         for value in held:
             if any(self.specials.pattern.search(text) for text in value.template):
@@ -91,7 +91,7 @@ class Tracing:
         self._check_written(
             conversation, structure, tracer, {leaf for value in held for leaf in value.leaves}
         )
-        turns = self._turns(conversation, whole, blocks, render)
+        turns = self._find_turns(conversation, whole, blocks, render)
         texts = [part if isinstance(part, str) else "" for part in parts]
         roles = [message["role"] for message in conversation.messages]
         learned = place_turns(parts, turns, roles)
@@ -120,7 +120,7 @@ class Tracing:
         ends = (whole[turn.start : turn.end].rstrip() for turn in turns)
         return all(text.endswith(self.specials.strings) for text in ends) if self.specials.strings else False
 
-    def _turns(self, conversation: Conversation, whole: str, blocks: Any, render: Any) -> list[Turn]:
+    def _find_turns(self, conversation: Conversation, whole: str, blocks: Any, render: Any) -> list[Turn]:
         wanted = self.teacher.choose(conversation)
         if not wanted or self.teacher.train_on == "all":
             return []
@@ -128,13 +128,13 @@ class Tracing:
         answers = [number for number, each in enumerate(messages) if each["role"] == ANSWERER]
         try:
             if blocks:
-                return turns_of_blocks(blocks, render.spans(whole), wanted, answers)
+                return find_turns_in_blocks(blocks, render.find_spans(whole), wanted, answers)
             return TurnFinder(self.specials.pattern, self.eos).find(whole, len(messages), wanted, render)
         except UnprovedError as error:
             raise RecordError("unproved_mask", f"what is learned cannot be proved: {error}") from None
 
     def _check_fixed(self, structure: Structure) -> None:
-        for text in fixed_strings(structure.key):
+        for text in list_fixed_strings(structure.key):
             if self.specials.pattern.search(text) or any(mark in text for mark in MARKS):
                 raise RecordError(
                     "special_string", f"{text[:80]!r}, which is not content, contains a special token"
@@ -146,7 +146,11 @@ class Tracing:
         """No message may vanish: those of a role that the template skips would be lost silently."""
         kept = {structure.leaves[number].message for number in written}
         for number, leaf in enumerate(structure.leaves):
-            if leaf.content and leaf.message not in kept and not tracer.ask(is_blank, tracer.symbol(number)):
+            if (
+                leaf.content
+                and leaf.message not in kept
+                and not tracer.ask(is_blank, tracer.make_symbol(number))
+            ):
                 role = conversation.messages[leaf.message]["role"]
                 raise RecordError(
                     "role_left_out",
@@ -164,9 +168,9 @@ class Tracing:
                     "cannot be told apart from what the template writes",
                 )
         render = WordRender(self.template, conversation)
-        whole, blocks = take_blocks(render.whole())
+        whole, blocks = take_blocks(render.render_all())
         roles = [message["role"] for message in conversation.messages]
-        turns = self._turns(conversation, whole, blocks, render)
+        turns = self._find_turns(conversation, whole, blocks, render)
         stretches = [
             Stretch(len(whole[: turn.start].encode()), len(whole[: turn.end].encode()), roles[turn.message])
             for turn in turns

@@ -44,7 +44,7 @@ class Render(Protocol):
     def __call__(self, count: int, *, prompt: bool = False) -> str | None:
         """The text of `count` messages; None where the template refuses to."""
 
-    def spans(self, text: str) -> list[Span]:
+    def find_spans(self, text: str) -> list[Span]:
         """Where the words of messages stand in a text, in order."""
 
 
@@ -57,29 +57,29 @@ class TurnFinder:
 
     def find(self, whole: str, count: int, wanted: Sequence[int], render: Render) -> list[Turn]:
         """The turns of the messages that are wanted, of `count`; one that writes nothing has none."""
-        spans = render.spans(whole)
+        spans = render.find_spans(whole)
         turns = []
         for number in wanted:
             if any(number in span.owners for span in spans):
                 ending = None if number == count - 1 else render(number + 1)
-                turns.append(self._turn(_Message(whole, number, spans, ending), render))
+                turns.append(self._find_turn(_Message(whole, number, spans, ending), render))
         for turn in turns:
             _check_owner(turn, spans)
         return turns
 
-    def _turn(self, message: _Message, render: Render) -> Turn:
-        own, after = message.own(render)
+    def _find_turn(self, message: _Message, render: Render) -> Turn:
+        own, after = message.find_own(render)
         start, end = own[0].start, own[-1].end
         whole, number = message.whole, message.number
         before = max((span.end for span in message.spans if span.end <= start), default=0)
         begin = start
-        for opening in self._openings(number, render):
+        for opening in self._list_openings(number, render):
             if (at := whole.rfind(opening, before, start)) >= 0:
                 begin = at + len(opening)
                 break
-        closing = self._closing(message, own, render)
+        closing = self._find_closing(message, own, render)
         if not whole.startswith(closing, end, after):
-            other = self._other_closing(closing, whole[end:after])
+            other = self._find_other_closing(closing, whole[end:after])
             if other is None:
                 raise UnprovedError(
                     f"message {number + 1} continues with {whole[end : min(after, end + 40)]!r}, and ends "
@@ -88,7 +88,7 @@ class TurnFinder:
             closing = other
         return Turn(begin, end + len(closing), number)
 
-    def _openings(self, number: int, render: Render) -> list[str]:
+    def _list_openings(self, number: int, render: Render) -> list[str]:
         """What the template writes to have an answer begun, and less of it, to the end of a line or token."""
         base, prompted = render(number), render(number, prompt=True)
         if base is None or prompted is None or not prompted.startswith(base):
@@ -99,11 +99,11 @@ class TurnFinder:
         shorter = [prompt[:cut] for cut in sorted(cuts, reverse=True) if cut < len(prompt)]
         return [prompt, *shorter] if prompt else []
 
-    def _closing(self, message: _Message, own: list[Span], render: Render) -> str:
+    def _find_closing(self, message: _Message, own: list[Span], render: Render) -> str:
         """What stands between the words of a message and the end of its end token."""
         text, end = message.whole, own[-1].end
         if message.ending is not None:
-            mine = [span for span in render.spans(message.ending) if message.number in span.owners]
+            mine = [span for span in render.find_spans(message.ending) if message.number in span.owners]
             if mine:
                 text, end = message.ending, mine[-1].end
         return self._take_end(text[end:])
@@ -121,7 +121,7 @@ class TurnFinder:
                 return tail[:stop]
         return tail[: found.end()]
 
-    def _other_closing(self, closing: str, rest: str) -> str | None:
+    def _find_other_closing(self, closing: str, rest: str) -> str | None:
         """Another end token behind the same text, where a template has one for the last turn only."""
         first, other = self.ends.search(closing), self.ends.search(rest)
         if first is None or other is None or closing[: first.start()] != rest[: other.start()]:
@@ -138,11 +138,11 @@ class _Message:
     spans: list[Span]
     ending: str | None
 
-    def own(self, render: Render) -> tuple[list[Span], int]:
+    def find_own(self, render: Render) -> tuple[list[Span], int]:
         """The spans of its turn, and where what follows begins: others may repeat a name from it later on."""
         mine = [span for span in self.spans if self.number in span.owners]
         if self.ending is not None:
-            count = sum(self.number in span.owners for span in render.spans(self.ending))
+            count = sum(self.number in span.owners for span in render.find_spans(self.ending))
             mine = mine[: count or None]
         later = [span.start for span in self.spans if span.start >= mine[-1].end]
         return mine, min(later, default=len(self.whole))
@@ -175,7 +175,7 @@ def take_blocks(text: str) -> tuple[str, list[tuple[int, int]]]:
     return "".join(parts), sorted(blocks)
 
 
-def turns_of_blocks(
+def find_turns_in_blocks(
     blocks: list[tuple[int, int]], spans: list[Span], wanted: Sequence[int], answers: Sequence[int]
 ) -> list[Turn]:
     """The blocks of the messages that are wanted, where every word of those is in one and no other's is."""

@@ -10,7 +10,12 @@ from tokenmill.base.errors import ConfigError
 from tokenmill.engine.chat.chat import Chat
 from tokenmill.engine.chat.conversation import RecordShape
 from tokenmill.engine.chat.ids import ChatEncoder
-from tokenmill.engine.chat.template import ChatTemplate, find_template, own_templates, token_variables
+from tokenmill.engine.chat.template import (
+    ChatTemplate,
+    find_own_templates,
+    find_template,
+    list_token_variables,
+)
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.jobs.units.chat import ChatWork
 
@@ -40,7 +45,7 @@ def make_chat(config: JobConfig, encoder: Any) -> ChatWork:
 def make_template(recipe: Recipe, settings: ChatConfig) -> ChatTemplate:
     """The template that is asked for, or the tokenizer's own, compiled."""
     name, text = find_template(recipe, settings.chat_template)
-    variables = token_variables(recipe) | read_variables(settings.chat_variables)
+    variables = list_token_variables(recipe) | read_variables(settings.chat_variables)
     template = ChatTemplate(name, text, _read_date(settings.chat_date), variables)
     template.check()
     return template
@@ -48,7 +53,7 @@ def make_template(recipe: Recipe, settings: ChatConfig) -> ChatTemplate:
 
 def has_template(recipe: Recipe, settings: ChatConfig) -> bool:
     """Whether there is a chat template: one that is asked for, or the tokenizer's own."""
-    return settings.chat_template is not None or bool(own_templates(recipe))
+    return settings.chat_template is not None or bool(find_own_templates(recipe))
 
 
 def read_variables(given: tuple[str, ...]) -> dict[str, Any]:
