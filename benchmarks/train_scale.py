@@ -86,7 +86,7 @@ def main():
     rows = []
     for label, step in (("1x", 4), ("2x", 2), ("4x", 1)):
         with open_corpus(iter(texts[::step]), SourceConfig()) as corpus:
-            blocks = list(corpus.blocks())
+            blocks = list(corpus.read_blocks())
         rows.append(measure(blocks, options))
         line(label, rows[-1])
     print("\n| corpus | counting | merging | distinct pieces | memory of merging | growth exponent |")

@@ -23,7 +23,7 @@ from tokenmill.base.errors import (
     ResumeError,
 )
 from tokenmill.cli import main
-from tokenmill.engine.training.summary import lines
+from tokenmill.engine.training.summary import format_lines
 from tokenmill.jobs.train import run
 from tokenmill.settings.resolve import from_options
 
@@ -112,7 +112,7 @@ def test_missing_values_are_left_out_and_counted(make):
     assert merges(trained.tokenizer) == expected(TEXTS, 300)
     assert trained.summary["refused"] == {"missing_field": 2}
     assert trained.summary["documents"] == len(TEXTS)
-    assert any("missing_field 2" in line for line in lines(trained.summary))
+    assert any("missing_field 2" in line for line in format_lines(trained.summary))
 
 
 def test_refused_records_are_counted_wherever_they_are_read(tmp_path):

@@ -97,7 +97,7 @@ def test_a_text_file_in_parts_has_the_counts_of_the_whole(tmp_path, monkeypatch,
         monkeypatch.setattr(inputs, "BLOCK_BYTES", size)
         counting = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=str(tmp_path))
         with open_corpus(path, SourceConfig(txt_mode="file")) as corpus:
-            blocks = list(corpus.blocks(parts=parts))
+            blocks = list(corpus.read_blocks(parts=parts))
             assert (len(blocks) > 1) == parts
             count_all(counting, blocks)
         counted = counting.finish()

@@ -11,7 +11,7 @@ import reference
 import tokenmill
 from mill_words import ENGLISH, KOREAN
 from tokenmill.base.errors import ConfigError, InputError, TokenizerError
-from tokenmill.engine.vocabulary.words import Words, piece_tokenizer
+from tokenmill.engine.vocabulary.words import Words, build_piece_tokenizer
 from tokenmill.jobs.extend import extend
 from tokenmill.jobs.trim import trim
 
@@ -45,7 +45,7 @@ def lines(path, documents):
 def words_of(tok, documents):
     """The reference's view: every piece as the bytes of its old tokens."""
     pieces = reference.pieces_of(documents)
-    alone = piece_tokenizer(tok)
+    alone = build_piece_tokenizer(tok)
     return [([tok.token_bytes(i) for i in alone.encode(p.decode())], n) for p, n in pieces.items()]
 
 
@@ -204,8 +204,8 @@ def test_words_know_their_pairs(base):
     words = Words(
         np.array([1, 2, 3, 4, 5], np.uint32), np.array([0, 2, 3, 5]), np.array([7, 1, 2], np.uint64)
     )
-    assert words.pairs().tolist() == [(1 << 32) | 2, (4 << 32) | 5]
-    assert words.tokens() == 2 * 7 + 1 + 2 * 2
+    assert words.find_pairs().tolist() == [(1 << 32) | 2, (4 << 32) | 5]
+    assert words.count_tokens() == 2 * 7 + 1 + 2 * 2
 
 
 def test_a_required_string_of_a_kept_document_is_refused(base, tmp_path):

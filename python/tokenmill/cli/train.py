@@ -45,7 +45,7 @@ def command(
     **values: Any,
 ) -> None:
     """Train a byte-level BPE tokenizer on files, globs, directories or saved counts."""
-    from tokenmill.engine.training.summary import lines
+    from tokenmill.engine.training.summary import format_lines
     from tokenmill.jobs.train import run
     from tokenmill.settings.resolve import resolve
 
@@ -66,6 +66,6 @@ def command(
     if as_json:
         click.echo(json.dumps(trained.summary, indent=2, ensure_ascii=False))
         return
-    for line in lines(trained.summary):
+    for line in format_lines(trained.summary):
         say(line)
     say(f"saved           {output}")

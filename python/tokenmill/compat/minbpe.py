@@ -17,8 +17,8 @@ from tokenmill.engine.files.minbpe import load_file
 from tokenmill.engine.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
 from tokenmill.engine.recipe import AddedToken, Recipe, build_byte_model
 from tokenmill.engine.tokenizer import Tokenizer as Engine
-from tokenmill.engine.training.direct import ask_room, train_merges
-from tokenmill.engine.training.outputs import vocabulary_lines
+from tokenmill.engine.training.direct import check_room, train_merges
+from tokenmill.engine.training.outputs import format_vocabulary
 from tokenmill.settings.schema import TrainingConfig
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class RegexTokenizer:
         texts = [text] if isinstance(text, str) else text
         if not self.pattern:
             # One piece, which merging holds whole.
-            ask_room(PER_BYTE * sum(len(each) for each in texts))
+            check_room(PER_BYTE * sum(len(each) for each in texts))
         merged = train_merges(iter(texts), options, threads=self._count_threads(), like_minbpe=True)
         self._take_merges(merged)
         if verbose:
@@ -116,7 +116,7 @@ class RegexTokenizer:
         # The pattern as it was given, where the core has another spelling for it.
         header, _, rest = model.read_text(encoding="utf-8").split("\n", 2)
         model.write_text(f"{header}\n{self.pattern}\n{rest}", encoding="utf-8")
-        text = "".join(f"{line}\n" for line in vocabulary_lines(recipe))
+        text = "".join(f"{line}\n" for line in format_vocabulary(recipe))
         Path(f"{file_prefix}.vocab").write_text(text, encoding="utf-8")
 
     def load(self, model_file: str) -> None:
@@ -211,7 +211,7 @@ class GPT4Tokenizer(RegexTokenizer):
 
     def save_vocab(self, vocab_file: str) -> None:
         """Write its tokens, for people to read."""
-        text = "".join(f"{line}\n" for line in vocabulary_lines(self._whole))
+        text = "".join(f"{line}\n" for line in format_vocabulary(self._whole))
         Path(vocab_file).write_text(text, encoding="utf-8")
 
 

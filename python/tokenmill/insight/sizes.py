@@ -21,11 +21,11 @@ from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting
 from tokenmill.engine.training.counts_file import add_saved, describe_counts, parse_spec
 from tokenmill.engine.training.merging import merge
-from tokenmill.engine.training.vocabulary import first_tokens, recipe_of
-from tokenmill.engine.vocabulary.counting import batches
+from tokenmill.engine.training.vocabulary import build_recipe, keep_first_tokens
+from tokenmill.engine.vocabulary.counting import to_batches
 from tokenmill.engine.vocabulary.extension import extend_recipe
 from tokenmill.engine.vocabulary.places import Wishes
-from tokenmill.engine.vocabulary.words import Words, check_base, check_text_kept, piece_tokenizer
+from tokenmill.engine.vocabulary.words import Words, build_piece_tokenizer, check_base, check_text_kept
 from tokenmill.insight.cost.cost import compute_cost
 from tokenmill.settings.schema import TrainingConfig
 
@@ -78,7 +78,7 @@ def measure_sizes(
     corpora = [_load_corpus(spec, options) for spec in counts]
     if base is None:
         merged = _merge(counts, options)
-        whole, gains, first = recipe_of(merged, options), merged.counts, 256 + len(special)
+        whole, gains, first = build_recipe(merged, options), merged.counts, 256 + len(special)
         start = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
     else:
         whole, gains, first, start = _extend(base, wanted, corpora, about["pattern"])
@@ -111,10 +111,10 @@ def _extend(
             f"{base.source} splits text as {base.family}, but the counts were made by {pattern}; count "
             f"again with --pattern {base.family}"
         )
-    words = Words.of(piece_tokenizer(base), [(corpus.pieces, corpus.counts) for corpus in corpora])
+    words = Words.encode(build_piece_tokenizer(base), [(corpus.pieces, corpus.counts) for corpus in corpora])
     wishes = Wishes(wanted[-1] - base.vocab_size, min_frequency=1)
     made = extend_recipe(base, words, wishes, np.empty(0, np.uint64))
-    return made.recipe, [token.count for token in made.tokens], base.vocab_size, float(words.tokens())
+    return made.recipe, [token.count for token in made.tokens], base.vocab_size, float(words.count_tokens())
 
 
 def _merge(counts: Sequence[Any], options: TrainingConfig) -> Merged:
@@ -144,7 +144,7 @@ def _load_corpus(spec: Any, options: TrainingConfig) -> Corpus:
     counting = Counting(options, threads=1, memory_budget=1 << 40, spill_dir=tempfile.gettempdir())
     path = parse_spec(spec)[0]
     add_saved(counting, options, [path])
-    found = list(batches(counting.finish()))
+    found = list(to_batches(counting.finish()))
     pieces = pa.concat_arrays([texts for texts, _ in found])
     scripts = np.full(len(pieces), len(SCRIPTS))
     for number in reversed(range(len(SCRIPTS))):
@@ -171,14 +171,14 @@ class Encoded:
         assert model is not None, "a trained tokenizer has a model"
         made = len(model.tokens) - first
         merges = list(model.merges or ())
-        alone = piece_tokenizer(Tokenizer(whole))
+        alone = build_piece_tokenizer(Tokenizer(whole))
         batches = [alone.encode_batch(corpus.pieces, special="text") for corpus in corpora]
         return cls(whole, first, merges[len(merges) - made :] if made else [], corpora, batches)
 
     def count(self, size: int) -> list[NDArray[np.uint64]]:
         """How many tokens each piece of each corpus has with the first `size` tokens."""
         if not self._one_merge_each:
-            smaller = piece_tokenizer(Tokenizer(first_tokens(self.whole, size)))
+            smaller = build_piece_tokenizer(Tokenizer(keep_first_tokens(self.whole, size)))
             counts = (smaller.count_batch(corpus.pieces, special="text") for corpus in self.corpora)
             return [count.astype(np.uint64) for count in counts]
         spans = [1] * size

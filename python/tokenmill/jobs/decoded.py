@@ -13,7 +13,7 @@ from tokenmill.datasets.ledger.receipt import parse_receipt, receipt_name
 from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.store.store import read_file
 from tokenmill.datasets.trace.records import PROVENANCE, Records
-from tokenmill.engine.vocabulary.words import surface
+from tokenmill.engine.vocabulary.words import spell_tokens
 from tokenmill.sources.memory import Parts, Shaped
 from tokenmill.sources.model import Block, Known, Range
 
@@ -42,7 +42,7 @@ class DocumentDecoder:
         self.dataset = dataset
         self._tokenizer = tokenizer
         self._joins = joins
-        self._widths = np.array([len(token) for token in surface(tokenizer)], np.int64)
+        self._widths = np.array([len(token) for token in spell_tokens(tokenizer)], np.int64)
         for token in tokenizer.recipe.added:
             self._widths[token.id] = len(token.content.encode())
 
@@ -84,7 +84,7 @@ class DocumentDecoder:
         known = None
         if self._joins is not None:
             frame = self.dataset.manifest.packing.bos_id, self.dataset.manifest.packing.eos_id
-            known = Known(ids, offsets, self._joins.any_in(bare, ends), frame)
+            known = Known(ids, offsets, self._joins.occurs_in(bare, ends), frame)
         return Block(texts, rows, names, bytes_read=len(data), rows_read=len(offsets) - 1, known=known)
 
     def _strip_markers(

@@ -15,12 +15,12 @@ from tokenmill.base.errors import ConfigError, InputError, InternalError
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.training.inputs import open_corpus
 from tokenmill.engine.vocabulary.characters import add_characters, count_characters
-from tokenmill.engine.vocabulary.counting import batches, count_pieces
-from tokenmill.engine.vocabulary.extension import extend_recipe, required_merges
+from tokenmill.engine.vocabulary.counting import count_pieces, to_batches
+from tokenmill.engine.vocabulary.extension import extend_recipe, find_required_merges
 from tokenmill.engine.vocabulary.kept import Certificate, count_changed, hash_files, join_pairs, spend_budget
 from tokenmill.engine.vocabulary.maps import EXTENSION
 from tokenmill.engine.vocabulary.places import Wishes, check_scripts
-from tokenmill.engine.vocabulary.words import Words, check_base, check_text_kept, piece_tokenizer
+from tokenmill.engine.vocabulary.words import Words, build_piece_tokenizer, check_base, check_text_kept
 from tokenmill.jobs.count_parts import count_by_parts
 from tokenmill.jobs.executors.choose import choose_executor
 from tokenmill.jobs.vocabulary_output import check_output, check_rows, identify, write_vocabulary
@@ -227,15 +227,15 @@ def _extend(base: Tokenizer, counted: Counted, wishes: Wishes, kept: Kept | None
     characters: dict[str, int] = {}
     others: set[str] = set()
     if base.recipe.model is not None and base.recipe.model.kind == "chars":
-        characters = count_characters(batches(counted))
-        others = set() if seen is None else set(count_characters(batches(seen)))
+        characters = count_characters(to_batches(counted))
+        others = set() if seen is None else set(count_characters(to_batches(seen)))
     grown = add_characters(base, characters, wishes, others)
-    pieces = piece_tokenizer(grown.tokenizer)
-    words = Words.of(pieces, batches(counted))
+    pieces = build_piece_tokenizer(grown.tokenizer)
+    words = Words.encode(pieces, to_batches(counted))
     if kept is None or seen is None:
         made = extend_recipe(grown.tokenizer, words, wishes, np.empty(0, np.uint64), grown.tokens)
         return Extended(base, Tokenizer(made.recipe), made, words, grown.tokens, None)
-    apart = Words.of(pieces, batches(seen)).pairs()
+    apart = Words.encode(pieces, to_batches(seen)).find_pairs()
     if kept.budget > 0:
         apart = spend_budget(grown.tokenizer, kept.corpus, words, apart, kept.budget)
     _check_required(grown, wishes.required, apart, others)
@@ -256,7 +256,7 @@ def _check_required(
     base = grown.tokenizer
     fresh = others & {token.bytes.decode() for token in grown.tokens}
     for string in strings:
-        pairs = [pair for pair in required_merges(base, [string]) if max(pair) < base.vocab_size]
+        pairs = [pair for pair in find_required_merges(base, [string]) if max(pair) < base.vocab_size]
         if np.isin(join_pairs(pairs), apart).any() or not fresh.isdisjoint(string):
             raise ConfigError(
                 f"{string!r} cannot be required: a document of the kept files would change; leave the string "
@@ -275,7 +275,9 @@ def _prove(
         if changed <= allowed:
             proof = Certificate(hash_files(kept.corpus), documents, changed, allowed)
             return Extended(base, result, made, words, grown.tokens, proof)
-        merges = [pair for pair, token in zip(made.merges, made.products(), strict=True) if token in seen]
+        merges = [
+            pair for pair, token in zip(made.merges, made.list_products(), strict=True) if token in seen
+        ]
         old = [pair for pair in merges if max(pair) < grown.tokenizer.vocab_size]
         apart = np.union1d(apart, join_pairs(old))
     raise InternalError(

@@ -23,7 +23,7 @@ from tokenmill.engine.training.inputs import Corpus, open_corpus
 from tokenmill.engine.training.merging import Merged, MergeState, merge
 from tokenmill.engine.training.outputs import save_all
 from tokenmill.engine.training.summary import summarise
-from tokenmill.engine.training.vocabulary import first_tokens, minbpe_recipe_of, recipe_of
+from tokenmill.engine.training.vocabulary import build_minbpe_recipe, build_recipe, keep_first_tokens
 from tokenmill.jobs.count_parts import count_by_parts
 from tokenmill.jobs.executors.choose import choose_executor, read_budget
 from tokenmill.jobs.output_faults import explain_faults
@@ -129,7 +129,7 @@ class _Training:
             )
         self.job = {
             "options": self.options.to_dict() | {"pattern": make_pre_tokenizer(self.options.pattern)},
-            "inputs": corpus.identity(),
+            "inputs": corpus.identify(),
             "counts": list(config.source.counts),
         }
         self._list_sizes()  # impossible sizes are refused before anything is read
@@ -146,7 +146,7 @@ class _Training:
         with self.recorder:
             counted = self._count(kept=steps is not None)
             merged = self._merge(counted, steps)
-            tokenizer = Tokenizer(recipe_of(merged, self.options, str(self.output or "trained")))
+            tokenizer = Tokenizer(build_recipe(merged, self.options, str(self.output or "trained")))
             seconds = time.perf_counter() - started
             summary = summarise(self.options, counted, merged, tokenizer, seconds)
             self._save(tokenizer, merged, summary)
@@ -174,7 +174,7 @@ class _Training:
     def _count_inputs(self, counting: Counting, threads: int) -> None:
         corpus = self.corpus
         add_saved(counting, self.options, self.config.source.counts)
-        counting.inputs.extend(corpus.identity())
+        counting.inputs.extend(corpus.identify())
         for note in corpus.notes:
             logger.info("%s", note)
         with self.recorder.show(self._make_bar("Counting", corpus.total_bytes, "bytes")):
@@ -186,9 +186,9 @@ class _Training:
             if executor.in_process:
                 count_all(
                     counting,
-                    corpus.blocks(parts=counting.takes_parts),
+                    corpus.read_blocks(parts=counting.takes_parts),
                     advance,
-                    readers=corpus.readers(threads),
+                    readers=corpus.count_readers(threads),
                 )
             else:
                 count_by_parts(counting, self.options, corpus, executor, self.output, advance)
@@ -218,10 +218,10 @@ class _Training:
             return
         asked = self.config.output.save_as
         formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
-        minbpe = partial(minbpe_recipe_of, merged, self.options, str(self.output))
+        minbpe = partial(build_minbpe_recipe, merged, self.options, str(self.output))
         save_all(tokenizer, self.output, formats, {**summary, "job": self.job}, minbpe)
         for size in self._list_sizes():
-            smaller = Tokenizer(first_tokens(tokenizer.recipe, size))
+            smaller = Tokenizer(keep_first_tokens(tokenizer.recipe, size))
             smaller.save(self.output / str(size))
         self.checkpoint.remove()
         if self.config.output.report and "hf" in formats:

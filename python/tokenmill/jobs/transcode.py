@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.engine.tokenizer import Tokenizer
-from tokenmill.engine.vocabulary.extension import added_pairs
+from tokenmill.engine.vocabulary.extension import find_added_pairs
 from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.jobs.decoded import DocumentDecoder, decode_by_input, decode_by_shard
 from tokenmill.jobs.prepare.prepare import prepare
@@ -64,7 +64,7 @@ def transcode(
     markers = _choose_markers(packing, old, new)
     filters = {key: manifest.config.get(f"filter.{key}") for key in _TOKEN_FILTERS}
     # Where a filter counts tokens, every document is counted again.
-    joins = added_pairs(old, new) if not any(filters.values()) else None
+    joins = find_added_pairs(old, new) if not any(filters.values()) else None
     decoder = DocumentDecoder(source, old, joins)
     by_input = decode_by_input(decoder)
     settings = {

@@ -90,7 +90,7 @@ def trim(
 
 def _count_tokens(base: Tokenizer, corpus: Corpus, threads: int | None) -> tuple[NDArray[np.int64], int]:
     counts, documents = np.zeros(base.vocab_size, np.int64), 0
-    for block in corpus.blocks():
+    for block in corpus.read_blocks():
         batch = base.encode_batch(block.texts, special="text", threads=threads)
         counts += np.bincount(batch.ids, minlength=base.vocab_size)
         documents += len(batch)
@@ -102,7 +102,7 @@ def _prove_trim(base: Tokenizer, result: Tokenizer, made: Trim, corpus: Corpus) 
     old_of, gone = np.array(made.old_ids), np.zeros(base.vocab_size, bool)
     gone[list(made.dropped)] = True
     documents = changed = 0
-    for block in corpus.blocks():
+    for block in corpus.read_blocks():
         before = base.encode_batch(block.texts, special="text")
         after = result.encode_batch(block.texts, special="text")
         for old, new in zip(before, after, strict=True):

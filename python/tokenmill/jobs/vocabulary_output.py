@@ -12,7 +12,7 @@ from tokenmill.base.errors import ConfigError
 from tokenmill.base.platform import sync
 from tokenmill.engine.files.kinds import save
 from tokenmill.engine.vocabulary.maps import hash_vocabulary, write_map
-from tokenmill.engine.vocabulary.side_files import copy_settings, tokenizer_home
+from tokenmill.engine.vocabulary.side_files import copy_settings, find_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ def write_vocabulary(
     staging.mkdir(parents=True)
     try:
         save(result.recipe, staging, "hf")
-        home = tokenizer_home(base.source)
+        home = find_home(base.source)
         if home is not None:
             same = new_ids is None and result.recipe.config == base.recipe.config
             copy_settings(home, staging, new_ids, config_too=same)

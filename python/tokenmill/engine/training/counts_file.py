@@ -70,7 +70,7 @@ def save_counts(
     try:
         with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
             checksum = _Checksum()
-            for batch in _groups(counted.counts):
+            for batch in _group_batches(counted.counts):
                 if chosen is not None:
                     batch = batch.filter(pa.array(chosen(Texts.from_arrow(batch.column(0)))))  # noqa: PLW2901
                 checksum.add(batch)
@@ -103,7 +103,7 @@ class _Checksum:
         return {**about, "checksum": digest([about, *(part.hexdigest() for part in self._parts)])}
 
 
-def _groups(counts: _core.PieceCounts) -> Iterator[pa.RecordBatch]:
+def _group_batches(counts: _core.PieceCounts) -> Iterator[pa.RecordBatch]:
     held: list[pa.RecordBatch] = []
     size = 0
     for part in range(counts.batches()):
@@ -145,7 +145,7 @@ def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any])
     """Add saved counts to a count in progress; a file of another pattern is an error."""
     for spec in specs:
         path, weight = parse_spec(spec)
-        with _reading(path) as file:
+        with _open_counts(path) as file:
             about = _describe(file, path)
             _check(about, options, path)
             checksum = _Checksum()
@@ -163,7 +163,7 @@ def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any])
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[pq.ParquetFile]:
+def _open_counts(path: Path) -> Iterator[pq.ParquetFile]:
     """The open file; whatever error a damaged one causes in Arrow or here becomes one that names it."""
     import pyarrow.parquet as pq
 
@@ -180,7 +180,7 @@ def _reading(path: Path) -> Iterator[pq.ParquetFile]:
 
 def describe_counts(path: str | Path) -> dict[str, Any]:
     """What a counts file says about itself: pattern, special tokens, documents, bytes, inputs."""
-    with _reading(Path(path)) as file:
+    with _open_counts(Path(path)) as file:
         return _describe(file, Path(path))
 
 
@@ -205,11 +205,11 @@ def _check(about: dict[str, Any], options: TrainingConfig, path: Path) -> None:
         raise ConfigError(
             f"{path} was counted around the special tokens {about['special_tokens']}, not "
             f"{list(options.special_tokens)}; train with the same ones "
-            f"({_as_flags(about['special_tokens'])}), or count again"
+            f"({_to_flags(about['special_tokens'])}), or count again"
         )
 
 
-def _as_flags(special_tokens: list[str]) -> str:
+def _to_flags(special_tokens: list[str]) -> str:
     """`["<s>"]` -> `--special-token '<s>'`, as one would type it."""
     return " ".join(f"--special-token {quote(token)}" for token in special_tokens) or "--no-special"
 

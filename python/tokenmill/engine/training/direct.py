@@ -22,7 +22,7 @@ LEAST = 64 << 20
 PER_HELD = 8
 
 
-def ask_room(size: int) -> None:
+def check_room(size: int) -> None:
     """Raise `MemoryError` if the process may not map `size` more bytes."""
     room = measure_address_room()
     if room is not None and room < size:
@@ -51,7 +51,7 @@ def train_merges(
     room = measure_address_room()
     if room is not None:
         threads, memory_budget = 1, min(memory_budget, room // 8)
-        ask_room(LEAST)
+        check_room(LEAST)
     counting = Counting(
         options,
         threads=threads,
@@ -60,7 +60,7 @@ def train_merges(
         in_order=like_minbpe,
     )
     with open_corpus(inputs, source or SourceConfig()) as corpus:
-        readers = 1 if like_minbpe else corpus.readers(threads)
-        count_all(counting, corpus.blocks(parts=counting.takes_parts), readers=readers)
-    ask_room(PER_HELD * counting.totals()[3])
+        readers = 1 if like_minbpe else corpus.count_readers(threads)
+        count_all(counting, corpus.read_blocks(parts=counting.takes_parts), readers=readers)
+    check_room(PER_HELD * counting.totals()[3])
     return merge(counting.finish(), options, checkpoint=Checkpoint(None), tell=tell, like_minbpe=like_minbpe)

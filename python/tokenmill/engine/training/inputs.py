@@ -46,27 +46,27 @@ class Corpus:
             return None
         return sum(file.size for file in self.files)
 
-    def readers(self, threads: int) -> int:
+    def count_readers(self, threads: int) -> int:
         """How many threads may take blocks; only the caller's own thread touches the caller's objects."""
         return 1 if self.in_memory else threads
 
-    def identity(self) -> list[dict[str, Any]]:
+    def identify(self) -> list[dict[str, Any]]:
         """Which inputs these are, for provenance and for resuming."""
         if self.in_memory:
             return [{"memory": file.split or "data", "identity": file.identity} for file in self.files]
         return [{"url": file.url, "size": file.size, "identity": file.identity} for file in self.files]
 
-    def blocks(self, *, parts: bool = False) -> Iterator[Block]:
+    def read_blocks(self, *, parts: bool = False) -> Iterator[Block]:
         """All documents, in order, with what was refused; with `parts`, a large one may come in several."""
         if self.in_memory:
-            yield from self._from_memory()
+            yield from self._read_memory()
             return
         for file in self.files:
             for part in cut_ranges(file, RANGE_BYTES):
                 yield from read_blocks(file, part, self.source, block_bytes=BLOCK_BYTES, parts=parts)
 
-    def _from_memory(self) -> Iterator[Block]:
-        """As `blocks`; a missing value is not damage here, but left out and counted whatever the policy."""
+    def _read_memory(self) -> Iterator[Block]:
+        """As `read_blocks`; a missing value is not damage, but skipped and counted whatever the policy."""
         lenient = replace(self.source, on_error="skip") if self.source.on_error == "fail" else self.source
         for file in self.files:
             for part in cut_ranges(file, RANGE_BYTES):
@@ -80,7 +80,7 @@ class Corpus:
 @contextmanager
 def open_corpus(inputs: Any, source: SourceConfig) -> Iterator[Corpus]:
     """A path or a list of paths names files; any other iterable, Arrow data or data set is the documents."""
-    paths = _paths(inputs)
+    paths = _list_paths(inputs)
     config = replace(source, inputs=tuple(paths or ()))
     if paths is None:
         from tokenmill.sources.memory import attach  # which brings Arrow along
@@ -104,7 +104,7 @@ def _settle_corpus(config: SourceConfig, files: list[InputFile]) -> Corpus:
     return Corpus(files, config, notes)
 
 
-def _paths(inputs: Any) -> list[str] | None:
+def _list_paths(inputs: Any) -> list[str] | None:
     if inputs is None:
         return []
     if isinstance(inputs, str | PathLike):

@@ -85,8 +85,8 @@ def merge(
     try:
         while not finished:
             begun = time.perf_counter()
-            finished = merger.advance(size if checkpoint_every is None else min(size, keeper.left()))
-            keeper.look()
+            finished = merger.advance(size if checkpoint_every is None else min(size, keeper.count_left()))
+            keeper.save_if_due()
             now = time.perf_counter()
             if tell is not None:
                 done, _, memory = merger.progress()
@@ -110,12 +110,12 @@ class _Keeper:
         self._saved_merges = merger.progress()[0]
         self._saved_at = time.perf_counter()
 
-    def left(self) -> int:
+    def count_left(self) -> int:
         """Merges until the next checkpoint."""
         done = self._merger.progress()[0] - self._saved_merges
         return max(1, (self._every or 0) - done)
 
-    def look(self) -> None:
+    def save_if_due(self) -> None:
         """Save if it is time."""
         merges = self._merger.progress()[0]
         if self._every is not None:

@@ -59,13 +59,13 @@ def _save(form: SaveFormat, recipe: Recipe, minbpe: Callable[[], Recipe], folder
     if form == "minbpe":
         renumbered = minbpe()
         save(renumbered, path, form)
-        text = "".join(f"{line}\n" for line in vocabulary_lines(renumbered))
+        text = "".join(f"{line}\n" for line in format_vocabulary(renumbered))
         (folder / "tokenizer.vocab").write_text(text, encoding="utf-8")
     else:
         save(recipe, path, form)
 
 
-def vocabulary_lines(recipe: Recipe) -> Iterator[str]:
+def format_vocabulary(recipe: Recipe) -> Iterator[str]:
     """Minbpe's `.vocab`, for people: `[t][h] -> [th] 256`."""
     model = recipe.model
     made: dict[bytes, tuple[int, int]] = {}

@@ -70,7 +70,7 @@ class ReduceTask:
         return f"{len(self.parts)} counts files"
 
 
-def part_path(job: CountJob, name: str, partition: int) -> Path:
+def name_part(job: CountJob, name: str, partition: int) -> Path:
     """Where the counts of one range and partition are."""
     return Path(job.folder) / f"{name}-{partition}.parquet"
 
@@ -85,8 +85,8 @@ def count_part(job: CountJob, task: CountTask, control: Any) -> str:
         count_all(counting, _check_each(blocks, control))
         counted = counting.finish()
         for partition in range(job.partitions):
-            path = part_path(job, task.name, partition)
-            chosen = partial(_in_partition, partition=partition, partitions=job.partitions)
+            path = name_part(job, task.name, partition)
+            chosen = partial(_is_in_partition, partition=partition, partitions=job.partitions)
             # Documents and bytes are of the range, not of a partition: they are saved once.
             save_counts(counted, job.options, path, chosen, with_totals=partition == 0)
         control.report(bytes=counted.bytes, documents=counted.documents)
@@ -99,7 +99,7 @@ def reduce_part(job: CountJob, task: ReduceTask, control: Any) -> str:
         counting = Counting(
             job.options, threads=control.threads, memory_budget=job.memory_budget, spill_dir=spill
         )
-        add_saved(counting, job.options, [part_path(job, name, task.partition) for name in task.parts])
+        add_saved(counting, job.options, [name_part(job, name, task.partition) for name in task.parts])
         counting.inputs.clear()
         path = Path(job.folder) / f"sum-{task.partition}.parquet"
         save_counts(counting.finish(), job.options, path)
@@ -112,6 +112,6 @@ def _check_each(blocks: Iterator[Block], control: Any) -> Iterator[Block]:
         yield block
 
 
-def _in_partition(pieces: Texts, partition: int, partitions: int) -> np.ndarray[Any, Any]:
+def _is_in_partition(pieces: Texts, partition: int, partitions: int) -> np.ndarray[Any, Any]:
     hashes = _core.hash_texts(pieces.data, pieces.offsets)[::2]
     return np.asarray(hashes % np.uint64(partitions) == np.uint64(partition))

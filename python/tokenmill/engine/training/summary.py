@@ -34,7 +34,7 @@ def summarise(
         "spilled_bytes": counted.spilled_bytes,
         "pieces_merged": merged.pieces,
         "refused": counted.refused,
-        "bytes_per_token": bytes_per_token(tokenizer, counted.sample),
+        "bytes_per_token": measure_bytes_per_token(tokenizer, counted.sample),
         "sample": "held out" if options.held_out else "of the training texts",
         "seconds": {
             "counting": round(counted.seconds, 3),
@@ -44,14 +44,14 @@ def summarise(
     }
 
 
-def bytes_per_token(tokenizer: Tokenizer, sample: list[str]) -> float | None:
+def measure_bytes_per_token(tokenizer: Tokenizer, sample: list[str]) -> float | None:
     """How many bytes of the sample one token covers on average."""
     # One text at a time: none is large enough to be worth the encoder's full cache, 16 MB for a glance.
     tokens = sum(int(tokenizer.count_batch([text], special="text", threads=1).sum()) for text in sample)
     return round(sum(len(text.encode()) for text in sample) / tokens, 4) if tokens else None
 
 
-def lines(summary: dict[str, Any]) -> list[str]:
+def format_lines(summary: dict[str, Any]) -> list[str]:
     """The summary for people, a line each."""
     seconds = summary["seconds"]
     times = (f"{stage} {seconds[stage]:.2f} s" for stage in ("counting", "merging", "total"))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import TrainingConfig
 
 
-def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
+def build_recipe(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
     """Numbered as by HF's trainer: special tokens, then the bytes in its order, then the merged tokens."""
     special = options.special_tokens
     added = tuple(AddedToken(content, token_id) for token_id, content in enumerate(special))
@@ -30,11 +30,11 @@ def recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") 
         added=added,
         pre_tokenizer=make_pre_tokenizer(options.pattern),
         decoder=make_byte_level(use_regex=True),
-        config=_roles(added),
+        config=_assign_roles(added),
     )
 
 
-def _roles(added: tuple[AddedToken, ...]) -> dict[str, str]:
+def _assign_roles(added: tuple[AddedToken, ...]) -> dict[str, str]:
     """What the special tokens are for, so that transformers and trainers find an end and a padding token.
 
     Without one of its own, padding is the end token, as everybody does with GPT-2.
@@ -43,7 +43,7 @@ def _roles(added: tuple[AddedToken, ...]) -> dict[str, str]:
     return roles if "eos_token" not in roles else {"pad_token": roles["eos_token"], **roles}
 
 
-def first_tokens(recipe: Recipe, size: int) -> Recipe:
+def keep_first_tokens(recipe: Recipe, size: int) -> Recipe:
     """The tokenizer that training to a smaller `size` gives: the first merges, with the tokens they make."""
     model = recipe.model
     assert model is not None, "a trained tokenizer has a model"
@@ -59,7 +59,7 @@ def first_tokens(recipe: Recipe, size: int) -> Recipe:
     return replace(recipe, model=smaller, source=source)
 
 
-def minbpe_recipe_of(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
+def build_minbpe_recipe(merged: Merged, options: TrainingConfig, source: str = "trained") -> Recipe:
     """Numbered as in minbpe's files: the bytes by value, then the merged tokens, then the special tokens."""
     renumbered = [token[0] for token in merged.tokens[:256]]
     renumbered += range(256, len(merged.tokens))

@@ -16,7 +16,7 @@ from tokenmill.base.errors import ConfigError
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.tokenizer import Tokenizer
 from tokenmill.engine.vocabulary.places import NewToken, Places
-from tokenmill.engine.vocabulary.words import piece_tokenizer
+from tokenmill.engine.vocabulary.words import build_piece_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -71,11 +71,11 @@ def add_characters(base: Tokenizer, counts: dict[str, int], wishes: Wishes, kept
             f"the required strings hold {len(needed):,} characters that {base.source} lacks, and only "
             f"{wishes.add:,} tokens may be added; raise --add"
         )
-    chosen = [*needed, *(c for c in _frequent(counts, lacking, wishes) if c not in {*needed, *kept})]
+    chosen = [*needed, *(c for c in _choose_frequent(counts, lacking, wishes) if c not in {*needed, *kept})]
     return _grow(base, chosen[: wishes.add], lacking, wishes)
 
 
-def _frequent(counts: dict[str, int], lacking: dict[str, int], wishes: Wishes) -> list[str]:
+def _choose_frequent(counts: dict[str, int], lacking: dict[str, int], wishes: Wishes) -> list[str]:
     """What the vocabulary lacks of the text's characters, until `COVERAGE` of the text is known."""
     ordered = sorted(lacking, key=lambda character: (-lacking[character], character))
     if wishes.scripts:
@@ -97,15 +97,15 @@ def _grow(base: Tokenizer, characters: list[str], counts: dict[str, int], wishes
         return Grown(base, ())
     model = base.recipe.model
     assert model is not None
-    alone = piece_tokenizer(base)
-    places = Places.after(base, len(characters), reuse_reserved=wishes.reuse_reserved)
-    table = places.table(model.tokens)
+    alone = build_piece_tokenizer(base)
+    places = Places.choose(base, len(characters), reuse_reserved=wishes.reuse_reserved)
+    table = places.make_table(model.tokens)
     tokens = []
     for token_id, character in zip(places.ids, characters, strict=True):
         table[token_id] = character.encode()
         parts = tuple(alone.encode(character, special="text"))
         tokens.append(NewToken(token_id, character.encode(), parts, counts.get(character, 0)))
-    recipe = places.without_taken(base.recipe)
+    recipe = places.drop_taken(base.recipe)
     assert recipe.model is not None
     grown = replace(recipe.model, tokens=number_tokens(table, base.source))
     return Grown(Tokenizer(replace(recipe, model=grown, hf=None)), tuple(tokens))

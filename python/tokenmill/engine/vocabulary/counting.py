@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WORDS = " *[^ ]+| +"
 
 
-def pattern_of(base: Tokenizer) -> str | None:
+def find_pattern(base: Tokenizer) -> str | None:
     """The pattern that cuts a text as `base` does: a family's name or a regex; None if no single one does."""
     model = base.recipe.model
     if model is not None and model.kind == "chars":
@@ -49,7 +49,7 @@ def count_pieces(
     """Count what the inputs and saved counts hold, cut as `base` cuts them; `elsewhere` may do the work."""
     machine = measure()
     threads = threads or machine.cores.usable
-    pattern = pattern_of(base)
+    pattern = find_pattern(base)
     options = TrainingConfig(
         vocab_size=1 << 20,
         pattern=pattern or TrainingConfig().pattern,
@@ -68,13 +68,13 @@ def count_pieces(
         elif elsewhere is not None:
             elsewhere(counting, options, corpus)
         else:
-            count_all(counting, corpus.blocks(), readers=corpus.readers(threads))
+            count_all(counting, corpus.read_blocks(), readers=corpus.count_readers(threads))
         return counting.finish()
 
 
 def _count_one_by_one(base: Tokenizer, corpus: Corpus, counting: Counting) -> None:
     """For a chain of steps that is not a family: the tokenizer itself says where its pieces end."""
-    for block in corpus.blocks():
+    for block in corpus.read_blocks():
         found: Counter[bytes] = Counter()
         for text in block.texts.to_arrow().to_pylist():
             data, start = text.encode(), 0
@@ -86,7 +86,7 @@ def _count_one_by_one(base: Tokenizer, corpus: Corpus, counting: Counting) -> No
         counting.add_counts(pieces, np.array(list(found.values()), np.uint64))
 
 
-def batches(counted: Counted) -> Iterator[tuple[pa.Array, NDArray[np.uint64]]]:
+def to_batches(counted: Counted) -> Iterator[tuple[pa.Array, NDArray[np.uint64]]]:
     """The counted pieces as Arrow strings, with their counts."""
     for part in range(counted.counts.batches()):
         data, offsets, numbers = counted.counts.batch(part)

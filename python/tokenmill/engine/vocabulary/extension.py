@@ -13,7 +13,7 @@ from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.sentencepiece import to_hf_normalizer
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.places import NewToken, Places
-from tokenmill.engine.vocabulary.words import piece_tokenizer, surface
+from tokenmill.engine.vocabulary.words import build_piece_tokenizer, spell_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Extension:
     tokens: tuple[NewToken, ...]
     merges: tuple[Pair, ...]
 
-    def products(self) -> list[int]:
+    def list_products(self) -> list[int]:
         """The token that each merge makes."""
         model = self.recipe.model
         assert model is not None, "an extension is one of a model"
@@ -58,7 +58,7 @@ def extend_recipe(
     `characters` are those of the new tokens that `base` has already.
     """
     wishes = replace(wishes, add=wishes.add - len(characters))
-    old, model = surface(base), base.recipe.model
+    old, model = spell_tokens(base), base.recipe.model
     merger = _core.PairMerger.continued(
         np.frombuffer(b"".join(old), np.uint8),
         np.concatenate([[0], np.cumsum([len(token) for token in old])]).astype(np.int64),
@@ -69,12 +69,12 @@ def extend_recipe(
         min_frequency=max(1, wishes.min_frequency),
         max_token_length=wishes.max_token_length,
         tie_break=wishes.tie_break,
-        apart=_flat(apart),
+        apart=_flatten(apart),
         scripts=list(wishes.scripts),
         # Tokens of such a model are strings: what a byte token stands for stays a byte.
         whole_characters=model is not None and model.kind == "chars",
     )
-    required = required_merges(base, wishes.required)
+    required = find_required_merges(base, wishes.required)
     if len(required) > wishes.add:
         raise ConfigError(
             f"the required strings take {len(required):,} tokens, and only {wishes.add:,} may be added; "
@@ -105,7 +105,7 @@ class PairSet:
         self._right[right] = True
         self._joined = np.unique(left << np.uint64(32) | right)
 
-    def any_in(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def occurs_in(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each document `ids[offsets[i]:offsets[i + 1]]` holds one of the pairs side by side."""
         # Few places pass the two tables, and only those are looked up.
         places = np.flatnonzero(self._left[ids[:-1]] & self._right[ids[1:]])
@@ -117,7 +117,7 @@ class PairSet:
         return found
 
 
-def added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
+def find_added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
     """The pairs of old ids that `new` joins and `old` does not; None unless `new` is an extension of `old`.
 
     All its own merges come last, so a text whose old ids hold none of these pairs keeps them.
@@ -143,17 +143,17 @@ def added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
     return PairSet([pair for pair in first[len(merges) :] if max(pair) < old.vocab_size], old.vocab_size)
 
 
-def _flat(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
+def _flatten(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
     left, right = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
     return np.ascontiguousarray(np.stack([left, right], axis=1).astype(np.uint32).reshape(-1))
 
 
-def required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
+def find_required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
     """The merges that make each string one token, in an order in which none undoes an earlier one."""
     if not strings:
         return []
     merges: dict[Pair, int] = {}
-    alone, spelled = piece_tokenizer(base), surface(base)
+    alone, spelled = build_piece_tokenizer(base), spell_tokens(base)
     old = set(spelled)
     for string in dict.fromkeys(strings):
         if len(base.engine.piece_ends(string, "text") or ()) != 1:
@@ -198,12 +198,12 @@ def _assemble(
     characters: Sequence[NewToken],
 ) -> Extension:
     first = base.vocab_size
-    places = Places.after(base, len(made), reuse_reserved=wishes.reuse_reserved)
+    places = Places.choose(base, len(made), reuse_reserved=wishes.reuse_reserved)
     finals = [*range(first), *places.ids]
     parts = {token.id: token.parts for token in characters}
     count_of: dict[int, int] = {}
     by_bytes = {data: first + place for place, data in enumerate(made)}
-    spelled: list[bytes] = [*surface(base), *made]
+    spelled: list[bytes] = [*spell_tokens(base), *made]
     for (left, right), count in zip(merges, counts, strict=True):
         token = by_bytes[spelled[left] + spelled[right]]
         if token not in parts:
@@ -212,10 +212,10 @@ def _assemble(
     numbered = enumerate(zip(places.ids, made, strict=True), start=first)
     new = [NewToken(place, data, parts[token], count_of[token]) for token, (place, data) in numbered]
     renamed = tuple((finals[left], finals[right]) for left, right in merges)
-    recipe = places.without_taken(base.recipe)
+    recipe = places.drop_taken(base.recipe)
     model = recipe.model
     assert model is not None, "check_base comes first"
-    table = places.table(model.tokens)
+    table = places.make_table(model.tokens)
     for token_id, data in zip(places.ids, made, strict=True):
         table[token_id] = data
     total = len(made) + len(characters)

@@ -64,7 +64,7 @@ def graft_model(
         raise ConfigError(f"{output} is not an empty directory; give another --output")
     files, index = find_files(model)
     opened = [TensorFile(path) for path in files]
-    found = {name: file for file in opened for name in _tables(file, embeddings)}
+    found = {name: file for file in opened for name in _find_tables(file, embeddings)}
     _check(model, change, found, embeddings)
     check_tokenizer(model, change)
     staging = temporary_name(output)
@@ -77,7 +77,7 @@ def graft_model(
             with np.errstate(invalid="ignore", over="ignore"):
                 sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
         renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
-        rows = max(shape[0] for shape in _shapes(found, change).values())
+        rows = max(shape[0] for shape in _find_shapes(found, change).values())
         update_configs(staging, rows, index, sizes, change)
         if output.exists():
             output.rmdir()
@@ -95,7 +95,7 @@ def graft_model(
     }
 
 
-def _shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tuple[int, int]]:
+def _find_shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tuple[int, int]]:
     """The new shape of each table; an extension keeps rows that the model has as padding."""
     shapes = {}
     for name, file in found.items():
@@ -104,7 +104,7 @@ def _shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tu
     return shapes
 
 
-def _tables(file: TensorFile, named: Sequence[str]) -> list[str]:
+def _find_tables(file: TensorFile, named: Sequence[str]) -> list[str]:
     wanted = tuple(named) or EMBEDDINGS
     return [name for name in file.tensors if name in wanted]
 
@@ -142,16 +142,16 @@ def _rewrite(
     if not names:
         shutil.copyfile(file.path, path)
         return max((tensor.end for tensor in file.tensors.values()), default=0)
-    shapes = _shapes(dict.fromkeys(names, file), change)
+    shapes = _find_shapes(dict.fromkeys(names, file), change)
     write = {}
     for name in names:
         tensor = file.tensors[name]
-        make = _maker(file, tensor, change, init, donor)
-        write[name] = partial(_rows, file, tensor, change, shapes[name][0], make)
+        make = _choose_maker(file, tensor, change, init, donor)
+        write[name] = partial(_make_rows, file, tensor, change, shapes[name][0], make)
     return write_tensors(path, file, shapes, write)
 
 
-def _rows(
+def _make_rows(
     file: TensorFile,
     tensor: Tensor,
     change: VocabularyMap,
@@ -159,7 +159,7 @@ def _rows(
     make: Callable[[int], NDArray[np.float32]],
 ) -> Iterator[bytes]:
     """The bytes of the new table, a block at a time; stretches of kept rows are copied as they are."""
-    sources = [_source(change, new, tensor.shape[0]) for new in range(rows)]
+    sources = [_find_source(change, new, tensor.shape[0]) for new in range(rows)]
     at = 0
     while at < rows:
         first, end = sources[at], at + 1
@@ -168,33 +168,33 @@ def _rows(
         else:
             while end < rows and end - at < BLOCK_ROWS and sources[end] == first + end - at:
                 end += 1
-            yield file.raw(tensor, first, end - at)
+            yield file.read_raw(tensor, first, end - at)
         at = end
 
 
-def _source(change: VocabularyMap, new: int, had: int) -> int | None:
+def _find_source(change: VocabularyMap, new: int, had: int) -> int | None:
     """The old row that a new one is; None where it must be made."""
-    old = change.old_of(new)
+    old = change.find_old(new)
     if len(old) == 1 and new not in change.parts:
         return old[0]
     # Padding that the model had already stays.
     return new if not old and new < had and change.kind == "extension" else None
 
 
-def _maker(
+def _choose_maker(
     file: TensorFile, tensor: Tensor, change: VocabularyMap, init: Init, donor: Path | None
 ) -> Callable[[int], NDArray[np.float32]]:
-    mean = _mean(file, tensor, change.base_size)
+    mean = _average_rows(file, tensor, change.base_size)
     if init == "mean":
         return lambda _new: mean
     if init == "omp" and donor is not None:
         return Sparse(file, tensor, change, donor).make
 
     def combine(new: int) -> NDArray[np.float32]:
-        old = change.old_of(new)
+        old = change.find_old(new)
         if not old:
             return mean
-        rows = np.concatenate([file.rows(tensor, part, 1) for part in old])
+        rows = np.concatenate([file.read_rows(tensor, part, 1) for part in old])
         weights = None
         if init == "weighted":
             weights = np.array([change.weights.get(part, 0) for part in old], np.float64)
@@ -204,10 +204,10 @@ def _maker(
     return combine
 
 
-def _mean(file: TensorFile, tensor: Tensor, rows: int) -> NDArray[np.float32]:
+def _average_rows(file: TensorFile, tensor: Tensor, rows: int) -> NDArray[np.float32]:
     total = np.zeros(tensor.shape[1], np.float64)
     for first in range(0, rows, BLOCK_ROWS):
-        total += file.rows(tensor, first, min(BLOCK_ROWS, rows - first)).sum(axis=0, dtype=np.float64)
+        total += file.read_rows(tensor, first, min(BLOCK_ROWS, rows - first)).sum(axis=0, dtype=np.float64)
     return (total / rows).astype(np.float32)
 
 
@@ -228,15 +228,15 @@ class Sparse:
                 f"{donor} has {self._theirs.shape[0]:,} rows and the new vocabulary {change.size:,}: "
                 "give a model with the new tokenizer"
             )
-        self._shared = [new for new in range(change.size) if len(change.old_of(new)) == 1]
-        self._old = [change.old_of(new)[0] for new in self._shared]
-        rows = np.concatenate([self._donor.rows(self._theirs, new, 1) for new in self._shared])
+        self._shared = [new for new in range(change.size) if len(change.find_old(new)) == 1]
+        self._old = [change.find_old(new)[0] for new in self._shared]
+        rows = np.concatenate([self._donor.read_rows(self._theirs, new, 1) for new in self._shared])
         self._rows = rows
         self._unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
     def make(self, new: int) -> NDArray[np.float32]:
         """The row of one new token."""
-        wanted = self._donor.rows(self._theirs, new, 1)[0]
+        wanted = self._donor.read_rows(self._theirs, new, 1)[0]
         chosen: list[int] = []
         rest, weights = wanted, np.empty(0, np.float32)
         for _ in range(min(SPARSE, len(self._shared))):
@@ -245,5 +245,5 @@ class Sparse:
             chosen.append(int(score.argmax()))
             weights = np.linalg.lstsq(self._rows[chosen].T, wanted, rcond=None)[0].astype(np.float32)
             rest = wanted - weights @ self._rows[chosen]
-        ours = np.concatenate([self._file.rows(self._tensor, self._old[place], 1) for place in chosen])
+        ours = np.concatenate([self._file.read_rows(self._tensor, self._old[place], 1) for place in chosen])
         return np.asarray(weights @ ours, np.float32)

@@ -55,12 +55,12 @@ def spend_budget(
     Pairs are released by how often the new texts hold them for each kept document that would change, as
     long as all the changed documents together are within `share` of the kept ones.
     """
-    wanted, gain = words.pair_counts()
+    wanted, gain = words.count_pairs()
     useful = np.isin(wanted, apart)
     wanted, gain = wanted[useful], gain[useful]
     homes: dict[int, set[int]] = {int(pair): set() for pair in wanted}
     documents = 0
-    for block in corpus.blocks():
+    for block in corpus.read_blocks():
         batch = base.encode_batch(block.texts, special="text")
         ids = np.asarray(batch.ids, np.uint64)
         joined = (ids[:-1] << np.uint64(32)) | ids[1:]
@@ -86,7 +86,7 @@ def count_changed(extended: Tokenizer, new: Sequence[NewToken], corpus: Corpus) 
     is_new[[token.id for token in new]] = True
     documents = changed = 0
     seen: set[int] = set()
-    for block in corpus.blocks():
+    for block in corpus.read_blocks():
         batch = extended.encode_batch(block.texts, special="text")
         places = np.flatnonzero(is_new[batch.ids])
         changed += len(np.unique(np.searchsorted(batch.offsets, places, side="right")))
@@ -98,7 +98,7 @@ def count_changed(extended: Tokenizer, new: Sequence[NewToken], corpus: Corpus) 
 def hash_files(corpus: Corpus) -> tuple[dict[str, Any], ...]:
     """Which files were kept, by what is in them; data in memory has only its name."""
     if corpus.in_memory:
-        return tuple(corpus.identity())
+        return tuple(corpus.identify())
     found = []
     for file in corpus.files:
         digest = hashlib.sha256()

@@ -41,7 +41,7 @@ class VocabularyMap:
     vocabulary: str | None = None
     home: Path | None = None
 
-    def old_of(self, new: int) -> tuple[int, ...]:
+    def find_old(self, new: int) -> tuple[int, ...]:
         """The old ids that a new one stands for; none for an id that no token has."""
         if new in self.parts:
             return self.parts[new]
@@ -65,11 +65,13 @@ def write_map(path: Path, body: dict[str, Any]) -> None:
 
     An indent would make a line of every number, and Python's own encoder takes ten times as long for it.
     """
-    lines = [f"{json.dumps(key)}: {_rows(value)}" for key, value in {"version": VERSION, **body}.items()]
+    lines = [
+        f"{json.dumps(key)}: {_format_rows(value)}" for key, value in {"version": VERSION, **body}.items()
+    ]
     publish_bytes(path, ("{\n " + ",\n ".join(lines) + "\n}\n").encode("utf-8", "backslashreplace"))
 
 
-def _rows(value: Any) -> str:
+def _format_rows(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in value)
         return f"[\n  {rows}\n ]"

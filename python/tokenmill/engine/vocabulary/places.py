@@ -55,19 +55,19 @@ class Places:
     taken: frozenset[int]
 
     @classmethod
-    def after(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> Places:
+    def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> Places:
         """The ids after the last of `base`, or those that it reserves first."""
-        reserved = reserved_ids(base)[:number] if reuse_reserved else []
+        reserved = find_reserved_ids(base)[:number] if reuse_reserved else []
         first = base.vocab_size
         ids = (*reserved, *range(first, first + number - len(reserved)))
         return cls(ids, frozenset(reserved))
 
-    def table(self, tokens: Iterable[bytes | None]) -> list[bytes | None]:
+    def make_table(self, tokens: Iterable[bytes | None]) -> list[bytes | None]:
         """A copy of a table of tokens with room for the new ones."""
         table = list(tokens)
         return table + [None] * (max(self.ids, default=-1) + 1 - len(table))
 
-    def without_taken(self, recipe: Recipe) -> Recipe:
+    def drop_taken(self, recipe: Recipe) -> Recipe:
         """The recipe without the special tokens whose ids are taken, in its config files too."""
         model = recipe.model
         assert model is not None, "check_base comes first"
@@ -80,14 +80,14 @@ class Places:
                 model, unreachable=tuple((i, data) for i, data in model.unreachable if i not in self.taken)
             ),
             added=tuple(token for token in recipe.added if token.id not in self.taken),
-            config=_without(recipe.config, self.taken, gone),
+            config=_drop_tokens(recipe.config, self.taken, gone),
         )
 
 
-def _without(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
+def _drop_tokens(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
     """A `tokenizer_config.json` that does not list these tokens."""
 
-    def content(entry: Any) -> Any:
+    def get_content(entry: Any) -> Any:
         return entry.get("content") if isinstance(entry, dict) else entry
 
     out = dict(config)
@@ -99,11 +99,11 @@ def _without(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
     for key in ("additional_special_tokens", "extra_special_tokens"):
         names = out.get(key)
         if isinstance(names, list):
-            out[key] = [entry for entry in names if content(entry) not in contents]
+            out[key] = [entry for entry in names if get_content(entry) not in contents]
     return out
 
 
-def reserved_ids(base: Tokenizer) -> list[int]:
+def find_reserved_ids(base: Tokenizer) -> list[int]:
     """Ids of special tokens that their vocabulary keeps for later, such as `<|reserved_special_token_7|>`."""
     return sorted(
         token.id for token in base.recipe.added if token.special and _RESERVED.search(token.content)

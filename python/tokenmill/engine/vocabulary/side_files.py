@@ -54,7 +54,7 @@ def is_weights(path: Path) -> bool:
     return any(path.match(pattern) for pattern in _WEIGHTS)
 
 
-def tokenizer_home(source: str) -> Path | None:
+def find_home(source: str) -> Path | None:
     """The directory that belongs to a tokenizer; None for a lone file among others."""
     path = Path(source)
     whole = path.name in {TOKENIZER, VOCAB, TEKKEN, MODEL}

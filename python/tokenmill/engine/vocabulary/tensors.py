@@ -51,18 +51,18 @@ class TensorFile:
         except FileNotFoundError as error:
             raise InputNotFoundError(f"{path}: no such file") from error
 
-    def rows(self, tensor: Tensor, first: int, count: int) -> NDArray[np.float32]:
+    def read_rows(self, tensor: Tensor, first: int, count: int) -> NDArray[np.float32]:
         """Some rows as float32."""
-        raw = self.raw(tensor, first, count)
+        raw = self.read_raw(tensor, first, count)
         return to_float(np.frombuffer(raw, np.uint8), tensor.dtype).reshape(-1, tensor.shape[1])
 
-    def raw(self, tensor: Tensor, first: int, count: int) -> bytes:
+    def read_raw(self, tensor: Tensor, first: int, count: int) -> bytes:
         """The bytes of some rows."""
         with self.path.open("rb", buffering=0) as file:
             file.seek(self.base + tensor.start + first * tensor.row_bytes)
             return file.read(count * tensor.row_bytes)
 
-    def chunks(self, tensor: Tensor) -> Iterator[bytes]:
+    def read_chunks(self, tensor: Tensor) -> Iterator[bytes]:
         """All bytes of a tensor, a few megabytes at a time."""
         with self.path.open("rb", buffering=0) as file:
             file.seek(self.base + tensor.start)
@@ -119,7 +119,7 @@ def write_tensors(
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in ordered:
             made = write.get(tensor.name)
-            for chunk in source.chunks(tensor) if made is None else made():
+            for chunk in source.read_chunks(tensor) if made is None else made():
                 file.write(chunk)
         file.flush()
         os.fsync(file.fileno())

@@ -17,7 +17,7 @@ from tokenmill._core import Merges
 from tokenmill.base.errors import ConfigError
 from tokenmill.engine.files.sentencepiece import to_hf_normalizer
 from tokenmill.engine.recipe import number_tokens
-from tokenmill.engine.vocabulary.words import surface
+from tokenmill.engine.vocabulary.words import spell_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -57,11 +57,13 @@ def trim_recipe(
     assert model is not None, "check_base comes first"
     if (size is None) == (min_count is None):
         raise ConfigError("give either --size or --min-count, which says when to stop dropping tokens")
-    old = surface(base)
+    old = spell_tokens(base)
     merges = model.list_merges()
-    products = _products(old, merges)
-    keep = _untouchable(base, model, old) | set(protect)
-    whole = sum(1 for token in old if token) + len({token.id for token in base.recipe.added} - _own(model))
+    products = _find_products(old, merges)
+    keep = _find_untouchable(base, model, old) | set(protect)
+    whole = sum(1 for token in old if token) + len(
+        {token.id for token in base.recipe.added} - _list_own(model)
+    )
     left = whole - size if size is not None else whole
     dropped = _drop_leaves(merges, products, counts, keep, old, left, min_count)
     if size is not None and whole - len(dropped) > size:
@@ -72,17 +74,17 @@ def trim_recipe(
     return _assemble(base, model, merges, products, dropped)
 
 
-def _own(model: Model) -> set[int]:
+def _list_own(model: Model) -> set[int]:
     return {token_id for token_id, token in enumerate(model.tokens) if token is not None}
 
 
-def _products(old: list[bytes], merges: list[Pair]) -> list[int]:
+def _find_products(old: list[bytes], merges: list[Pair]) -> list[int]:
     """The token that each merge makes."""
     ids = {token: token_id for token_id, token in enumerate(old) if token}
     return [ids[old[left] + old[right]] for left, right in merges]
 
 
-def _untouchable(base: Tokenizer, model: Model, old: list[bytes]) -> set[int]:
+def _find_untouchable(base: Tokenizer, model: Model, old: list[bytes]) -> set[int]:
     """Bytes, special tokens, the unknown token; without byte fallback every single character too."""
     keep = {token.id for token in base.recipe.added}
     keep |= {token_id for token_id, token in enumerate(old) if len(token) == 1}
@@ -138,7 +140,7 @@ def _assemble(
     base: Tokenizer, model: Model, merges: list[Pair], products: list[int], dropped: list[int]
 ) -> Trim:
     gone = set(dropped)
-    own = _own(model)
+    own = _list_own(model)
     named = own | {i for i, _ in model.unreachable} | {token.id for token in base.recipe.added}
     old_ids = tuple(sorted(named - gone))
     new_of = {old: new for new, old in enumerate(old_ids)}

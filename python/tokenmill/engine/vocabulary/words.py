@@ -42,7 +42,7 @@ def check_text_kept(base: Tokenizer) -> None:
             )
 
 
-def piece_tokenizer(base: Tokenizer) -> Tokenizer:
+def build_piece_tokenizer(base: Tokenizer) -> Tokenizer:
     """The same model without the steps around it: every text that it is given is one piece."""
     model = base.recipe.model
     assert model is not None, "check_base comes first"
@@ -67,8 +67,8 @@ class Words:
     counts: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, pieces: Tokenizer, batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> Words:
-        """Encode counted pieces, each alone, with what `piece_tokenizer` gave."""
+    def encode(cls, pieces: Tokenizer, batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> Words:
+        """Encode counted pieces, each alone, with what `build_piece_tokenizer` gave."""
         ids, lengths, counts = [], [], []
         for texts, numbers in batches:
             batch = pieces.encode_batch(texts, special="text")
@@ -81,11 +81,11 @@ class Words:
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
         return cls(np.concatenate(ids), offsets, np.concatenate(counts))
 
-    def pairs(self) -> NDArray[np.uint64]:
+    def find_pairs(self) -> NDArray[np.uint64]:
         """Every pair of neighbours inside a piece, once, as `left << 32 | right`."""
         return np.unique(self._join()[0])
 
-    def pair_counts(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def count_pairs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Every pair with how often the counted text holds it."""
         joined, counts = self._join()
         pairs, place = np.unique(joined, return_inverse=True)
@@ -99,12 +99,12 @@ class Words:
         inside = home[:-1] == home[1:]
         return joined[inside], self.counts[home[:-1][inside]]
 
-    def tokens(self) -> int:
+    def count_tokens(self) -> int:
         """How many tokens the counted text has."""
         return int(np.dot(np.diff(self.offsets).astype(np.uint64), self.counts))
 
 
-def surface(base: Tokenizer) -> list[bytes]:
+def spell_tokens(base: Tokenizer) -> list[bytes]:
     """What each id of the model spells, empty for an id that is not the model's own.
 
     The marker stays, and the token of a byte, which no merge of strings may join, is no text.
