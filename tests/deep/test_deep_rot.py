@@ -142,7 +142,7 @@ def test_rot_in_shards(dataset, tally, kind):
 
 @pytest.mark.deep
 @pytest.mark.timeout(14_400)
-@pytest.mark.parametrize("kind", ["tokenmill", "rows", "arrow"])
+@pytest.mark.parametrize("kind", DATASETS)
 def test_rot_in_every_byte_of_the_ledger(dataset, tally, kind):
     root = dataset(kind)
     assert not flip_bytes(root, ledger(root), tally("rot in manifest, plan, receipts"), 1_000_000)
