@@ -12,6 +12,8 @@ pytest.importorskip("moto.server")
 from flaky_store import WAYS, FlakyStore
 
 pytestmark = pytest.mark.s3
+# One count for all tests: a name that another one has used holds a finished dataset.
+NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,6 @@ class Jobs:
         self.campaign, self.store, self.direction = campaign, store, direction
         self.job = Prepare(f"store-{direction}")
         self.inputs = campaign.root / "inputs" / self.job.name
-        self.numbers = itertools.count()
         if not self.inputs.exists():
             self.job.make(campaign, self.inputs)
         for path in (self.inputs / "corpus").iterdir():
@@ -41,7 +42,7 @@ class Jobs:
         self.requests, self.clean = store.requests, self.content(name)
 
     def new_name(self):
-        return f"{self.direction}-{next(self.numbers)}"
+        return f"{self.direction}-{next(NUMBERS)}"
 
     def run(self, name, timeout=120):
         local = self.campaign.root / "stores" / name
