@@ -154,7 +154,7 @@ def test_axes_never_divide_by_zero():
         for log in (False, True):
             axis = Axis.over("x", values, log=log)
             assert axis.high > axis.low
-            assert all(0 <= axis.place(tick) <= 1 for tick in axis.ticks())
+            assert all(0 <= axis.place(tick) <= 1 for tick in axis.list_ticks())
     assert [format_number(v) for v in (0, 999, 1500, 2_500_000)] == ["0", "999", "1.5 k", "2.5 M"]
 
 

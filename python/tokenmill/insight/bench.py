@@ -17,7 +17,7 @@ import numpy as np
 import tokenmill
 from tokenmill.engine.backends.hf_api import open_hf
 from tokenmill.engine.files.names import TOKENIZER
-from tokenmill.insight.report.svg import bars
+from tokenmill.insight.report.svg import draw_bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,7 +87,7 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
 def draw_chart(result: dict[str, Any]) -> str:
     """The result as an SVG chart, for a page or a file."""
     rows = [row for row in result["rows"] if row["wall"]]
-    return bars([row["name"] for row in rows], [row["wall"] for row in rows], "MB per second")
+    return draw_bars([row["name"] for row in rows], [row["wall"] for row in rows], "MB per second")
 
 
 def _open_encoders(tokenizer: Tokenizer, path: Path, threads: int) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def explain_merges(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
     symbols = _split_symbols(tokenizer, model, data)
     steps, rank = [symbols], None
     while len(symbols) > 1:
-        ranked = [(table.rank(pair), at) for at, pair in enumerate(pairwise(symbols))]
+        ranked = [(table.find(pair), at) for at, pair in enumerate(pairwise(symbols))]
         known = [(found[0], at, found[1]) for found, at in ranked if found is not None]
         if not known:
             break
@@ -90,7 +90,7 @@ def explain_merges(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
 
 
 class MergeTable:
-    """`rank(pair)` -> (rank, merged id), from a merge list or from the order of the tokens."""
+    """`find(pair)` -> (rank, merged id), from a merge list or from the order of the tokens."""
 
     def __init__(self, tokenizer: Tokenizer, model: Model) -> None:
         self._tokenizer = tokenizer
@@ -99,7 +99,7 @@ class MergeTable:
         )
         self._order = {token: rank for rank, token in enumerate(model.rank_order)}
 
-    def rank(self, pair: Pair) -> tuple[int, int] | None:
+    def find(self, pair: Pair) -> tuple[int, int] | None:
         """None where the pair never merges."""
         left, right = (self._tokenizer.token_bytes(token) for token in pair)
         merged = self._tokenizer.id_of(left + right)

@@ -35,19 +35,19 @@ KNOWN = {
 def script_of(token: bytes) -> str:
     """`script_of("한국".encode())` -> 'Hangul'; letters decide over digits, digits over the rest."""
     if token.isascii():
-        return _ascii_script(token)
+        return _find_ascii_script(token)
     try:
         text = token.decode()
     except UnicodeDecodeError:
         return PARTIAL
-    counts = Counter(map(_script, text))
+    counts = Counter(map(_find_character_script, text))
     for plain in ("white space", "punctuation", "symbols", "digits"):
         if len(counts) > 1:
             counts.pop(plain, None)
     return max(sorted(counts), key=counts.__getitem__)
 
 
-def _ascii_script(token: bytes) -> str:
+def _find_ascii_script(token: bytes) -> str:
     """Most tokens of most vocabularies, ten times as fast as a look at each letter."""
     core = token.strip()
     if not core:
@@ -62,7 +62,7 @@ _DIGIT = re.compile(rb"[0-9]").search
 
 
 @lru_cache(maxsize=1 << 16)
-def _script(character: str) -> str:
+def _find_character_script(character: str) -> str:
     category = unicodedata.category(character)
     if category.startswith(("L", "M")):
         return KNOWN.get(unicodedata.name(character, "").split(" ")[0], "other letters")

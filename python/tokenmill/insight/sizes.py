@@ -264,13 +264,13 @@ def write_page(result: dict[str, Any], path: Path) -> Path:
     """The curves as one self-contained page."""
     from tokenmill.base.durable import publish_bytes
     from tokenmill.insight.report.page import page, paragraph, section, table
-    from tokenmill.insight.report.svg import Axis, line
+    from tokenmill.insight.report.svg import Axis, draw_line
 
     points = result["curve"]
     body = [
         section(
             "Bytes per token by vocabulary size",
-            line(
+            draw_line(
                 Axis("tokens in the vocabulary", 0, points[-1][0]),
                 Axis("bytes per token", 0, max(value for _, value in points)),
                 {"all corpora": points},

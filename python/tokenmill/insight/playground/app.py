@@ -31,12 +31,12 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
 
     served = Served(tuple(_resolve_directory(path) for path in directories))
 
-    async def page(_: Any) -> FileResponse:
+    async def show_page(_: Any) -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
     return Starlette(
         routes=[
-            Route("/", page),
+            Route("/", show_page),
             Mount("/static", StaticFiles(directory=STATIC)),
             *tokenize.make_routes(served),
             *runs.make_routes(served),

@@ -30,7 +30,7 @@ def make_routes(served: Served) -> list[Any]:
     from starlette.responses import HTMLResponse, JSONResponse, StreamingResponse
     from starlette.routing import Route
 
-    def directory(request: Request) -> Path:
+    def find_directory(request: Request) -> Path:
         return served.resolve(request.path_params["run"])
 
     async def list_runs(_: Request) -> Response:
@@ -38,13 +38,13 @@ def make_routes(served: Served) -> list[Any]:
         runs = [await run_in_threadpool(describe_run, served.resolve(name), name) for name in names]
         return JSONResponse({"runs": runs})
 
-    async def events(request: Request) -> Response:
+    async def stream_events(request: Request) -> Response:
         return StreamingResponse(
-            _stream_progress(request, directory(request)), media_type="text/event-stream"
+            _stream_progress(request, find_directory(request)), media_type="text/event-stream"
         )
 
-    async def report(request: Request) -> Response:
-        path = directory(request) / REPORT_HTML
+    async def show_report(request: Request) -> Response:
+        path = find_directory(request) / REPORT_HTML
         if not path.is_file():
             raise DatasetError(
                 f"{path.parent.name} has no report yet; tokenmill dataset report {path.parent.name} writes it"
@@ -52,25 +52,27 @@ def make_routes(served: Served) -> list[Any]:
         html = await run_in_threadpool(path.read_text, encoding="utf-8")
         return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
 
-    async def document(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(read_document, directory(request), _parse_index(request)))
+    async def show_document(request: Request) -> Response:
+        return JSONResponse(
+            await run_in_threadpool(read_document, find_directory(request), _parse_index(request))
+        )
 
-    async def row(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(read_row, directory(request), _parse_index(request)))
+    async def show_row(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(read_row, find_directory(request), _parse_index(request)))
 
     async def search(request: Request) -> Response:
         token = request.query_params.get("token", "")
         if not token.isascii() or not token.isdigit():
             raise RequestError(400, f"{token!r} is not a token id; expected digits")
-        return JSONResponse(await run_in_threadpool(find_token, directory(request), int(token)))
+        return JSONResponse(await run_in_threadpool(find_token, find_directory(request), int(token)))
 
     return [
         Route("/api/runs", list_runs),
-        Route("/api/runs/{run:path}/events", events),
-        Route("/api/runs/{run:path}/documents/{index}", document),
-        Route("/api/runs/{run:path}/rows/{index}", row),
+        Route("/api/runs/{run:path}/events", stream_events),
+        Route("/api/runs/{run:path}/documents/{index}", show_document),
+        Route("/api/runs/{run:path}/rows/{index}", show_row),
         Route("/api/runs/{run:path}/search", search),
-        Route("/runs/{run:path}/report", report),
+        Route("/runs/{run:path}/report", show_report),
     ]
 
 

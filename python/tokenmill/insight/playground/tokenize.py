@@ -29,19 +29,19 @@ def make_routes(served: Served) -> list[Any]:
         body = await read_body(request)
         return JSONResponse(await run_in_threadpool(_tokenize, served, body))
 
-    async def chat(request: Request) -> Response:
+    async def show_chat(request: Request) -> Response:
         body = await read_body(request)
         return JSONResponse(await run_in_threadpool(_show_chat, served, body))
 
-    async def merges(request: Request) -> Response:
+    async def show_merges(request: Request) -> Response:
         body = await read_body(request)
         return JSONResponse(await run_in_threadpool(_explain_merges, served, body))
 
     return [
         Route("/api/tokenizers", list_tokenizers),
         Route("/api/tokenize", tokenize, methods=["POST"]),
-        Route("/api/chat", chat, methods=["POST"]),
-        Route("/api/merges", merges, methods=["POST"]),
+        Route("/api/chat", show_chat, methods=["POST"]),
+        Route("/api/merges", show_merges, methods=["POST"]),
     ]
 
 

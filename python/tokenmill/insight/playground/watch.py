@@ -20,13 +20,13 @@ def make_routes(served: Served) -> list[Any]:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    async def charts(request: Request) -> Response:
+    async def chart(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(chart_run, served.resolve(request.path_params["run"])))
 
     async def trace(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(_trace, served, request))
 
-    return [Route("/api/runs/{run:path}/charts", charts), Route("/api/runs/{run:path}/trace", trace)]
+    return [Route("/api/runs/{run:path}/charts", chart), Route("/api/runs/{run:path}/trace", trace)]
 
 
 def _trace(served: Served, request: Request) -> dict[str, Any]:

@@ -6,7 +6,14 @@ import shlex
 from typing import Any
 
 from tokenmill.insight.report.page import cards, code, page, paragraph, section, table
-from tokenmill.insight.report.svg import Axis, bars, format_number, histogram, line, timeline
+from tokenmill.insight.report.svg import (
+    Axis,
+    draw_bars,
+    draw_histogram,
+    draw_line,
+    draw_timeline,
+    format_number,
+)
 
 MOST_UNITS = 100  # a timeline with more rows cannot be read; the longest are shown
 
@@ -93,7 +100,7 @@ def _render_throughput(run: dict[str, Any]) -> str:
         return ""
     x = Axis.over("seconds", [p["seconds"] for p in points], zero=True)
     y = Axis.over("MB of input per second", [p["bytes_per_second"] / 1e6 for p in points], zero=True)
-    chart = line(
+    chart = draw_line(
         x,
         y,
         {"MB/s": [(p["seconds"], p["bytes_per_second"] / 1e6) for p in points]},
@@ -112,7 +119,7 @@ def _render_sources(sources: list[dict[str, Any]]) -> str:
     header = ("source", "documents", "tokens", "bytes of text", "bytes per token")
     return section(
         "Sources",
-        bars([s["path"] for s in shown], [s["tokens"] for s in shown], "tokens by source"),
+        draw_bars([s["path"] for s in shown], [s["tokens"] for s in shown], "tokens by source"),
         table(header, rows),
     )
 
@@ -121,7 +128,7 @@ def _render_scripts(scripts: list[dict[str, Any]]) -> str:
     if not scripts:
         return ""
     rows = [(s["script"], s["tokens"], s["bytes"], s["bytes_per_token"]) for s in scripts]
-    chart = bars(
+    chart = draw_bars(
         [s["script"] for s in scripts], [s["bytes_per_token"] for s in scripts], "bytes per token by script"
     )
     return section(
@@ -136,11 +143,11 @@ def _render_lengths(lengths: dict[str, Any]) -> str:
     context = lengths["context_length"]
     marks = [(float(context), "context length")] if context else []
     x = Axis.over("tokens in a document", [1, max(2, *(c["to"] + 1 for c in classes))], log=True)
-    chart = histogram(
+    chart = draw_histogram(
         x, [(max(c["from"], 1), c["to"] + 1, c["documents"]) for c in classes], "documents", marks
     )
     y = Axis("% of documents no longer than this", 0, 100)
-    curve = line(x, y, {"cumulative": [(c["to"] + 1, c["cumulated_percent"]) for c in classes]}, marks)
+    curve = draw_line(x, y, {"cumulative": [(c["to"] + 1, c["cumulated_percent"]) for c in classes]}, marks)
     rows = [(f"{c['from']:,} to {c['to']:,}", c["documents"], c["cumulated_percent"]) for c in classes]
     words = f"Mean {lengths['mean']:,.1f} tokens, longest {lengths['longest']:,}."
     return section(
@@ -168,7 +175,7 @@ def _render_packing(packing: dict[str, Any], account: dict[str, Any]) -> str:
     words += f"; {packing['fill_percent']:.2f} % of the stored tokens are not padding."
     if packing["split_documents"] is not None:
         words += f" {packing['split_documents']:,} documents are in more than one row."
-    chart = bars(list(parts), list(parts.values()), "tokens by what happened to them")
+    chart = draw_bars(list(parts), list(parts.values()), "tokens by what happened to them")
     stored = account["tokens"]["stored"]
     return section(
         "Packing", chart, paragraph(words), table(("tokens", "count"), [*parts.items(), ("stored", stored)])
@@ -185,7 +192,7 @@ def _render_vocabulary(vocabulary: dict[str, Any]) -> str:
         return section("Vocabulary", paragraph(words), top)
     x = Axis.over("rank", [p["rank"] for p in curve], log=True)
     y = Axis.over("occurrences", [p["count"] for p in curve], log=True)
-    chart = line(x, y, {"rank-frequency": [(p["rank"], p["count"]) for p in curve]})
+    chart = draw_line(x, y, {"rank-frequency": [(p["rank"], p["count"]) for p in curve]})
     unused = (
         paragraph("Unused, for example: " + " ".join(map(repr, vocabulary["unused_sample"][:20])), soft=True)
         if vocabulary["unused"]
@@ -226,7 +233,7 @@ def _render_units(run: dict[str, Any]) -> str:
     rows = [(u["unit"], u["source"] or "", u["start"], u["seconds"], u["tokens"]) for u in shown]
     return section(
         "Units",
-        timeline(spans, "seconds"),
+        draw_timeline(spans, "seconds"),
         paragraph(words),
         table(("unit", "source", "start", "seconds", "tokens"), rows),
     )
@@ -242,7 +249,7 @@ def _render_resources(run: dict[str, Any]) -> str:
     series = {"resident memory": [(s["seconds"], s["rss"] / 1e6) for s in samples]}
     if budget:
         series["budget"] = [(x.low, budget / 1e6), (x.high, budget / 1e6)]
-    chart = line(x, Axis.over("MB of memory", heights, zero=True), series)
+    chart = draw_line(x, Axis.over("MB of memory", heights, zero=True), series)
     rows = [(s["seconds"], s["rss"], s["cpu_percent"] or 0.0, s["disk_bytes"] or 0) for s in samples]
     peak = max(s["rss"] for s in samples)
     words = f"Peak {format_number(peak)}B of memory" + (

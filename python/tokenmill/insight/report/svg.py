@@ -43,7 +43,7 @@ class Axis:
             low, high = self.low, self.high
         return min(max((value - low) / (high - low), 0.0), 1.0)
 
-    def ticks(self) -> list[float]:
+    def list_ticks(self) -> list[float]:
         """Round numbers within the range."""
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
@@ -57,7 +57,7 @@ class Axis:
         return [step * k for k in range(first, int(self.high / step) + 1)]
 
 
-def line(
+def draw_line(
     x: Axis,
     y: Axis,
     series: Mapping[str, Sequence[tuple[float, float]]],
@@ -75,7 +75,7 @@ def line(
     return _wrap_svg(f"{y.label} by {x.label}", body)
 
 
-def bars(labels: Sequence[str], values: Sequence[float], y_label: str) -> str:
+def draw_bars(labels: Sequence[str], values: Sequence[float], y_label: str) -> str:
     """Horizontal bars, one per label; the largest value has the full width."""
     top = max(values, default=0) or 1
     rows = []
@@ -89,7 +89,7 @@ def bars(labels: Sequence[str], values: Sequence[float], y_label: str) -> str:
     return _wrap_svg(y_label, rows, height=16 + 24 * max(len(rows), 1))
 
 
-def histogram(
+def draw_histogram(
     x: Axis,
     edges: Sequence[tuple[float, float, float]],
     y_label: str,
@@ -109,7 +109,7 @@ def histogram(
     return _wrap_svg(f"{y_label} by {x.label}", body)
 
 
-def timeline(spans: Sequence[tuple[float, float, str, bool]], x_label: str) -> str:
+def draw_timeline(spans: Sequence[tuple[float, float, str, bool]], x_label: str) -> str:
     """One thin bar per span (start, end, name, highlighted), each on its own row."""
     x = Axis.over(x_label, [edge for start, end, _, _ in spans for edge in (start, end)], zero=True)
     row = max(2.0, min(14.0, (HEIGHT - TOP - BOTTOM) / max(len(spans), 1)))
@@ -139,7 +139,7 @@ def _draw_frame(x: Axis, y: Axis) -> str:
     lines = [
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py(t):.1f}" y2="{py(t):.1f}"/>'
         f'<text x="{LEFT - 6}" y="{py(t) + 4:.1f}" text-anchor="end">{format_number(t)}</text>'
-        for t in y.ticks()
+        for t in y.list_ticks()
     ]
     middle = (HEIGHT - BOTTOM + TOP) / 2
     lines.append(
@@ -154,7 +154,7 @@ def _draw_x_axis(x: Axis) -> str:
     base = HEIGHT - BOTTOM
     ticks = [
         f'<text x="{px(t):.1f}" y="{base + 16}" text-anchor="middle">{format_number(t)}</text>'
-        for t in x.ticks()
+        for t in x.list_ticks()
     ]
     return (
         f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}"/>'

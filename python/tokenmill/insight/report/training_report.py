@@ -11,7 +11,7 @@ from tokenmill.base.errors import DatasetError
 from tokenmill.engine.training.outputs import TRAINING
 from tokenmill.insight.report.events import read_events
 from tokenmill.insight.report.page import cards, code, page, section, table
-from tokenmill.insight.report.svg import bars, format_number
+from tokenmill.insight.report.svg import draw_bars, format_number
 from tokenmill.insight.scripts import script_of
 
 if TYPE_CHECKING:
@@ -65,17 +65,17 @@ def render_training(data: dict[str, Any]) -> str:
         ),
         section(
             "Time by stage",
-            bars(list(seconds), list(seconds.values()), "seconds"),
+            draw_bars(list(seconds), list(seconds.values()), "seconds"),
             table(("stage", "seconds"), list(seconds.items())),
         ),
         section(
             "Tokens by length",
-            bars([name for name, _ in lengths], [count for _, count in lengths], "tokens"),
+            draw_bars([name for name, _ in lengths], [count for _, count in lengths], "tokens"),
             table(("length", "tokens"), lengths),
         ),
         section(
             "Tokens by script",
-            bars(list(vocabulary["scripts"]), list(vocabulary["scripts"].values()), "tokens"),
+            draw_bars(list(vocabulary["scripts"]), list(vocabulary["scripts"].values()), "tokens"),
             table(("script", "tokens"), list(vocabulary["scripts"].items())),
         ),
         section("Longest tokens", table(("token", "id"), longest)),
