@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::gathered::Mark;
 use super::keys::{ShortKey, READ, SHORT};
 use super::packed::INLINE;
 use super::segments::ROOM;
@@ -43,6 +44,8 @@ pub(super) struct Tiles<'a> {
     pub(super) ends: &'a [u32],
     /// What keeps pieces of equal bytes apart in the cache; read only with `TAGGED`.
     pub(super) tags: &'a [u8; ROOM],
+    /// What stands between pieces, in order.
+    pub(super) marks: &'a [Mark],
 }
 
 impl Tiles<'_> {
@@ -110,7 +113,31 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) {
         state.fetch::<TAGGED>(tiles);
-        let (mut next, count) = (0, tiles.ends.len());
+        let mut next = 0;
+        for mark in tiles.marks {
+            self.emit_until::<TAGGED>(tiles, next..mark.pieces, state, out);
+            next = mark.pieces;
+            match mark.id {
+                Some(id) => out.push(id),
+                None => state.pending.end(out),
+            }
+        }
+        self.emit_until::<TAGGED>(tiles, next..tiles.ends.len(), state, out);
+    }
+
+    /// Appends the ids of some tiles, whose lines were asked for.
+    #[inline(always)]
+    fn emit_until<const TAGGED: bool>(
+        &self,
+        tiles: Tiles,
+        range: Range<usize>,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) {
+        let Range {
+            start: mut next,
+            end: count,
+        } = range;
         while next < count {
             out.reserve((count - next) * INLINE + SPARE * CHUNK);
             // SAFETY: room for the lanes of all pieces from `next` on, and as much to spare, was just reserved.

@@ -6,12 +6,14 @@ use std::sync::OnceLock;
 use super::batch::Tiles;
 use super::cuts::Cuts;
 use super::decode::Slots;
+use super::gathered::Gathered;
 use super::keys::{Key as PieceKey, LONG};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
 use super::{EncodeState, Pieces, Unknown, VocabSpec, Vocabulary, Writer};
 use crate::kept::{Folder, Key};
+use crate::scan::Scanner;
 use crate::Result;
 
 /// Pieces up to this length are looked up as they are: short words repeat, and a cut costs a walk.
@@ -135,6 +137,7 @@ impl Bpe {
             start,
             ends,
             tags,
+            marks: &[],
         };
         self.encode_batch::<false>(tiles, state, out);
         end
@@ -191,10 +194,49 @@ impl Bpe {
                 start: segments.start,
                 ends,
                 tags,
+                marks: &[],
             };
             self.encode_batch::<true>(tiles, state, out);
             segments.clear(end);
         }
+    }
+
+    /// Puts off a short text of ASCII; `false` if it is none.
+    pub(super) fn gather(
+        &self,
+        scanner: &Scanner,
+        text: &str,
+        state: &mut EncodeState,
+        out: &mut Vec<u32>,
+    ) -> Result<bool> {
+        if !Gathered::takes(text) || !scanner.tiles() || !is_ascii(text.as_bytes()) {
+            return Ok(false);
+        }
+        if !state.gathered.has_room(text) {
+            self.encode_gathered(state, out);
+        }
+        state.gathered.push(scanner, text)?;
+        Ok(true)
+    }
+
+    /// Appends the ids of all texts that were put off.
+    pub(super) fn encode_gathered(&self, state: &mut EncodeState, out: &mut Vec<u32>) {
+        if state.gathered.is_empty() {
+            return;
+        }
+        // Taken from the state, which goes to others meanwhile.
+        let mut gathered = std::mem::take(&mut state.gathered);
+        gathered.pad();
+        let tiles = Tiles {
+            text: &gathered.text,
+            start: 0,
+            ends: &gathered.ends[..gathered.count],
+            tags: &[0; ROOM],
+            marks: &gathered.marks,
+        };
+        self.encode_batch::<false>(tiles, state, out);
+        gathered.clear();
+        state.gathered = gathered;
     }
 
     /// The proof tables for cuts, built for the first text that is not ASCII and has a full cache: they take

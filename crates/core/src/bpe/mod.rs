@@ -20,6 +20,7 @@ mod cuts;
 mod decode;
 mod encode;
 mod gaps;
+mod gathered;
 mod keys;
 mod lines;
 mod merge;

@@ -3,6 +3,7 @@
 use super::batch::Probes;
 use super::cache::Cache;
 use super::encode::SEGMENT;
+use super::gathered::Gathered;
 use super::keys::{Key, LONG};
 use super::merge::MergeScratch;
 use super::pending::Pending;
@@ -20,6 +21,7 @@ pub struct EncodeState {
     pub(crate) cache: Cache,
     pub(crate) scratch: MergeScratch,
     pub(crate) pending: Pending,
+    pub(super) gathered: Gathered,
     pub(super) batch: Box<Probes>,
     /// Ends of the pieces of a batch.
     pub(super) ends: Box<[u32]>,
@@ -46,6 +48,7 @@ impl EncodeState {
             cache,
             scratch: MergeScratch::default(),
             pending: Pending::default(),
+            gathered: Gathered::new(),
             batch: Box::default(),
             ends: vec![0; ROOM].into(),
             full: true,
@@ -60,6 +63,7 @@ impl EncodeState {
     /// Forgets what an error has left behind.
     pub fn clear(&mut self) {
         self.pending.clear();
+        self.gathered.clear();
     }
 
     /// A state for a few kilobytes of text, cheap to build.

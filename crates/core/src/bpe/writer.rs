@@ -1,7 +1,7 @@
 //! The one way to ids: a writer holds the output, and gives it back whole.
 //!
-//! Ids of pieces that were not known are made together, also those of several texts, so while texts are written some
-//! are missing from the output. Nobody can see that: the output is borrowed until the writer is dropped, and then
+//! Ids of pieces that were not known are made together, also those of several texts, and so are those of short texts; while
+//! texts are written some are missing from the output. Nobody can see that: the output is borrowed until the writer is dropped, and then
 //! they are in their places.
 
 use super::words::Words;
@@ -24,14 +24,22 @@ impl<'a> Writer<'a> {
     /// Appends ids that the caller knows.
     #[inline]
     pub fn extend(&mut self, ids: impl IntoIterator<Item = u32>) {
-        self.out.extend(ids);
+        let gathered = &mut self.state.gathered;
+        if gathered.is_empty() {
+            return self.out.extend(ids);
+        }
+        ids.into_iter().for_each(|id| gathered.mark(Some(id)));
     }
 
     /// Appends the ids of `text`, cut into pieces by `scanner`: `"hello world" -> [15339, 1917]`.
     pub fn encode(&mut self, scanner: &Scanner, text: &str) -> Result<()> {
+        let (state, out) = (&mut *self.state, &mut *self.out);
         if self.bpe.lacks(text.as_bytes()) {
-            let (state, out) = (&mut *self.state, &mut *self.out);
+            self.bpe.encode_gathered(state, out);
             return self.bpe.encode_with_gaps(scanner, text, state, out);
+        }
+        if self.bpe.gather(scanner, text, state, out)? {
+            return Ok(());
         }
         self.encode_pieces(scanner.spans(text), text)
     }
@@ -49,6 +57,7 @@ impl<'a> Writer<'a> {
     /// Appends the ids of one piece.
     pub fn encode_piece(&mut self, piece: &str) -> Result<()> {
         if self.bpe.lacks(piece.as_bytes()) {
+            self.bpe.encode_gathered(self.state, self.out);
             self.bpe
                 .encode_gapped(piece.as_bytes(), self.state, self.out);
             return Ok(());
@@ -61,6 +70,7 @@ impl<'a> Writer<'a> {
         // Taken from the state, which goes to others meanwhile.
         let mut room = std::mem::take(&mut self.state.ends);
         let (state, out) = (&mut *self.state, &mut *self.out);
+        self.bpe.encode_gathered(state, out);
         let outcome = self
             .bpe
             .encode_filled(&mut pieces, text.as_bytes(), &mut room, state, out);
@@ -70,12 +80,17 @@ impl<'a> Writer<'a> {
 
     /// Notes that a text ends here; [`EncodeState::take_ends`] has its place once the writer is gone.
     pub fn end_text(&mut self) {
-        self.state.pending.end(self.out);
+        if self.state.gathered.is_empty() {
+            self.state.pending.end(self.out);
+        } else {
+            self.state.gathered.mark(None);
+        }
     }
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
+        self.bpe.encode_gathered(self.state, self.out);
         self.bpe.finish(self.state, self.out);
     }
 }
