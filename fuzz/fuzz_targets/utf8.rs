@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tokenmill_core::codec::Document;
-use tokenmill_core::records::{bad_rows, split, Policy};
+use tokenmill_core::records::{invalid_rows, split, Policy};
 
 fn check_widths(data: &[u8]) {
     let mut buffer = String::from("left from before");
@@ -38,7 +38,7 @@ fn check_split(data: &[u8]) {
 fn check_rows(data: &[u8]) {
     let (offsets, bytes) = data.split_at(data.len() / 3);
     let offsets: Vec<i64> = offsets.iter().map(|&at| i64::from(at) - 4).collect();
-    let found = bad_rows(bytes, &offsets);
+    let found = invalid_rows(bytes, &offsets);
     for (row, pair) in offsets.windows(2).enumerate() {
         let range = usize::try_from(pair[0]).ok().zip(usize::try_from(pair[1]).ok());
         let text = range.and_then(|(start, end)| bytes.get(start..end));

@@ -121,14 +121,14 @@ def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
 def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
     """Whether any text is."""
 
-def answer_abort(words: bytes, code: int) -> None:
-    """Makes an abort of this process, for want of memory, say `words` and exit with `code`."""
+def answer_abort(message: bytes, code: int) -> None:
+    """Makes an abort of this process, when memory is refused, print `message` and exit with `code`."""
 
 def begin_writeback(file: int, start: int, length: int) -> None:
     """Ask the system to begin writing a part of an open file to the disk, without waiting; never raises."""
 
 def stored_ends(offsets: _Int64s, position: int) -> memoryview:
-    """Where documents end, counted on from `position`, as the little-endian u64 that an index file has."""
+    """Where documents end, counted from `position`, as the little-endian u64 of an index file."""
 
 def hash_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.uint64]:
     """XXH3-128 of every text `data[offsets[d]:offsets[d + 1]]`, as (low, high) in one flat array."""
@@ -173,7 +173,7 @@ class JsonlReader:
     def read(self, block: Buffer, /) -> Records:
         """Reads a block of whole lines."""
     def read_in_place(self, block: Buffer, /) -> tuple[int, int] | None:
-        """Unescapes the text of one line where it stands and gives its span; None: the line is for `read`."""
+        """Unescapes the text of one line in place and gives its span; None: use `read` for this line."""
     def outline(self) -> JsonOutline:
         """The outline of a line that is too long to hold."""
     def read_elements(self, block: Buffer, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
@@ -222,7 +222,7 @@ def read_small(
 ) -> tuple[memoryview, memoryview, memoryview]:
     """Up to `most` bytes of each file, flat; where each begins; size, mtime and inode of each.
 
-    These are -1 three times for a file that is to be looked at with care: not there, not plain, changing.
+    These are -1 three times for a file that the caller must read itself: missing, not plain, or changing.
     """
 
 # --- training ----------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class PairMerger:
         scripts: list[str],
         whole_characters: bool,
     ) -> PairMerger:
-        """Goes on from the vocabulary `data[ends[id]:ends[id + 1]]`, where an id that nothing has is empty.
+        """Continues from the vocabulary `data[ends[id]:ends[id + 1]]`, in which an unused id is empty.
 
         `ids[offsets[i]:offsets[i + 1]]` is a word of its tokens that occurs `counts[i]` times; `apart` are
         pairs of ids that must not merge; a new token has letters of `scripts` alone, if any are named, and no
@@ -455,7 +455,7 @@ class Family:
         """Its name."""
     @property
     def aliases(self) -> list[str]:
-        """Models with the very same pattern; each is a name for it as well."""
+        """Models with the very same pattern; each name is accepted as well."""
     @property
     def regex(self) -> str | None:
         """The one regex whose matches are the pieces; None where it takes several steps."""
@@ -470,13 +470,13 @@ def pre_tokenizer(pattern: str) -> str:
     """The pre-tokenizer of a family or a regex (tiktoken's dialect), in JSON as a `tokenizer.json` has it."""
 
 def regex_pre_tokenizer(regex: str) -> str:
-    """The same of a regex that a file holds, whatever it looks like."""
+    """The pre-tokenizer of a regex from a file, even if it looks like a family's name."""
 
 def regex_of(pre_tokenizer: str) -> str | None:
     """The one regex whose matches are the pieces of a pre-tokenizer; None where there is none."""
 
 def pattern_of(pre_tokenizer: str) -> str | None:
-    """What `pre_tokenizer` takes to give this one: a family's name or a regex; None where neither does."""
+    """The pattern from which `pre_tokenizer` makes this one: a family's name, a regex or None."""
 
 def scan_pieces(pre_tokenizer: str, text: str, *, general: bool = False) -> list[str]:
     """The pieces of a text by the JSON of a pre-tokenizer.
@@ -495,7 +495,7 @@ class Tokens(Sequence[bytes | None]):
     """The bytes of every token, by id; None in the holes."""
 
     def __new__(cls, pairs: Sequence[tuple[bytes, int]], source: str) -> Tokens:
-        """From `(token, id)` pairs; `source` is named where two have one id or an id is absurd."""
+        """From `(token, id)` pairs; errors name `source` (two tokens with one id, an id out of range)."""
     @property
     def count(self) -> int:  # type: ignore[override]
         """How many ids have a token."""
@@ -509,18 +509,18 @@ class Tokens(Sequence[bytes | None]):
     def from_flat(bytes: bytes, lengths: bytes, ids: bytes) -> Tokens:
         """What pickling took apart: the bytes of all tokens, their lengths and their ids."""
     def after(self, first: Sequence[bytes]) -> Tokens:
-        """The same tokens after `first`, each id so much higher."""
+        """These tokens after `first`, with their ids raised by as many."""
     def splits(self, order: Sequence[int], characters: bool) -> Merges:
         """Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged."""
     def digest_bytes(self) -> bytes:
-        """What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole."""
+        """What a fingerprint hashes: length and bytes of every token, one byte 255 for every hole."""
 
 @final
 class Merges(Sequence[tuple[int, int]]):
     """Pairs of token ids in the order of their ranks."""
 
     def __new__(cls, pairs: Sequence[tuple[int, int]]) -> Merges:
-        """From pairs of which nothing is known."""
+        """From pairs whose products are not known."""
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: int, /) -> tuple[int, int]: ...
@@ -531,9 +531,9 @@ class Merges(Sequence[tuple[int, int]]):
     def from_flat(pairs: bytes, products: bytes) -> Merges:
         """What pickling took apart."""
     def shifted(self, by: int) -> Merges:
-        """The same merges of tokens whose ids are higher by `by`."""
+        """These merges with every id raised by `by`."""
     def json(self) -> str:
-        """`[[left,right],…]`, as a fingerprint takes it."""
+        """`[[left,right],…]`, as a fingerprint hashes it."""
 
 @final
 class Spellings:

@@ -1,9 +1,9 @@
 //! What happens when the system refuses memory: the call ends with an error, and the process goes on.
 //!
-//! Three things make it so. Large arrays are asked for with [`grow`], and a refusal ends the call there. For the many
-//! small ones, to which a refusal would mean the end of the process, some address space is kept in [`Careful`]'s
-//! reserve: it is given back at the first refusal, and a flag makes every loop end at its next look at its
-//! [`Stop`](crate::Stop). The next call fills the reserve again before it begins.
+//! Large arrays are allocated with [`grow`], and a refusal ends the call there. A refusal of one of the many small
+//! ones would end the process, so [`ReserveAllocator`] holds some address space in reserve: it is released at the first
+//! refusal, and a flag makes every loop end the next time it checks its [`Stop`](crate::Stop). The next call refills
+//! the reserve before it begins.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -18,22 +18,22 @@ static REFUSED: AtomicUsize = AtomicUsize::new(0);
 /// Where the reserve is; 0 if there is none.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// How a refusal leaves loops that have no way to hand an error on: it unwinds, without a word, up to [`or_error`].
+/// How a refusal leaves loops that cannot return an error: it unwinds, without a message, up to [`or_error`].
 struct Refused(usize);
 
-/// Ends the call for want of so many bytes.
+/// Ends the call because so many bytes were refused.
 pub(crate) fn give_up(bytes: usize) -> ! {
     resume_unwind(Box::new(Refused(bytes)))
 }
 
-/// Room for `more` elements, or the end of the call.
+/// Makes room for `more` elements, or ends the call.
 pub(crate) fn grow<T>(vector: &mut Vec<T>, more: usize) {
     if vector.try_reserve(more).is_err() {
         give_up(more.saturating_mul(size_of::<T>()));
     }
 }
 
-/// What `work` gives, or the error if memory was refused to it; any other panic goes on.
+/// Runs `work`; a refusal of memory becomes an error, any other panic goes on.
 pub fn or_error<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| match panic.downcast::<Refused>() {
         Ok(refused) => Err(Error::OutOfMemory { bytes: refused.0 }),
@@ -41,11 +41,11 @@ pub fn or_error<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// An error if so many bytes are not to be had now.
+/// An error if so many bytes cannot be allocated now.
 pub fn probe(bytes: usize) -> Result<()> {
     let mut asked = Vec::<u8>::new();
     let refused = asked.try_reserve_exact(bytes).is_err();
-    // The compiler would leave out an allocation that nobody looks at, and every answer would be yes.
+    // The compiler would remove an allocation that is never used, and every answer would be yes.
     std::hint::black_box(&asked);
     if refused {
         Err(Error::OutOfMemory { bytes })
@@ -54,7 +54,7 @@ pub fn probe(bytes: usize) -> Result<()> {
     }
 }
 
-/// An error while memory is refused; one relaxed load where it is not.
+/// An error while memory is short; one relaxed load otherwise.
 pub(crate) fn check() -> Result<()> {
     if SHORT.load(Ordering::Relaxed) {
         let bytes = REFUSED.load(Ordering::Relaxed);
@@ -63,8 +63,8 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Makes sure of the reserve before a call begins; an error if it cannot be had again.
-pub fn make_ready() -> Result<()> {
+/// Refills the reserve before a call begins, if it was released; an error if that fails.
+pub fn refill_reserve() -> Result<()> {
     if SHORT.load(Ordering::Relaxed) {
         reserve();
         if RESERVED.load(Ordering::Relaxed) == 0 {
@@ -75,7 +75,7 @@ pub fn make_ready() -> Result<()> {
     Ok(())
 }
 
-/// Takes the reserve: addresses that nothing is behind, so that it costs no memory.
+/// Takes the reserve: addresses without pages behind them, so it costs no memory.
 pub fn reserve() {
     let start = map(RESERVE);
     if start == 0 {
@@ -88,11 +88,11 @@ pub fn reserve() {
 }
 
 /// The system's allocator, with the reserve behind it.
-pub struct Careful;
+pub struct ReserveAllocator;
 
-impl Careful {
+impl ReserveAllocator {
     #[cold]
-    fn once_more(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    fn retry(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
         REFUSED.store(bytes, Ordering::Relaxed);
         SHORT.store(true, Ordering::Relaxed);
         let start = RESERVED.swap(0, Ordering::Relaxed);
@@ -102,20 +102,20 @@ impl Careful {
         allocate()
     }
 
-    /// Whether the reserve would help: for more than it holds, the caller hears of the refusal and may end by itself.
+    /// Whether the reserve would help: with a larger request the caller sees the refusal and can end by itself.
     fn is_small(bytes: usize) -> bool {
         bytes < RESERVE / 4
     }
 }
 
 // SAFETY: every call is the system allocator's, made with the arguments given, at most twice.
-unsafe impl GlobalAlloc for Careful {
+unsafe impl GlobalAlloc for ReserveAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         let got = unsafe { System.alloc(layout) };
         if got.is_null() && Self::is_small(layout.size()) {
             // SAFETY: the caller's promise.
-            return Self::once_more(layout.size(), || unsafe { System.alloc(layout) });
+            return Self::retry(layout.size(), || unsafe { System.alloc(layout) });
         }
         got
     }
@@ -125,7 +125,7 @@ unsafe impl GlobalAlloc for Careful {
         let got = unsafe { System.alloc_zeroed(layout) };
         if got.is_null() && Self::is_small(layout.size()) {
             // SAFETY: the caller's promise.
-            return Self::once_more(layout.size(), || unsafe { System.alloc_zeroed(layout) });
+            return Self::retry(layout.size(), || unsafe { System.alloc_zeroed(layout) });
         }
         got
     }
@@ -140,39 +140,39 @@ unsafe impl GlobalAlloc for Careful {
         let got = unsafe { System.realloc(start, layout, size) };
         if got.is_null() && Self::is_small(size) {
             // SAFETY: the caller's promise; a refused call has left the old memory as it was.
-            return Self::once_more(size, || unsafe { System.realloc(start, layout, size) });
+            return Self::retry(size, || unsafe { System.realloc(start, layout, size) });
         }
         got
     }
 }
 
-/// Makes an abort say `words` and end the process with `code`, as any other failure does: the last resort where a
-/// library that is not ours gives up for want of memory. For a process of our own only.
+/// Makes an abort print `message` and end the process with `code`, as any other failure does: the last resort where
+/// a library that is not ours aborts because memory was refused. Only for a process of our own.
 #[cfg(unix)]
-pub fn answer_abort(words: Vec<u8>, code: i32) {
-    ANSWER.get_or_init(|| (words, code));
-    let handler = say_answer as extern "C" fn(libc::c_int);
-    // SAFETY: the handler does only what a handler may: it writes what was there before, and ends the process.
+pub fn set_abort_message(message: Vec<u8>, code: i32) {
+    ON_ABORT.get_or_init(|| (message, code));
+    let handler = exit_on_abort as extern "C" fn(libc::c_int);
+    // SAFETY: the handler does only what a handler may: it writes a message that is there already, and ends the process.
     unsafe { libc::signal(libc::SIGABRT, handler as libc::sighandler_t) };
 }
 
 #[cfg(unix)]
-static ANSWER: std::sync::OnceLock<(Vec<u8>, i32)> = std::sync::OnceLock::new();
+static ON_ABORT: std::sync::OnceLock<(Vec<u8>, i32)> = std::sync::OnceLock::new();
 
 #[cfg(unix)]
-extern "C" fn say_answer(_signal: libc::c_int) {
-    let (words, code): (&[u8], _) = ANSWER
+extern "C" fn exit_on_abort(_signal: libc::c_int) {
+    let (message, code): (&[u8], _) = ON_ABORT
         .get()
-        .map_or((b"", 1), |(words, code)| (words, *code));
-    // SAFETY: both calls are allowed in a handler, and the words are never changed or freed.
+        .map_or((b"", 1), |(message, code)| (message, *code));
+    // SAFETY: both calls are allowed in a handler, and the message is never changed or freed.
     unsafe {
-        libc::write(2, words.as_ptr().cast(), words.len());
+        libc::write(2, message.as_ptr().cast(), message.len());
         libc::_exit(code)
     }
 }
 
 #[cfg(not(unix))]
-pub fn answer_abort(_words: Vec<u8>, _code: i32) {}
+pub fn set_abort_message(_message: Vec<u8>, _code: i32) {}
 
 #[cfg(unix)]
 fn map(bytes: usize) -> usize {
@@ -188,7 +188,7 @@ fn map(bytes: usize) -> usize {
 
 #[cfg(unix)]
 fn unmap(start: usize) {
-    // SAFETY: `start` came from `map`, and whoever took it out of `RESERVED` alone has it.
+    // SAFETY: `start` came from `map`, and only the caller has it: it was swapped out of `RESERVED`, or never put there.
     unsafe { libc::munmap(start as *mut libc::c_void, RESERVE) };
 }
 
@@ -220,10 +220,10 @@ mod tests {
     fn the_reserve_comes_back_after_a_refusal() {
         reserve();
         assert_ne!(RESERVED.load(Ordering::Relaxed), 0);
-        let given = Careful::once_more(77, std::ptr::null_mut);
+        let given = ReserveAllocator::retry(77, std::ptr::null_mut);
         assert!(given.is_null() && RESERVED.load(Ordering::Relaxed) == 0);
         assert!(matches!(check(), Err(Error::OutOfMemory { bytes: 77 })));
-        make_ready().unwrap();
+        refill_reserve().unwrap();
         assert!(check().is_ok() && RESERVED.load(Ordering::Relaxed) != 0);
     }
 }

@@ -1,7 +1,7 @@
-//! Many small files in one call: their bytes, flat, and what the system says of each.
+//! Many small files in one call: their bytes, flat, and the size, mtime and inode of each.
 //!
-//! Only the good case is told. A file that cannot be opened, is no plain file or is not the same before and after it
-//! was read has nothing here: the caller goes its careful way with that one, which finds the words for it.
+//! Only for files without problems. One that cannot be opened, is not a plain file or changes while it is read gets no
+//! bytes here: the caller reads it on its own, and reports what is wrong with it.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ pub struct Found {
     pub data: Vec<u8>,
     /// Where each file begins in `data`, and the end of the last.
     pub offsets: Vec<i64>,
-    /// Size, mtime in nanoseconds and inode of each file; -1 three times for one that must be looked at with care.
-    pub about: Vec<i64>,
+    /// Size, mtime in nanoseconds and inode of each file; -1 three times for one that the caller must read itself.
+    pub stats: Vec<i64>,
 }
 
 /// Reads up to `most` bytes of each file.
@@ -24,12 +24,12 @@ pub fn read_small<P: AsRef<Path>>(paths: &[P], most: usize) -> Found {
     };
     for path in paths {
         let start = found.data.len();
-        let about = read_one(path.as_ref(), most, &mut found.data).unwrap_or_else(|| {
+        let stat = read_one(path.as_ref(), most, &mut found.data).unwrap_or_else(|| {
             found.data.truncate(start);
             [-1; 3]
         });
         found.offsets.push(found.data.len() as i64);
-        found.about.extend(about);
+        found.stats.extend(stat);
     }
     found
 }
@@ -39,24 +39,24 @@ fn read_one(path: &Path, most: usize, data: &mut Vec<u8>) -> Option<[i64; 3]> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
 
-    // A pipe would be waited for; a plain file takes no notice of the flag.
+    // Without it, opening a pipe would wait for a writer; a plain file ignores the flag.
     let mut options = std::fs::File::options();
     let file = options
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
         .ok()?;
-    let before = about(&file.metadata().ok()?)?;
+    let before = stat_of(&file.metadata().ok()?)?;
     let wanted = most.min(usize::try_from(before[0]).ok()?);
     let start = data.len();
     data.reserve(wanted);
     file.take(wanted as u64).read_to_end(data).ok()?;
-    let after = about(&std::fs::metadata(path).ok()?)?;
+    let after = stat_of(&std::fs::metadata(path).ok()?)?;
     (data.len() - start == wanted && before == after).then_some(before)
 }
 
 #[cfg(unix)]
-fn about(metadata: &std::fs::Metadata) -> Option<[i64; 3]> {
+fn stat_of(metadata: &std::fs::Metadata) -> Option<[i64; 3]> {
     use std::os::unix::fs::MetadataExt;
 
     let nanoseconds = metadata
@@ -68,7 +68,7 @@ fn about(metadata: &std::fs::Metadata) -> Option<[i64; 3]> {
     metadata.is_file().then_some([size, nanoseconds, inode])
 }
 
-/// Where files have no inode, every one is looked at with care.
+/// Where files have no inode, the caller reads every one itself.
 #[cfg(not(unix))]
 fn read_one(_path: &Path, _most: usize, _data: &mut Vec<u8>) -> Option<[i64; 3]> {
     None
@@ -92,7 +92,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.data, b"onethre");
         assert_eq!(found.offsets, [0, 3, 3, 3, 3, 7]);
-        let sizes: Vec<i64> = found.about.chunks(3).map(|about| about[0]).collect();
+        let sizes: Vec<i64> = found.stats.chunks(3).map(|stat| stat[0]).collect();
         assert_eq!(sizes, [3, -1, -1, 0, 5]);
     }
 }

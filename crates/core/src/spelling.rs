@@ -12,7 +12,7 @@ pub const fn prints(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF)
 }
 
-/// Character of each byte: where it does not print itself, U+0100 and on, in order.
+/// Character of each byte; a byte that has no Latin-1 spelling gets the next one from U+0100 on.
 static CHARS: [char; 256] = {
     let mut chars = ['\0'; 256];
     let mut spare = 0x100;
@@ -57,7 +57,8 @@ pub fn byte_of(character: char) -> Option<u8> {
     u8::try_from(byte).ok()
 }
 
-/// Appends the bytes that a spelled token stands for: `"Ġhi" -> b" hi"`; `false` where a character is outside.
+/// Appends the bytes that a spelled token stands for: `"Ġhi" -> b" hi"`; `false` if a character is not in the
+/// alphabet.
 pub fn decode(spelled: &[u8], out: &mut Vec<u8>) -> bool {
     let mut at = 0;
     while let Some(&first) = spelled.get(at) {

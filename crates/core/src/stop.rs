@@ -1,4 +1,4 @@
-//! How a caller asks a long loop to end: one flag, looked at between documents or blocks.
+//! How a caller asks a long loop to end: one flag, checked between documents or blocks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,12 +19,12 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked; one relaxed load, cheap enough for every document.
+    /// Whether the flag is raised; one relaxed load, cheap enough for every document.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `Err(Interrupted)` once somebody asked, `Err(OutOfMemory)` once memory was refused, for use with `?`.
+    /// `Err(Interrupted)` once the flag is raised, `Err(OutOfMemory)` once memory was refused, for use with `?`.
     pub fn check(&self) -> Result<()> {
         if self.is_raised() {
             Err(Error::Interrupted)

@@ -1,9 +1,9 @@
-//! Bytes of a file on their way to the disk before anybody has to wait for them.
+//! Starts writing the bytes of a file to the disk before anybody has to wait for them.
 
 /// Asks the system to write `length` bytes from `start` of an open file to the disk, and does not wait.
 ///
-/// Nothing is durable before the file is synced, which then finds most of its work done. A refusal costs only
-/// time, and a fault of the disk is kept by the system for that sync, which is the one to tell of it.
+/// Nothing is durable before the file is synced, but most of that work is then done. If the system refuses, only time
+/// is lost; an error of the disk is kept for that sync, which reports it.
 #[cfg(target_os = "linux")]
 pub fn begin(file: i32, start: u64, length: u64) {
     let (Ok(start), Ok(length)) = (i64::try_from(start), i64::try_from(length)) else {
@@ -14,6 +14,6 @@ pub fn begin(file: i32, start: u64, length: u64) {
     unsafe { libc::sync_file_range(file, start, length, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
-/// Elsewhere the sync does all of it.
+/// On other systems the sync does all of the work.
 #[cfg(not(target_os = "linux"))]
 pub fn begin(_file: i32, _start: u64, _length: u64) {}

@@ -19,9 +19,9 @@ use crate::flat::{view, Borrowed};
 use crate::lists;
 use crate::vocabulary::{Merges, Tokens};
 
-/// Below this a call is short enough to do without a thread that watches for Ctrl-C.
-const BRIEF_BYTES: usize = 256 << 10;
-/// What offsets of a text take for each byte of it, at most.
+/// Below this a call is short enough to need no thread that watches for Ctrl-C.
+const SHORT_BYTES: usize = 256 << 10;
+/// Memory that the offsets of a text need for each byte of it, at most.
 const PLACES_PER_BYTE: usize = 64;
 
 type Flat<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
@@ -35,7 +35,7 @@ pub struct Codec {
     family: &'static str,
 }
 
-/// What ranks first: pairs of ids, or ids.
+/// The order of the merges: pairs of ids, or ids by rank.
 #[derive(FromPyObject)]
 enum Order<'py> {
     Merges(PyRef<'py, Merges>),
@@ -117,7 +117,7 @@ impl Codec {
         let document = documents::document_of(text)?;
         let text = catch_panic(|| document.text(&mut buffer)).map_err(|error| to_py(&error))?;
         let (before, after) = self.inner.template();
-        let mut ids = if text.len() < BRIEF_BYTES {
+        let mut ids = if text.len() < SHORT_BYTES {
             run_short(py, || self.inner.encode(text, special, false))?
         } else {
             let options = Options {
@@ -280,7 +280,7 @@ impl Codec {
     ) -> PyResult<Triple> {
         let special = special_from(special)?;
         run_long(py, |_| {
-            // Each token and each character has its places; far less is asked for at a time.
+            // Every token and character has its places; they are allocated in small parts, so all is probed for first.
             probe(text.len() * PLACES_PER_BYTE)?;
             let placed = self.inner.encode_placed(text, special, template)?;
             Ok((
@@ -332,7 +332,7 @@ impl Codec {
 
 type Triple = (Vec<u32>, Vec<usize>, Vec<usize>);
 
-/// How a batch without ids of the caller's own is encoded.
+/// How a batch is encoded if its documents get no frame.
 fn options(special: &str, template: bool, threads: usize) -> PyResult<Options> {
     Ok(Options {
         special: special_from(special)?,
@@ -362,7 +362,7 @@ impl Codec {
 
     fn batch(&self, py: Python<'_>, docs: &[Document], options: Options) -> PyResult<Encoded> {
         let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
-        if bytes < BRIEF_BYTES {
+        if bytes < SHORT_BYTES {
             run_short(py, || self.inner.encode_batch(docs, options, &Stop::new()))
         } else {
             run_long(py, |stop| self.inner.encode_batch(docs, options, stop))

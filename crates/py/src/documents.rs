@@ -45,7 +45,7 @@ fn in_document(py: Python<'_>, error: &PyErr, at: usize) -> PyErr {
     to_py(&Error::Input(format!("document {at}: {}", error.value(py))))
 }
 
-/// Valid UTF-8, or an error that says where it stops being so.
+/// The bytes as text, or an error that says where they stop being UTF-8.
 pub fn utf8(bytes: &[u8]) -> Result<&str> {
     simdutf8::basic::from_utf8(bytes).map_err(|_| {
         let offset = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
@@ -83,7 +83,7 @@ pub fn of_chunks(chunks: &[Chunk]) -> Result<Vec<Document<'_>>> {
                 let buffers = buffers.iter().map(slice).collect::<Result<Vec<_>>>()?;
                 for view in slice(views)?.chunks_exact(16) {
                     let text = of_view(view, &buffers, texts.len())?;
-                    texts.push(checked(text, texts.len())?);
+                    texts.push(utf8_document(text, texts.len())?);
                 }
             }
         }
@@ -97,7 +97,7 @@ fn slice<T: Element>(array: &Borrowed<T>) -> Result<&[T]> {
         .map_err(|_| Error::Input("an Arrow buffer is not contiguous".into()))
 }
 
-fn checked(bytes: &[u8], at: usize) -> Result<Document<'_>> {
+fn utf8_document(bytes: &[u8], at: usize) -> Result<Document<'_>> {
     let text = utf8(bytes);
     text.map(Document::Utf8)
         .map_err(|error| Error::Input(format!("document {at}: {error}")))
@@ -116,7 +116,7 @@ fn of_offsets<'a>(
                 .zip(usize::try_from(end).ok())
                 .and_then(|(start, end)| data.get(start..end))
                 .ok_or_else(|| broken(texts.len()))?;
-            texts.push(checked(bytes, texts.len())?);
+            texts.push(utf8_document(bytes, texts.len())?);
         }
         start = Some(end);
     }

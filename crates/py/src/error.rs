@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
-use tokenmill_core::memory::{make_ready, or_error};
+use tokenmill_core::memory::{or_error, refill_reserve};
 use tokenmill_core::{Error, Result, Stop};
 
 /// How often the waiting thread looks for Ctrl-C.
@@ -126,7 +126,7 @@ pub fn run_short<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Sen
 
 /// Turns a panic in the core into an error, so that it never crosses the boundary.
 pub fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    make_ready()?;
+    refill_reserve()?;
     let work = || or_error(work);
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         Err(Error::Internal(format!(

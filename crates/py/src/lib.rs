@@ -15,12 +15,12 @@ mod train;
 mod vocabulary;
 
 use pyo3::prelude::*;
-use tokenmill_core::memory::{reserve, Careful};
+use tokenmill_core::memory::{reserve, ReserveAllocator};
 
 #[global_allocator]
-static ALLOCATOR: Careful = Careful;
+static ALLOCATOR: ReserveAllocator = ReserveAllocator;
 
-// Free threading has not been audited: the module asks for the lock.
+// Free threading has not been audited: the module asks for the GIL.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     reserve();
@@ -38,8 +38,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Makes an abort of this process, for want of memory, say `words` and exit with `code`.
+/// Makes an abort of this process, when memory is refused, print `message` and exit with `code`.
 #[pyfunction]
-fn answer_abort(words: Vec<u8>, code: i32) {
-    tokenmill_core::memory::answer_abort(words, code);
+fn answer_abort(message: Vec<u8>, code: i32) {
+    tokenmill_core::memory::set_abort_message(message, code);
 }

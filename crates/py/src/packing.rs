@@ -222,7 +222,7 @@ fn begin_writeback(py: Python<'_>, file: i32, start: u64, length: u64) {
     py.detach(|| writeback::begin(file, start, length));
 }
 
-/// Where documents end, counted on from `position`, as the little-endian u64 that an index file has.
+/// Where documents end, counted from `position`, as the little-endian u64 of an index file.
 #[pyfunction]
 fn stored_ends(
     py: Python<'_>,
@@ -253,13 +253,13 @@ fn hash_texts(
 /// Counts the occurrences of fixed strings in texts.
 // Boxed: Python aligns objects to 16 bytes, and the automaton may hold wider vectors.
 #[pyclass(frozen, module = "tokenmill._core")]
-struct StringCounter(Box<packing::Strings>);
+struct StringCounter(Box<packing::StringCounter>);
 
 #[pymethods]
 impl StringCounter {
     #[new]
     fn new(strings: Vec<String>) -> PyResult<Self> {
-        let made = packing::Strings::new(&strings).map_err(|error| to_py(&error))?;
+        let made = packing::StringCounter::new(&strings).map_err(|error| to_py(&error))?;
         Ok(Self(Box::new(made)))
     }
 

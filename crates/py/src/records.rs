@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 use tokenmill_core::jsonl::{self, Fields, State};
 use tokenmill_core::records::{
-    bad_rows, read_rows, split, Batch, CsvPart, CsvSpec, Policy, Reason, Strings,
+    self, read_rows, split, Batch, CsvPart, CsvSpec, Policy, Reason, Strings,
 };
 
 use crate::error::run_short;
@@ -120,7 +120,7 @@ pub struct JsonlReader {
 }
 
 #[derive(FromPyObject)]
-enum TextPart {
+enum TemplatePart {
     Literal(String),
     Field(Vec<String>),
 }
@@ -129,10 +129,15 @@ enum TextPart {
 impl JsonlReader {
     #[new]
     #[pyo3(signature = (text, columns, *, limit, replace))]
-    fn new(text: Vec<TextPart>, columns: Vec<Vec<String>>, limit: usize, replace: bool) -> Self {
+    fn new(
+        text: Vec<TemplatePart>,
+        columns: Vec<Vec<String>>,
+        limit: usize,
+        replace: bool,
+    ) -> Self {
         let parts = text.into_iter().map(|part| match part {
-            TextPart::Literal(literal) => Ok(literal),
-            TextPart::Field(path) => Err(path),
+            TemplatePart::Literal(literal) => Ok(literal),
+            TemplatePart::Field(path) => Err(path),
         });
         JsonlReader {
             fields: Fields::new(parts.collect(), columns, policy(replace), limit),
@@ -148,8 +153,8 @@ impl JsonlReader {
         Records::new(py, batch)
     }
 
-    /// Unescapes the text of a block that is one line where it stands, and gives its span; None, and the
-    /// block as it was, if the line is for `read`.
+    /// Unescapes the text of a block that is one line, in place, and gives its span; None, with the block
+    /// unchanged, if the line must be read with `read`.
     #[pyo3(signature = (block, /))]
     #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read_in_place(
@@ -177,8 +182,8 @@ impl JsonlReader {
     }
 
     /// Reads the whole elements of a part of one JSON value. `state` is 0 at its start, then what the
-    /// call before gave; returns the records, the bytes used, the next state (4 is behind the value)
-    /// and whether the value is broken there.
+    /// previous call returned; returns the records, the bytes used, the next state (4 is after the
+    /// value) and whether the value is broken there.
     #[pyo3(signature = (block, state, /, *, last))]
     #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read_elements(
@@ -239,7 +244,7 @@ impl JsonOutline {
     }
 
     /// The record without its text, and what the text is made of: bytes, and spans of the line. None instead of
-    /// these where a document must be read as a whole.
+    /// these if the line must be read as a whole.
     fn finish(&self, py: Python<'_>) -> PyResult<(Records, Option<Vec<OutlinePart>>)> {
         let Some(outline) = self.with(Option::take) else {
             return Err(PyValueError::new_err(
@@ -381,7 +386,7 @@ fn invalid_rows(
 ) -> PyResult<Vec<(usize, usize)>> {
     let bytes = bytes_of(&data)?;
     let offsets = offsets.as_slice()?;
-    run_short(py, || Ok(bad_rows(bytes, offsets)))
+    run_short(py, || Ok(records::invalid_rows(bytes, offsets)))
 }
 
 /// Adds this area to the module.

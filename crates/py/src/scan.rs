@@ -1,4 +1,4 @@
-//! The families of patterns, and the scan by itself: for looking at pieces, and for tests that hold it against
+//! The families of patterns, and the scan by itself: for looking at pieces, and for tests that compare it with
 //! other engines. Pre-tokenizers cross as the JSON of a `tokenizer.json`.
 
 use std::ffi::CString;
@@ -17,7 +17,7 @@ struct Family {
     /// Its name.
     #[pyo3(get)]
     name: &'static str,
-    /// Models with the very same pattern; each is a name for it as well.
+    /// Models with the very same pattern; each name is accepted as well.
     #[pyo3(get)]
     aliases: Vec<&'static str>,
     /// The one regex whose matches are the pieces; None where it takes several steps.
@@ -50,7 +50,7 @@ fn pre_tokenizer(pattern: &str) -> PyResult<String> {
     Ok(pre_tokenizer_json(&spec))
 }
 
-/// The same of a regex that a file holds, whatever it looks like.
+/// The pre-tokenizer of a regex from a file, even if it looks like a family's name.
 #[pyfunction]
 fn regex_pre_tokenizer(regex: &str) -> String {
     pre_tokenizer_json(&ScanSpec::from_regex(regex))
@@ -62,7 +62,7 @@ fn regex_of(pre_tokenizer: &str) -> Option<String> {
     plain_spec(pre_tokenizer)?.regex()
 }
 
-/// What `pre_tokenizer` takes to give this one: a family's name, a regex, or None where neither says it.
+/// The pattern from which `pre_tokenizer` makes this one, a family's name or a regex; None if there is none.
 #[pyfunction]
 fn pattern_of(pre_tokenizer: &str) -> Option<String> {
     plain_spec(pre_tokenizer)?.choice()
@@ -103,9 +103,9 @@ fn cpu() -> (&'static str, &'static [&'static str]) {
     (cpu.name(), cpu.features())
 }
 
-/// Says in Python that `TOKENMILL_CPU` names something that cannot be had.
+/// Warns in Python if `TOKENMILL_CPU` names something that is not available.
 fn warn_of_refusal(py: Python<'_>) -> PyResult<()> {
-    let Some(refusal) = Cpu::refusal().and_then(|told| CString::new(told).ok()) else {
+    let Some(refusal) = Cpu::refusal().and_then(|message| CString::new(message).ok()) else {
         return Ok(());
     };
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &refusal, 1)

@@ -11,7 +11,8 @@ use crate::flat::view;
 
 type Views = (Py<PyMemoryView>, Py<PyMemoryView>, Py<PyMemoryView>);
 
-/// Up to `most` bytes of each file, flat; where each begins; size, mtime and inode of each, or -1 three times.
+/// Up to `most` bytes of each file, flat; where each begins; size, mtime and inode of each, or -1 three times if it
+/// must be read on its own.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 fn read_small(py: Python<'_>, paths: Vec<PathBuf>, most: usize) -> PyResult<Views> {
@@ -19,7 +20,7 @@ fn read_small(py: Python<'_>, paths: Vec<PathBuf>, most: usize) -> PyResult<View
     Ok((
         view(py, found.data)?.unbind(),
         view(py, found.offsets)?.unbind(),
-        view(py, found.about)?.unbind(),
+        view(py, found.stats)?.unbind(),
     ))
 }
 

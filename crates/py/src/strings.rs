@@ -1,8 +1,8 @@
-//! The characters of a Python string where they lie, although the stable interface (abi3) has no way to them.
+//! Reads the characters of a Python string in place, although the stable interface (abi3) gives no access to them.
 //!
-//! `CPython` 3.11 to 3.14 keep strings in one of three layouts, and one wheel serves them all: when the first string
-//! comes, each layout is tried on strings whose characters are known. Where none fits, a later Python, UTF-8 is
-//! asked for; Python makes it and keeps it inside the string, so the text is held twice.
+//! `CPython` 3.11 to 3.14 keep strings in one of three layouts, and one wheel serves them all: at the first string,
+//! each layout is tried on strings whose characters are known. If none fits (a later Python), Python is asked for
+//! UTF-8, which it makes and keeps inside the string, so the text is held twice.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,15 +14,15 @@ use tokenmill_core::Error;
 use crate::error::to_py;
 
 const WORD: usize = size_of::<usize>();
-/// Where the word of flags is: after the count of references, the type, the length and the hash.
+/// Where the flags are: after the reference count, the type, the length and the hash.
 const FLAGS: usize = 4 * WORD;
 
 /// What differs between Pythons.
 #[derive(Clone, Copy)]
 struct Layout {
-    /// How many bits of the flags are before those of the width; then come one for compact, one for ASCII.
+    /// How many bits of the flags come before the width; after it come one for compact and one for ASCII.
     width_at: u32,
-    /// Bytes before the characters of a compact string that is not ASCII; elsewhere a pointer to them is there.
+    /// Bytes before the characters of a compact string that is not ASCII.
     head: usize,
 }
 
@@ -46,9 +46,9 @@ const KNOWN: [Layout; 3] = [
 pub fn characters_of<'a>(string: &'a Bound<'_, PyString>) -> PyResult<Document<'a>> {
     static LAYOUT: PyOnceLock<Option<Layout>> = PyOnceLock::new();
     if let Some(layout) = LAYOUT.get_or_init(string.py(), || find_layout(string.py())) {
-        // SAFETY: a string it is; the layout has been tried in this process.
+        // SAFETY: it is a string.
         let length = unsafe { ffi::PyUnicode_GetLength(string.as_ptr()) } as usize;
-        // SAFETY: as above.
+        // SAFETY: the string has this length, and the layout has been tried in this process.
         if let Some(document) = unsafe { layout.read(string, length) } {
             return Ok(document);
         }
@@ -56,7 +56,7 @@ pub fn characters_of<'a>(string: &'a Bound<'_, PyString>) -> PyResult<Document<'
     in_utf8(string)
 }
 
-/// As UTF-8, which an ASCII string is and any other is given by Python.
+/// As UTF-8, which an ASCII string already is and which Python makes for any other.
 fn in_utf8<'a>(string: &'a Bound<'_, PyString>) -> PyResult<Document<'a>> {
     string.to_str().map(Document::Utf8).map_err(|error| {
         to_py(&Error::Input(format!(
@@ -79,7 +79,7 @@ impl Layout {
         length: usize,
     ) -> Option<Document<'a>> {
         let object = string.as_ptr().cast::<u8>().cast_const();
-        // SAFETY: every string has a head of five words; nobody changes the flags while we hold the lock.
+        // SAFETY: every string has a head of five words; nobody changes the flags while we hold the GIL.
         let flags = unsafe { object.add(FLAGS).cast::<u32>().read() } >> self.width_at;
         let (width, compact, ascii) = (flags & 0b111, flags & 0b1000 != 0, flags & 0b1_0000 != 0);
         if ascii || !compact {

@@ -1,7 +1,6 @@
 //! Training for Python: a counter of pieces, the finished counts, and a run of merges.
 //!
-//! Each object but the counter is used by one caller at a time; the lock makes a second one wait instead of
-//! fail.
+//! Each object but the counter is used by one caller at a time; the lock makes a second one wait.
 #![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
 use std::path::PathBuf;
@@ -54,7 +53,7 @@ fn counts_are_merged() -> Error {
     Error::Input("piece counts can be merged only once; count again".into())
 }
 
-/// Counts the pieces of blocks of texts, which several threads may bring at a time.
+/// Counts the pieces of blocks of texts; several threads may call it at a time.
 #[pyclass(frozen, module = "tokenmill._core")]
 struct PieceCounter(RwLock<Option<Counter>>);
 
@@ -226,7 +225,7 @@ impl PairMerger {
                 tokens,
                 min_frequency,
                 max_token_length,
-                tie: TieBreak::named(tie_break)?,
+                tie: TieBreak::from_name(tie_break)?,
                 unify,
             };
             let taken = lock(&counts.0).take();
@@ -241,7 +240,7 @@ impl PairMerger {
         })
     }
 
-    /// Goes on from the vocabulary `data[ends[id]:ends[id + 1]]`, where an id that nothing has is empty.
+    /// Continues from the vocabulary `data[ends[id]:ends[id + 1]]`, in which an unused id is empty.
     /// `ids[offsets[i]:offsets[i + 1]]` is a word of its tokens that occurs
     /// `counts[i]` times; `apart` are pairs of ids that must not merge, one after the other; a new token
     /// has letters of `scripts` alone, if any are named.
@@ -271,7 +270,7 @@ impl PairMerger {
                 tokens,
                 min_frequency,
                 max_token_length,
-                tie: TieBreak::named(tie_break)?,
+                tie: TieBreak::from_name(tie_break)?,
                 unify: true,
             };
             let veto = Veto::new(&apart, &scripts, whole_characters)?;
@@ -279,10 +278,10 @@ impl PairMerger {
                 data.get(range[0] as usize..range[1] as usize)
                     .unwrap_or(&[])
             });
-            let known = TokenList::known(base, tokens.saturating_sub(ends.len()));
+            let known = TokenList::from_tokens(base, tokens.saturating_sub(ends.len()));
             let words = Words::of_tokens(ids, offsets, counts, &known)?;
             let pieces = words.pieces;
-            let merger = Merger::continuing(words, known, options, veto)?;
+            let merger = Merger::from_vocabulary(words, known, options, veto)?;
             Ok(Self {
                 merger: Mutex::new(merger),
                 pieces,
@@ -363,7 +362,7 @@ impl PairMerger {
     }
 }
 
-/// The other way round than [`flat`].
+/// The opposite of [`flat`].
 fn pairs_of(flat: &[u32]) -> Vec<(u32, u32)> {
     flat.chunks_exact(2)
         .map(|pair| (pair[0], pair[1]))

@@ -1,4 +1,4 @@
-//! Vocabulary files, read by the core, as Python sees them: sequences that make an object only when asked for one.
+//! Vocabularies as Python sees them: sequences that make an object only when asked for one.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ impl Tokens {
     }
 
     fn checked(tokens: CoreTokens, source: &str) -> PyResult<Self> {
-        let places = files::refuse_twins(&tokens, source).map_err(|error| to_py(&error))?;
+        let places = files::check_unique_ids(&tokens, source).map_err(|error| to_py(&error))?;
         Ok(Self { tokens, places })
     }
 
@@ -46,7 +46,7 @@ impl Tokens {
 
 #[pymethods]
 impl Tokens {
-    /// From `(token, id)` pairs; `source` is named where two have one id or an id is absurd.
+    /// From `(token, id)` pairs; errors name `source` (two tokens with one id, an id that is out of range).
     #[new]
     fn from_pairs(pairs: Vec<(PyBackedBytes, i128)>, source: &str) -> PyResult<Self> {
         let tokens = files::check_pairs(pairs, source).map_err(|error| to_py(&error))?;
@@ -100,7 +100,7 @@ impl Tokens {
         Self::new(tokens)
     }
 
-    /// The same tokens after `first`, each id so much higher.
+    /// These tokens after `first`, with their ids raised by as many.
     fn after(&self, first: Vec<Vec<u8>>) -> PyResult<Self> {
         let shift = first.len() as u32;
         let room = first.len() + self.tokens.len();
@@ -123,7 +123,7 @@ impl Tokens {
         })
     }
 
-    /// What a fingerprint takes of them: length and bytes of every token, one byte 255 for every hole.
+    /// What a fingerprint hashes: length and bytes of every token, one byte 255 for every hole.
     fn digest_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut out = Vec::with_capacity(self.tokens.bytes().len() + 4 * self.places.len());
         for &place in &self.places {
@@ -170,7 +170,7 @@ impl Merges {
 
 #[pymethods]
 impl Merges {
-    /// From pairs of which nothing is known.
+    /// From pairs whose products are not known.
     #[new]
     fn from_pairs(pairs: Vec<(u32, u32)>) -> Self {
         Self::new(pairs.into())
@@ -215,7 +215,7 @@ impl Merges {
         Self::new(checked.unwrap_or_else(|(pairs, _)| pairs.into()))
     }
 
-    /// The same merges of tokens whose ids are higher by `by`.
+    /// These merges with every id raised by `by`.
     fn shifted(&self, by: u32) -> Self {
         let pairs = self.list.pairs().iter();
         let pairs: Vec<(u32, u32)> = pairs.map(|(a, b)| (a + by, b + by)).collect();
@@ -225,7 +225,7 @@ impl Merges {
         Self::new(list.unwrap_or_else(|(pairs, _)| pairs.into()))
     }
 
-    /// `[[left,right],…]`, as a fingerprint takes it.
+    /// `[[left,right],…]`, as a fingerprint hashes it.
     fn json(&self) -> String {
         let mut out = String::with_capacity(14 * self.list.pairs().len() + 2);
         for (left, right) in self.list.pairs() {
@@ -271,7 +271,7 @@ impl Spellings {
 
     /// The id of a token, or None.
     fn get(&self, spelling: &Bound<'_, PyString>) -> Option<u32> {
-        // What is not Unicode is no token.
+        // A string with lone surrogates is not a token.
         self.inner.id_of(spelling.to_cow().ok()?.as_bytes())
     }
 
@@ -298,8 +298,8 @@ pub fn read_tiktoken(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Toke
 
 type HfFile<'py> = (Bound<'py, PyBytes>, Option<(Spellings, Merges)>);
 
-/// The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE. What takes long is kept in the
-/// folder `kept`.
+/// The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE. What takes long to read is kept in
+/// the folder `kept`.
 #[pyfunction]
 #[pyo3(signature = (data, source, kept=None))]
 #[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
@@ -328,7 +328,7 @@ pub fn spell(token: &[u8]) -> String {
 #[pyfunction]
 pub fn unspell<'py>(spelled: &Bound<'py, PyString>) -> Option<Bound<'py, PyBytes>> {
     let mut bytes = Vec::new();
-    // What is not Unicode is outside too.
+    // A lone surrogate is outside too.
     spelling::decode(spelled.to_cow().ok()?.as_bytes(), &mut bytes)
         .then(|| PyBytes::new(spelled.py(), &bytes))
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::json::{is_key, read_object, DEEPEST};
 use super::merges::from_array;
-use super::words::{refusal, shown, Bad};
+use super::words::{excerpt, refusal, Failure};
 use super::Spellings;
 use crate::bpe::MergeList;
 use crate::jsonl::Parser;
@@ -65,14 +65,14 @@ impl Kept for HfFile {
 
 /// Reads a file. `source` is named in errors.
 pub fn read(text: &[u8], source: &str) -> Result<HfFile> {
-    let mut model = Model::new(source);
+    let mut model = ModelReader::new(source);
     read_object(text, source, |parser| {
         parser.members(|parser, key| {
             if !is_key(key, b"model") {
                 return Ok(parser.skip(1).map(drop)?);
             }
             // Of a doubled key the last one counts.
-            model = Model::new(source);
+            model = ModelReader::new(source);
             if parser.peek() != Some(b'{') {
                 return Ok(parser.skip(1).map(drop)?);
             }
@@ -85,7 +85,7 @@ pub fn read(text: &[u8], source: &str) -> Result<HfFile> {
             bpe: None,
         }),
         Some((parts, bpe)) => Ok(HfFile {
-            outline: without(text, parts),
+            outline: outline_without(text, parts),
             bpe: Some(bpe),
         }),
     }
@@ -96,14 +96,14 @@ type Part = (Range<usize>, &'static [u8]);
 
 /// What was seen of the model. The large parts are read as they come where it is known by then what they are, as
 /// in all files that Hugging Face writes, and else when the whole is known.
-struct Model<'a> {
+struct ModelReader<'a> {
     source: &'a str,
     is_bpe: Option<bool>,
     vocabulary: Option<(Range<usize>, Option<Spellings>)>,
     merges: Option<(Range<usize>, Option<MergeList>)>,
 }
 
-impl<'a> Model<'a> {
+impl<'a> ModelReader<'a> {
     fn new(source: &'a str) -> Self {
         Self {
             source,
@@ -113,7 +113,11 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn read_member(&mut self, parser: &mut Parser<'_>, key: &[u8]) -> std::result::Result<(), Bad> {
+    fn read_member(
+        &mut self,
+        parser: &mut Parser<'_>,
+        key: &[u8],
+    ) -> std::result::Result<(), Failure> {
         let start = parser.at();
         if is_key(key, b"vocab") {
             let now = self.is_bpe == Some(true) && parser.peek() == Some(b'{');
@@ -146,7 +150,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    fn read_vocabulary(&self, parser: &mut Parser<'_>) -> std::result::Result<Spellings, Bad> {
+    fn read_vocabulary(&self, parser: &mut Parser<'_>) -> std::result::Result<Spellings, Failure> {
         Spellings::from_object(parser, &format!("{}: model.vocab", self.source))
     }
 
@@ -181,18 +185,18 @@ impl<'a> Model<'a> {
         text: &'t [u8],
         range: &Range<usize>,
         key: &str,
-        read: impl FnOnce(&mut Parser<'t>) -> std::result::Result<T, Bad>,
+        read: impl FnOnce(&mut Parser<'t>) -> std::result::Result<T, Failure>,
     ) -> Result<T> {
         let value = &text[range.clone()];
         match read(&mut Parser::new(value, DEEPEST)) {
             Ok(found) => Ok(found),
-            Err(Bad::Content(error)) => Err(error),
+            Err(Failure::Content(error)) => Err(error),
             // It is JSON, but does not begin as it should.
-            Err(Bad::Json(_)) => {
+            Err(Failure::Json(_)) => {
                 let found = if value.is_empty() {
                     "missing".into()
                 } else {
-                    shown(value)
+                    excerpt(value)
                 };
                 let expected = match key {
                     "vocab" => "an object of token -> id",
@@ -205,7 +209,7 @@ impl<'a> Model<'a> {
     }
 }
 
-fn without(text: &[u8], mut parts: [Part; 2]) -> Vec<u8> {
+fn outline_without(text: &[u8], mut parts: [Part; 2]) -> Vec<u8> {
     parts.sort_by_key(|(range, _)| range.start);
     let [(first, first_word), (second, second_word)] = parts;
     [

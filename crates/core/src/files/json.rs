@@ -1,6 +1,6 @@
 //! JSON files: an object that nests not too deep, or an error that names the line and the column.
 
-use super::words::{line_and_column, refusal, shown, Bad};
+use super::words::{excerpt, line_and_column, refusal, Failure};
 use crate::jsonl::{unescape, Parser};
 use crate::records::{Policy, Reason};
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ pub(super) const DEEPEST: usize = 64;
 pub(super) fn read_object<'a, T>(
     text: &'a [u8],
     source: &str,
-    read: impl FnOnce(&mut Parser<'a>) -> std::result::Result<T, Bad>,
+    read: impl FnOnce(&mut Parser<'a>) -> std::result::Result<T, Failure>,
 ) -> Result<T> {
     if simdutf8::basic::from_utf8(text).is_err() {
         let at = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), |_| 0);
@@ -24,15 +24,15 @@ pub(super) fn read_object<'a, T>(
         if parser.peek() != Some(b'{') {
             parser.skip(0)?;
             parser.end()?;
-            return Err(Bad::Json((Reason::NotAnObject, 0)));
+            return Err(Failure::Json((Reason::NotAnObject, 0)));
         }
         let found = read(&mut parser)?;
         parser.end()?;
         Ok(found)
     };
     whole().map_err(|bad| match bad {
-        Bad::Json((reason, at)) => refuse_json(text, reason, at, source),
-        Bad::Content(error) => error,
+        Failure::Json((reason, at)) => refuse_json(text, reason, at, source),
+        Failure::Content(error) => error,
     })
 }
 
@@ -40,7 +40,7 @@ fn refuse_json(text: &[u8], reason: Reason, at: usize, source: &str) -> Error {
     let rest: Vec<u8> = text[at..].iter().copied().take(20).collect();
     let found = match rest.as_slice() {
         [] => "the end of the text".into(),
-        rest => shown(rest),
+        rest => excerpt(rest),
     };
     let words = match reason {
         Reason::NotAnObject => {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::json::push_plain;
-use super::words::{quoted, refusal, shown, Bad};
+use super::words::{excerpt, quote, refusal, Failure};
 use super::Spellings;
 use crate::bpe::MergeList;
 use crate::jsonl::{Fault, Parser};
@@ -14,7 +14,7 @@ pub(super) fn from_array(
     parser: &mut Parser<'_>,
     spellings: &Spellings,
     source: &str,
-) -> std::result::Result<MergeList, Bad> {
+) -> std::result::Result<MergeList, Failure> {
     let mut list = List::new(spellings);
     let mut both = Vec::new();
     let mut number = 0;
@@ -23,8 +23,11 @@ pub(super) fn from_array(
         let place = || format!("{source}: model.merges[{number}]");
         let start = parser.at();
         let Some(middle) = read_merge(parser, &mut both)? else {
-            let words = format!("expected two tokens, found {}", shown(parser.since(start)));
-            return Err(Bad::Content(refusal(place(), words)));
+            let words = format!(
+                "expected two tokens, found {}",
+                excerpt(parser.since(start))
+            );
+            return Err(Failure::Content(refusal(place(), words)));
         };
         list.push(&both, middle, place)?;
         number += 1;
@@ -78,7 +81,7 @@ pub fn read_lines(text: &[u8], spellings: &Spellings, source: &str) -> Result<Me
         let middle = split(&mut both).ok_or_else(|| {
             let words = format!(
                 "expected two tokens separated by a space, found {}",
-                quoted(line)
+                quote(line)
             );
             refusal(place(), words)
         })?;
@@ -124,9 +127,9 @@ impl<'a> List<'a> {
         let words = format!(
             "merges {} and {}, but {} is not in the vocabulary; the vocabulary and the merges must come from the \
              same training",
-            quoted(left),
-            quoted(right),
-            quoted(missing.unwrap_or_default())
+            quote(left),
+            quote(right),
+            quote(missing.unwrap_or_default())
         );
         refusal(place, words)
     }
@@ -155,7 +158,7 @@ mod tests {
             let mut list = None;
             parser.members(|parser, _| {
                 list = Some(from_array(parser, &spellings(), "x")?);
-                Ok::<(), Bad>(())
+                Ok::<(), Failure>(())
             })?;
             Ok(list.unwrap_or_default())
         })

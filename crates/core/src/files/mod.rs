@@ -16,7 +16,7 @@ pub use merges::read_lines as read_merges;
 pub use spellings::Spellings;
 pub use splits::all_splits;
 pub use tiktoken::read as read_tiktoken;
-pub use words::{check_pairs, refuse_twins};
+pub use words::{check_pairs, check_unique_ids};
 
 /// Ids are indices into tables, so one absurd id would ask for gigabytes: no production vocabulary is near this.
 pub const LARGEST_ID: u32 = (1 << 24) - 1;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::id_of;
 use super::index::Index;
 use super::json::{push_plain, read_object};
-use super::words::{bad_id, refusal, refuse_empty, refuse_twins, shown, Bad};
+use super::words::{bad_id, check_not_empty, check_unique_ids, excerpt, refusal, Failure};
 use crate::bpe::Tokens;
 use crate::jsonl::Parser;
 use crate::kept::{Kept, Reader, Writer};
@@ -27,9 +27,9 @@ impl Spellings {
     pub(super) fn from_object(
         parser: &mut Parser<'_>,
         place: &str,
-    ) -> std::result::Result<Self, Bad> {
+    ) -> std::result::Result<Self, Failure> {
         let tokens = read_members(parser, place)?;
-        refuse_empty(&tokens, place)?;
+        check_not_empty(&tokens, place)?;
         Ok(Self::new(tokens, place)?)
     }
 
@@ -37,7 +37,7 @@ impl Spellings {
         let Ok(index) = Index::new(&tokens) else {
             return Self::new(last_of_each(&tokens), place);
         };
-        refuse_twins(&tokens, place)?;
+        check_unique_ids(&tokens, place)?;
         Ok(Self { tokens, index })
     }
 
@@ -79,7 +79,7 @@ impl Kept for Spellings {
     }
 }
 
-fn read_members(parser: &mut Parser<'_>, place: &str) -> std::result::Result<Tokens, Bad> {
+fn read_members(parser: &mut Parser<'_>, place: &str) -> std::result::Result<Tokens, Failure> {
     let mut tokens = Tokens::default();
     parser.members(|parser, key| {
         let value = parser.skip(3)?;
@@ -93,9 +93,9 @@ fn read_members(parser: &mut Parser<'_>, place: &str) -> std::result::Result<Tok
         }
         let words = format!(
             "token '{}' contains a lone surrogate, which is not valid text",
-            shown(key)
+            excerpt(key)
         );
-        Err(Bad::Content(refusal(place, words)))
+        Err(Failure::Content(refusal(place, words)))
     })?;
     Ok(tokens)
 }

@@ -3,7 +3,7 @@
 use super::base64;
 use super::id_of;
 use super::index::Index;
-use super::words::{bad_id, quoted, refusal, refuse_empty, refuse_twins};
+use super::words::{bad_id, check_not_empty, check_unique_ids, quote, refusal};
 use crate::bpe::Tokens;
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
         if end == data.len() && tokens.ids().last() != Some(&next) {
             let words = format!(
                 "the last line {} has no newline and its rank is not {next}; the file is truncated: download it again",
-                quoted(line)
+                quote(line)
             );
             return Err(refusal(format_args!("{source}:{number}"), words));
         }
@@ -39,7 +39,7 @@ pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
     if tokens.ids().is_sorted_by(|one, other| one < other) {
         return Ok(tokens);
     }
-    let places = refuse_twins(&tokens, source)?.into_iter().zip(0..);
+    let places = check_unique_ids(&tokens, source)?.into_iter().zip(0..);
     let known = places.filter(|(place, _)| (*place as usize) < tokens.len());
     Ok(known
         .map(|(place, id)| (tokens.at(place as usize), id))
@@ -47,7 +47,7 @@ pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
 }
 
 fn check(tokens: &Tokens, source: &str) -> Result<()> {
-    refuse_empty(tokens, source)?;
+    check_not_empty(tokens, source)?;
     let mut places = 1..tokens.len();
     if let Some(place) = places.find(|place| tokens.at(place - 1).is_empty()) {
         let rank = tokens.ids()[place - 1];
@@ -56,7 +56,7 @@ fn check(tokens: &Tokens, source: &str) -> Result<()> {
         return Err(refusal(source, words));
     }
     Index::new(tokens).map(drop).map_err(|(one, other)| {
-        let (token, ids) = (quoted(tokens.at(one)), tokens.ids());
+        let (token, ids) = (quote(tokens.at(one)), tokens.ids());
         let (one, other) = (ids[one], ids[other]);
         refusal(
             source,
@@ -92,7 +92,7 @@ fn refuse_line(line: &[u8], word: &[u8], digits: &[u8], place: std::fmt::Argumen
     }
     let words = format!(
         "expected 'base64 rank', found {}; the file is truncated or damaged: download it again",
-        quoted(line)
+        quote(line)
     );
     refusal(place, words)
 }

@@ -14,7 +14,7 @@ pub(super) fn refusal(place: impl std::fmt::Display, words: impl std::fmt::Displ
 }
 
 /// A part of a file as it stands there.
-pub(super) fn shown(found: &[u8]) -> String {
+pub(super) fn excerpt(found: &[u8]) -> String {
     let text = String::from_utf8_lossy(found);
     let more = text.chars().nth(SHOWN).map_or("", |_| "…");
     let text: String = text.chars().take(SHOWN).collect();
@@ -22,16 +22,16 @@ pub(super) fn shown(found: &[u8]) -> String {
 }
 
 /// A token in quotes: `'the'`, or `b'\xe4'` where it is not text.
-pub(super) fn quoted(token: &[u8]) -> String {
+pub(super) fn quote(token: &[u8]) -> String {
     match std::str::from_utf8(token) {
-        Ok(_) => format!("'{}'", shown(token)),
+        Ok(_) => format!("'{}'", excerpt(token)),
         Err(_) => format!("b'{}'", token[..token.len().min(SHOWN)].escape_ascii()),
     }
 }
 
 /// Something in the place of an id that is none.
 pub(super) fn bad_id(place: impl std::fmt::Display, token: &[u8], found: &[u8]) -> Error {
-    let (token, found) = (quoted(token), shown(found));
+    let (token, found) = (quote(token), excerpt(found));
     let words =
         format!("token {token} has the id {found}; expected an integer from 0 to {LARGEST_ID}");
     refusal(place, words)
@@ -49,19 +49,19 @@ pub fn check_pairs(pairs: Vec<(impl AsRef<[u8]>, i128)>, place: &str) -> Result<
 }
 
 /// The place of each id, where no two tokens have one.
-pub fn refuse_twins(tokens: &Tokens, place: &str) -> Result<Vec<u32>> {
+pub fn check_unique_ids(tokens: &Tokens, place: &str) -> Result<Vec<u32>> {
     tokens.places().map_err(|(one, other)| {
-        let (id, one) = (tokens.ids()[one], quoted(tokens.at(one)));
+        let (id, one) = (tokens.ids()[one], quote(tokens.at(one)));
         let words = format!(
             "id {id} belongs to both {one} and {}; each id must name one token: renumber one of them",
-            quoted(tokens.at(other))
+            quote(tokens.at(other))
         );
         refusal(place, words)
     })
 }
 
 /// Refuses a vocabulary without tokens.
-pub(super) fn refuse_empty(tokens: &Tokens, place: &str) -> Result<()> {
+pub(super) fn check_not_empty(tokens: &Tokens, place: &str) -> Result<()> {
     if tokens.is_empty() {
         return Err(refusal(
             place,
@@ -72,18 +72,18 @@ pub(super) fn refuse_empty(tokens: &Tokens, place: &str) -> Result<()> {
 }
 
 /// What a reader of JSON meets: something that is not JSON, or JSON that is not what was expected.
-pub(super) enum Bad {
+pub(super) enum Failure {
     Json(Fault),
     Content(Error),
 }
 
-impl From<Fault> for Bad {
+impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         Self::Json(fault)
     }
 }
 
-impl From<Error> for Bad {
+impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Content(error)
     }
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn what_was_found_is_shown_short_and_on_one_line() {
-        assert_eq!(quoted(b"th\n"), r"'th\n'");
-        assert_eq!(quoted(b"\xe4a"), r"b'\xe4a'");
-        assert_eq!(shown(&[b'a'; 70]), format!("{}…", "a".repeat(60)));
+        assert_eq!(quote(b"th\n"), r"'th\n'");
+        assert_eq!(quote(b"\xe4a"), r"b'\xe4a'");
+        assert_eq!(excerpt(&[b'a'; 70]), format!("{}…", "a".repeat(60)));
         assert_eq!(line_and_column("a\n中b".as_bytes(), 5), (2, 2));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::fields::Fields;
 use super::lines::read_record;
-use super::strings::{find_special, spaces};
+use super::strings::{count_spaces, find_special};
 use crate::records::Batch;
 
 /// Where in the value the next window begins.
@@ -66,7 +66,7 @@ enum Next {
 impl Elements {
     /// One key, element or bracket; false when the window has no more.
     fn step(&mut self, block: &[u8], fields: &Fields, last: bool) -> bool {
-        let at = self.used + spaces(&block[self.used..]);
+        let at = self.used + count_spaces(&block[self.used..]);
         let Some(&byte) = block.get(at) else {
             self.used = at;
             return false;
@@ -133,11 +133,11 @@ impl Elements {
         let Some(key) = value_length(&block[at..]) else {
             return Next::More;
         };
-        let colon = at + key + spaces(&block[at + key..]);
+        let colon = at + key + count_spaces(&block[at + key..]);
         let Some(&byte) = block.get(colon) else {
             return Next::More;
         };
-        let value = colon + 1 + spaces(block.get(colon + 1..).unwrap_or_default());
+        let value = colon + 1 + count_spaces(block.get(colon + 1..).unwrap_or_default());
         match (byte, block.get(value)) {
             (b':', Some(b'[')) => self.enter(State::Inner, value),
             (b':', Some(b'{')) => self.element(block, fields, value),
@@ -153,7 +153,7 @@ impl Elements {
 
 /// What follows a value: behind the comma, or on the closing bracket.
 fn after(block: &[u8], end: usize, closing: u8) -> Next {
-    let at = end + spaces(&block[end..]);
+    let at = end + count_spaces(&block[end..]);
     match block.get(at) {
         Some(b',') => Next::At(at + 1),
         Some(&byte) if byte == closing => Next::At(at),

@@ -4,7 +4,7 @@ use crate::records::Policy;
 
 /// A part of the text template: characters as they are, or the value of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     /// Literal text.
     Literal(Vec<u8>),
     /// The string in this slot.
@@ -26,7 +26,7 @@ pub(super) struct Node {
 pub struct Fields {
     pub(super) tree: Vec<Node>,
     pub(super) paths: Vec<Vec<String>>,
-    pub(super) text: Vec<Part>,
+    pub(super) text: Vec<TemplatePart>,
     pub(super) columns: Vec<usize>,
     pub(super) policy: Policy,
     pub(super) limit: usize,
@@ -54,9 +54,9 @@ impl Fields {
         };
         for part in text {
             let part = match part {
-                Ok(literal) => Part::Literal(literal.into_bytes()),
-                Err(path) if path.is_empty() => Part::Record,
-                Err(path) => Part::Field(fields.slot(path)),
+                Ok(literal) => TemplatePart::Literal(literal.into_bytes()),
+                Err(path) if path.is_empty() => TemplatePart::Record,
+                Err(path) => TemplatePart::Field(fields.slot(path)),
             };
             fields.text.push(part);
         }

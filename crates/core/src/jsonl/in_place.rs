@@ -1,6 +1,6 @@
 //! The text of one huge record, unescaped where it stands: a line of a gigabyte is never there twice.
 
-use super::fields::{Fields, Part};
+use super::fields::{Fields, TemplatePart};
 use super::parse::{parse, Value};
 use super::strings::{character_at, find_special, Escaped};
 use crate::records::Kind;
@@ -9,7 +9,7 @@ use crate::records::Kind;
 /// of no use. None, and the line as it was, if there is anything to tell of the record (it is bad, or has
 /// columns, or a text of several parts): the ordinary way reads those.
 pub fn text_in_place(line: &mut [u8], fields: &Fields) -> Option<(usize, usize)> {
-    let [Part::Field(slot)] = fields.text[..] else {
+    let [TemplatePart::Field(slot)] = fields.text[..] else {
         return None;
     };
     let one_line = memchr::memchr(b'\n', line).is_none_or(|at| at + 1 == line.len());

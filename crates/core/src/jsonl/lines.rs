@@ -1,9 +1,9 @@
 //! The line loop: a block of whole lines to a batch of documents.
 
-use super::fields::{Fields, Part};
+use super::fields::{Fields, TemplatePart};
 use super::parse::{parse, Fault, Value};
 use super::strings::unescape;
-use crate::records::{count_repairs, fault, Batch, Column, Kind, Policy, Reason};
+use crate::records::{count_repairs, find_fault, Batch, Column, Kind, Policy, Reason};
 
 /// Reads every line of `block`. A blank line is passed over, a bad one is refused alone.
 pub fn read(block: &[u8], fields: &Fields) -> Batch {
@@ -49,7 +49,7 @@ fn record(
     if line.trim_ascii().is_empty() {
         return;
     }
-    let outcome = match fault(line, valid) {
+    let outcome = match find_fault(line, valid) {
         _ if line.len() > fields.limit => Err((Reason::OverLong, 0)),
         None => extract(batch, values, fields, line),
         Some(at) if fields.policy == Policy::Refuse => Err((Reason::InvalidUtf8, at)),
@@ -82,9 +82,9 @@ fn extract(
     let mut replaced = 0;
     for part in &fields.text {
         match part {
-            Part::Literal(bytes) => batch.texts.bytes.extend_from_slice(bytes),
-            Part::Record => batch.texts.bytes.extend_from_slice(line.trim_ascii()),
-            Part::Field(slot) => {
+            TemplatePart::Literal(bytes) => batch.texts.bytes.extend_from_slice(bytes),
+            TemplatePart::Record => batch.texts.bytes.extend_from_slice(line.trim_ascii()),
+            TemplatePart::Field(slot) => {
                 let value = text_value(values[*slot])?;
                 let body = &line[value.start..value.end];
                 replaced += unescape(body, fields.policy, &mut batch.texts.bytes)

@@ -4,7 +4,7 @@
 //! outline is good or bad JSON exactly if the line is, for the same reason, and it says where in the line the
 //! text stands, which is then read again and unescaped in parts.
 
-use super::fields::{Fields, Part};
+use super::fields::{Fields, TemplatePart};
 use super::lines::read;
 use super::parse::{parse, Value};
 use super::strings::{character_at, escape_at, find_special, unescape, Escape};
@@ -45,11 +45,11 @@ pub enum TextPart {
 impl Outline {
     /// The outline of a line that is read for these fields.
     pub fn new(fields: &Fields) -> Self {
-        Self::keeping(KEPT, fields)
+        Self::with_limit(KEPT, fields)
     }
 
     /// With so much of a string, and at least every key that is wanted, each character of which may be an escape.
-    fn keeping(most: usize, fields: &Fields) -> Self {
+    fn with_limit(most: usize, fields: &Fields) -> Self {
         let keys = fields.paths.iter().flatten().map(String::len);
         Self {
             most: keys.max().unwrap_or(0).saturating_mul(6).max(most),
@@ -105,14 +105,14 @@ impl Outline {
         if fields.columns.iter().any(|&slot| cut(&values[slot])) {
             return None;
         }
-        let part = |part: &Part| match part {
-            Part::Literal(bytes) => Some(TextPart::Literal(bytes.clone())),
-            Part::Field(slot) => {
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Literal(bytes) => Some(TextPart::Literal(bytes.clone())),
+            TemplatePart::Field(slot) => {
                 let value = values[*slot];
                 let (start, end) = (self.place(value.start), self.place(value.end));
                 Some(TextPart::Span(start, end))
             }
-            Part::Record => None,
+            TemplatePart::Record => None,
         };
         fields.text.iter().map(part).collect()
     }

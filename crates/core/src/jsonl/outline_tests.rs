@@ -81,8 +81,8 @@ impl Dice {
     }
 }
 
-fn outlined(line: &[u8], fields: &Fields, dice: &mut Dice) -> Outline {
-    let (mut outline, mut at, mut size) = (Outline::keeping(0, fields), 0, 1);
+fn make_outline(line: &[u8], fields: &Fields, dice: &mut Dice) -> Outline {
+    let (mut outline, mut at, mut size) = (Outline::with_limit(0, fields), 0, 1);
     loop {
         size = (size + dice.below(9)).min(line.len() - at);
         let last = at + size == line.len();
@@ -131,7 +131,7 @@ fn an_outline_in_windows_says_what_the_whole_line_says() {
         let policy = [Policy::Refuse, Policy::Replace][turn % 2];
         let (line, fields) = (dice.line(), fields(policy));
         let whole = read(&line, &fields);
-        let (batch, parts) = outlined(&line, &fields, &mut dice).finish(&fields);
+        let (batch, parts) = make_outline(&line, &fields, &mut dice).finish(&fields);
         let shown = String::from_utf8_lossy(&line);
         assert_eq!(batch.refused, whole.refused, "{shown}");
         assert_eq!(batch.replaced, whole.replaced, "{shown}");

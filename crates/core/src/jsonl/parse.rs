@@ -4,7 +4,7 @@
 //! of a doubled key the last one counts, as there.
 
 use super::fields::Node;
-use super::strings::{escape_at, find_special, spaces, unescape, Escape};
+use super::strings::{count_spaces, escape_at, find_special, unescape, Escape};
 use crate::records::{Kind, Policy, Reason};
 
 /// Deeper containers are refused; Python's own limit is its recursion limit, near this.
@@ -151,7 +151,7 @@ impl Parser<'_> {
 
     #[inline(always)]
     fn space(&mut self) {
-        self.at += spaces(&self.s[self.at..]);
+        self.at += count_spaces(&self.s[self.at..]);
     }
 
     pub(crate) fn end(&mut self) -> Parsed<()> {

@@ -5,7 +5,7 @@ use crate::records::{Policy, Reason};
 
 /// How many bytes of white space `s` starts with.
 #[inline(always)]
-pub(super) fn spaces(s: &[u8]) -> usize {
+pub(super) fn count_spaces(s: &[u8]) -> usize {
     s.iter()
         .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
         .count()

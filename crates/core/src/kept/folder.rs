@@ -44,7 +44,7 @@ impl Folder {
         mark_used(&file);
         let mut reader = Reader::new(file, key)?;
         let found = T::read(&mut reader)?;
-        reader.ends_well().then_some(found)
+        reader.verify_checksum().then_some(found)
     }
 
     /// Keeps something; where that fails, it is made again next time.

@@ -135,7 +135,7 @@ impl Reader {
     }
 
     /// Whether the file ends here, and is what was written.
-    pub(super) fn ends_well(mut self) -> bool {
+    pub(super) fn verify_checksum(mut self) -> bool {
         let mut checksum = [0; CHECKSUM];
         self.left == 0
             && self.file.read_exact(&mut checksum).is_ok()

@@ -16,7 +16,7 @@ pub fn blank_texts(data: &[u8], offsets: &[i64]) -> Result<Vec<bool>> {
 fn is_blank(text: &[u8]) -> bool {
     let mut rest = text;
     loop {
-        // A few characters at a time, so that the first one that is no space ends it.
+        // A few characters at a time, so that the first one that is not a space ends it.
         let mut take = rest.len().min(64);
         while take < rest.len() && rest[take] & 0xc0 == 0x80 {
             take += 1;

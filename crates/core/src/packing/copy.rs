@@ -1,4 +1,4 @@
-//! Segments of documents, copied to their places in rows.
+//! Copies segments of documents to their places in rows.
 
 use crate::{Error, Result};
 

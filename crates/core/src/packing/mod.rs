@@ -1,5 +1,6 @@
 //! Loops over flat `(ids, offsets)` that `NumPy` has no single pass for: framing documents with BOS and
-//! EOS, copying segments into rows, filling columns, best-fit packing, dealing out turns, hashing and searching texts, finding blank ones.
+//! EOS, copying segments into rows, filling columns, best-fit packing, dealing out turns, hashing and searching texts,
+//! finding blank ones.
 
 mod best_fit;
 mod blank;
@@ -16,7 +17,7 @@ pub use copy::copy_segments;
 pub use frame::frame;
 pub use hash::hash_texts;
 pub use runs::{fill_runs, Cell};
-pub use strings::Strings;
+pub use strings::StringCounter;
 pub use turns::{deal_turns, Due};
 
 use crate::{Error, Result};

@@ -1,4 +1,4 @@
-//! Runs of numbers in their places: what columns of rows are made of.
+//! Writes runs of numbers to their places: what columns of rows are made of.
 
 use crate::{Error, Result};
 

@@ -1,14 +1,14 @@
-//! How often any of some strings stands in texts: special tokens that are to be read as plain text.
+//! How often any of some strings occurs in texts: special tokens that are to be read as plain text.
 
 use super::check_offsets;
 use crate::{Error, Result, Stop};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// A fixed set of strings to look for.
-pub struct Strings(AhoCorasick);
+pub struct StringCounter(AhoCorasick);
 
-impl Strings {
-    /// Prepares the search; of two strings that start at one place the longer counts.
+impl StringCounter {
+    /// Prepares the search; of two strings that start at the same place the longer one counts.
     pub fn new(patterns: &[String]) -> Result<Self> {
         AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -36,12 +36,12 @@ impl Strings {
 
 #[cfg(test)]
 mod tests {
-    use super::Strings;
+    use super::StringCounter;
     use crate::Stop;
 
     #[test]
     fn counts_within_texts_only() {
-        let strings = Strings::new(&["<s>".into(), "<s>!".into(), String::new()]).unwrap();
+        let strings = StringCounter::new(&["<s>".into(), "<s>!".into(), String::new()]).unwrap();
         let count = |offsets: &[i64]| {
             strings
                 .count(b"a<s>b<s>!<s", offsets, &Stop::new())

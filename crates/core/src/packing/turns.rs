@@ -18,7 +18,8 @@ pub struct Due {
     pub shares: Vec<(i128, i128, i128)>,
 }
 
-/// The sources of `length` rows from row `start` on, where each source has had `counts` turns, which are counted on.
+/// The sources of `length` rows from row `start` on, where each source has had `counts` turns; `counts` is brought up
+/// to date.
 pub fn deal_turns(
     unit: i128,
     dues: &[Due],
@@ -83,7 +84,7 @@ impl Window {
     }
 }
 
-/// The first row from `from` on at which so much is due of a source; `i64::MAX` if that never comes.
+/// The first row from `from` on at which `wanted` is due of a source; `i64::MAX` if there is none.
 fn reach(dues: &[Due], source: usize, wanted: i128, from: i64) -> i64 {
     let first = dues
         .partition_point(|due| due.start <= from)
@@ -100,7 +101,7 @@ fn reach(dues: &[Due], source: usize, wanted: i128, from: i64) -> i64 {
             continue;
         }
         if quadratic == 0 {
-            // Something is still missing, and comes: `linear` is above 0.
+            // What is missing will become due: `linear` is above 0.
             let missing = wanted - base;
             return due.start + ((missing + linear - 1) / linear) as i64;
         }
@@ -109,7 +110,7 @@ fn reach(dues: &[Due], source: usize, wanted: i128, from: i64) -> i64 {
     i64::MAX
 }
 
-/// The first `x` above `low` with `at(x) >= wanted`, where `at(low) < wanted <= at(high)`; near `low` it is quick.
+/// The first `x` above `low` with `at(x) >= wanted`, where `at(low) < wanted <= at(high)`; quick if it is near `low`.
 fn bisect(at: impl Fn(i64) -> i128, wanted: i128, mut low: i64, mut high: i64) -> i64 {
     let mut step = 1;
     while low + step < high {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::normalizer::{self, Normalizer, Scheme};
-use super::{leaves, unsupported, yes, Way};
+use super::{leaves, unsupported, yes, InputSteps};
 use crate::codec::{Prefix, Splitter};
 use crate::scan::Pattern;
 use crate::{Error, Result};
@@ -60,7 +60,7 @@ impl Metaspace {
 }
 
 /// How text reaches such a model; `late` says that added tokens are looked for after the normalizer.
-pub fn way_of(normalizer: &Value, pre_tokenizer: &Value, late: bool) -> Result<Way> {
+pub fn input_steps(normalizer: &Value, pre_tokenizer: &Value, late: bool) -> Result<InputSteps> {
     let mut normalizers = normalizer::read(normalizer)?;
     let (mut splitter, mut prefix) = (Splitter::Whole, Prefix::Never);
     let mut marked = normalizers.last().is_some_and(writes_marker);
@@ -101,7 +101,7 @@ pub fn way_of(normalizer: &Value, pre_tokenizer: &Value, late: bool) -> Result<W
     if !marked {
         return unsupported("a character-level model that does not write spaces as ▁");
     }
-    Ok(Way {
+    Ok(InputSteps {
         normalizer: normalizer::steps_of(normalizers)?,
         prefix,
         splitter,

@@ -22,7 +22,7 @@ use crate::{Error, Result};
 pub use build::build;
 pub use pre_tokenizer::{plain_spec, pre_tokenizer_json, scan_spec};
 
-use model::{Kind, Model};
+use model::{Model, ModelKind};
 
 /// All that decides ids but for the tokens and their order, which are too many for JSON.
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ pub struct Recipe {
 }
 
 /// How text reaches the model.
-struct Way {
+struct InputSteps {
     normalizer: Vec<Step>,
     prefix: Prefix,
     splitter: Splitter,
@@ -60,19 +60,19 @@ impl Recipe {
     ) -> Result<(CodecSpec, &'static str)> {
         self.model.refuse_options()?;
         refuse_added(&self.added_tokens)?;
-        if self.model.kind == Kind::Bytes {
+        if self.model.kind == ModelKind::Bytes {
             refuse_pieces(&self.added_tokens)?;
         }
         let (template, trims) = template::read(&self.post_processor)?;
         let way = match self.model.kind {
-            Kind::Bytes => pre_tokenizer::way_of(
+            ModelKind::Bytes => pre_tokenizer::input_steps(
                 normalizer::steps_of(normalizer::read(&self.normalizer)?)?,
                 &self.pre_tokenizer,
                 !self.model.end_of_word_suffix.is_empty(),
             )?,
-            Kind::Chars => {
+            ModelKind::Chars => {
                 let late = self.added_tokens.iter().any(|token| token.normalized);
-                marker::way_of(&self.normalizer, &self.pre_tokenizer, late)?
+                marker::input_steps(&self.normalizer, &self.pre_tokenizer, late)?
             }
         };
         let spelled = matches!(way.splitter, Splitter::Spelled(_));

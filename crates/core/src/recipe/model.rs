@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// What pieces start from.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ModelKind {
     /// Single bytes.
     Bytes,
     /// Characters, as `SentencePiece` does it.
@@ -25,7 +25,7 @@ pub enum Kind {
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools)] // independent flags of the file format
 pub struct Model {
-    pub kind: Kind,
+    pub kind: ModelKind,
     pub end_of_word_suffix: String,
     ignore_merges: bool,
     byte_fallback: bool,
@@ -53,7 +53,7 @@ impl Model {
         if self.ignore_merges && !self.end_of_word_suffix.is_empty() {
             return unsupported("ignore_merges with an end_of_word_suffix");
         }
-        if self.ignore_merges && self.kind == Kind::Chars {
+        if self.ignore_merges && self.kind == ModelKind::Chars {
             return unsupported("ignore_merges on a character-level model");
         }
         Ok(())
@@ -75,14 +75,14 @@ impl Model {
             extra.set(token.id, token.content.as_bytes());
         }
         let (kept, byte_tokens) = match self.kind {
-            Kind::Bytes if spelled => {
+            ModelKind::Bytes if spelled => {
                 let spell = |(token, id)| (spell_token(token, &self.end_of_word_suffix), id);
                 (tokens.iter().map(spell).collect(), None)
             }
-            Kind::Bytes => (tokens.clone(), None),
-            Kind::Chars => self.in_spaces(tokens, &mut extra)?,
+            ModelKind::Bytes => (tokens.clone(), None),
+            ModelKind::Chars => self.with_spaces(tokens, &mut extra)?,
         };
-        let alphabet = if self.kind == Kind::Bytes && !spelled {
+        let alphabet = if self.kind == ModelKind::Bytes && !spelled {
             Alphabet::Bytes
         } else {
             Alphabet::Chars { byte_tokens }
@@ -110,7 +110,7 @@ impl Model {
 
     /// The tokens of a SentencePiece-style model with spaces for markers, and the tokens of bytes. A token that
     /// holds a space itself is never found in a text, and neither is that of a byte.
-    fn in_spaces(&self, tokens: &Tokens, extra: &mut Extra) -> Result<(Tokens, ByteTokens)> {
+    fn with_spaces(&self, tokens: &Tokens, extra: &mut Extra) -> Result<(Tokens, ByteTokens)> {
         let byte_tokens = if self.byte_fallback {
             Some(byte_tokens(tokens)?)
         } else {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::dialect::check;
-use super::{leaves, unsupported, yes, Way};
+use super::{leaves, unsupported, yes, InputSteps};
 use crate::codec::{Prefix, Spelled, Splitter};
 use crate::scan::{ScanSpec, Scanner, Step};
 use crate::{Error, Result};
@@ -71,7 +71,11 @@ pub fn plain_spec(json: &str) -> Option<ScanSpec> {
 
 /// How text reaches a byte-level model; one whose words have a suffix sees their printable spelling, and so does
 /// one whose pre-tokenizer splits after the step that spells.
-pub fn way_of(normalizer: Vec<crate::codec::Step>, step: &Value, suffix: bool) -> Result<Way> {
+pub fn input_steps(
+    normalizer: Vec<crate::codec::Step>,
+    step: &Value,
+    suffix: bool,
+) -> Result<InputSteps> {
     let mut before = read(step)?;
     let spells = |leaf: &Leaf| matches!(leaf, Leaf::Spell(_));
     let at = before.iter().position(spells).unwrap_or(before.len());
@@ -106,7 +110,7 @@ pub fn way_of(normalizer: Vec<crate::codec::Step>, step: &Value, suffix: bool) -
     } else {
         (Splitter::Scan(Box::new(scanner)), family)
     };
-    Ok(Way {
+    Ok(InputSteps {
         normalizer,
         prefix,
         splitter,

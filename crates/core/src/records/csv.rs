@@ -2,7 +2,7 @@
 //! newlines, a doubled quote is a quote.
 
 use super::batch::{Batch, Column, Kind, Policy, Reason};
-use super::text::{count_repairs, fault};
+use super::text::{count_repairs, find_fault};
 
 /// A part of the text: literal characters, or the field with this number.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ struct Field {
     doubled: bool,
 }
 
-enum Row {
+enum RowEnd {
     /// The row ends before this offset, where the next one starts.
     Ends(usize),
     /// A fault at the first offset; the next row starts at the second.
@@ -56,10 +56,10 @@ pub fn read_rows(block: &[u8], spec: &CsvSpec, last: bool) -> (Batch, usize) {
     let mut start = 0;
     while start < block.len() {
         fields.clear();
-        let (end, broken) = match row(block, start, spec.delimiter, last, &mut fields) {
-            Row::Unfinished => break,
-            Row::Ends(end) => (end, None),
-            Row::Broken(at, end) => (end, Some(at)),
+        let (end, broken) = match scan_row(block, start, spec.delimiter, last, &mut fields) {
+            RowEnd::Unfinished => break,
+            RowEnd::Ends(end) => (end, None),
+            RowEnd::Broken(at, end) => (end, Some(at)),
         };
         let bytes = &block[start..end];
         let number = batch.rows_read;
@@ -86,14 +86,20 @@ fn is_blank(fields: &[Field]) -> bool {
     matches!(fields, [only] if !only.quoted && only.start == only.end)
 }
 
-fn row(block: &[u8], start: usize, delimiter: u8, last: bool, fields: &mut Vec<Field>) -> Row {
+fn scan_row(
+    block: &[u8],
+    start: usize,
+    delimiter: u8,
+    last: bool,
+    fields: &mut Vec<Field>,
+) -> RowEnd {
     let mut at = start;
     loop {
         let field = match block.get(at) {
             Some(b'"') => match quoted(block, at + 1) {
                 Some(field) => field,
-                None if last => return Row::Broken(at, block.len()),
-                None => return Row::Unfinished,
+                None if last => return RowEnd::Broken(at, block.len()),
+                None => return RowEnd::Unfinished,
             },
             _ => plain(block, at, delimiter),
         };
@@ -101,11 +107,11 @@ fn row(block: &[u8], start: usize, delimiter: u8, last: bool, fields: &mut Vec<F
         fields.push(field);
         match (block.get(behind), block.get(behind + 1)) {
             (Some(&byte), _) if byte == delimiter => at = behind + 1,
-            (Some(b'\n'), _) => return Row::Ends(behind + 1),
-            (Some(b'\r'), Some(b'\n')) => return Row::Ends(behind + 2),
-            (Some(b'\r'), None) if last => return Row::Ends(behind + 1),
-            (None, _) if last => return Row::Ends(behind),
-            (None | Some(b'\r'), None) => return Row::Unfinished,
+            (Some(b'\n'), _) => return RowEnd::Ends(behind + 1),
+            (Some(b'\r'), Some(b'\n')) => return RowEnd::Ends(behind + 2),
+            (Some(b'\r'), None) if last => return RowEnd::Ends(behind + 1),
+            (None, _) if last => return RowEnd::Ends(behind),
+            (None | Some(b'\r'), None) => return RowEnd::Unfinished,
             _ => return past_line(block, behind, last),
         }
     }
@@ -113,11 +119,11 @@ fn row(block: &[u8], start: usize, delimiter: u8, last: bool, fields: &mut Vec<F
 
 /// A plain field never stops at anything but a delimiter or a line end, so this is text behind a
 /// closing quote: the rest of the line goes with the broken row.
-fn past_line(block: &[u8], at: usize, last: bool) -> Row {
+fn past_line(block: &[u8], at: usize, last: bool) -> RowEnd {
     match memchr::memchr(b'\n', &block[at..]) {
-        Some(newline) => Row::Broken(at, at + newline + 1),
-        None if last => Row::Broken(at, block.len()),
-        None => Row::Unfinished,
+        Some(newline) => RowEnd::Broken(at, at + newline + 1),
+        None if last => RowEnd::Broken(at, block.len()),
+        None => RowEnd::Unfinished,
     }
 }
 
@@ -173,14 +179,14 @@ fn extract(
     let mut repairs = 0;
     let mut append = |field: Field, out: &mut Vec<u8>| {
         let mut bytes = &block[field.start..field.end];
-        let mended;
-        if let Some(at) = fault(bytes, valid) {
+        let repaired;
+        if let Some(at) = find_fault(bytes, valid) {
             if spec.policy == Policy::Refuse {
                 return Err((Reason::InvalidUtf8, field.start - start + at));
             }
             repairs += count_repairs(bytes);
-            mended = String::from_utf8_lossy(bytes);
-            bytes = mended.as_bytes();
+            repaired = String::from_utf8_lossy(bytes);
+            bytes = repaired.as_bytes();
         }
         push(bytes, field.doubled, out);
         Ok(())

@@ -7,5 +7,5 @@ mod text;
 
 pub use batch::{Batch, Column, Kind, Policy, Reason, Reject, Strings, MAX_REJECTS};
 pub use csv::{read_rows, CsvPart, CsvSpec};
-pub use text::{bad_rows, split};
-pub(crate) use text::{count_repairs, fault};
+pub(crate) use text::{count_repairs, find_fault};
+pub use text::{invalid_rows, split};

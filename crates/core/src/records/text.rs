@@ -44,7 +44,7 @@ pub fn split(
 fn push(batch: &mut Batch, document: &[u8], start: usize, valid: bool, policy: Policy) {
     let row = batch.rows_read;
     batch.rows_read += 1;
-    match fault(document, valid) {
+    match find_fault(document, valid) {
         None => batch.texts.bytes.extend_from_slice(document),
         Some(at) if policy == Policy::Refuse => {
             batch.refuse(Reason::InvalidUtf8, row, start, document, at);
@@ -60,7 +60,7 @@ fn push(batch: &mut Batch, document: &[u8], start: usize, valid: bool, policy: P
 }
 
 /// Where `bytes` stop being UTF-8, or nothing. `known_valid` spares the check.
-pub(crate) fn fault(bytes: &[u8], known_valid: bool) -> Option<usize> {
+pub(crate) fn find_fault(bytes: &[u8], known_valid: bool) -> Option<usize> {
     if known_valid {
         return None;
     }
@@ -82,7 +82,7 @@ pub(crate) fn count_repairs(bytes: &[u8]) -> u64 {
 ///
 /// Parquet and Arrow files may call any bytes a string, and their readers do not look. Offsets that
 /// are not increasing or lie outside of the buffer are reported as a fault at 0 of their row.
-pub fn bad_rows(bytes: &[u8], offsets: &[i64]) -> Vec<(usize, usize)> {
+pub fn invalid_rows(bytes: &[u8], offsets: &[i64]) -> Vec<(usize, usize)> {
     let row = |pair: &[i64]| -> Option<&[u8]> {
         bytes.get(usize::try_from(pair[0]).ok()?..usize::try_from(pair[1]).ok()?)
     };
@@ -104,7 +104,7 @@ pub fn bad_rows(bytes: &[u8], offsets: &[i64]) -> Vec<(usize, usize)> {
     faults
         .filter_map(|(index, pair)| match row(pair) {
             None => Some((index, 0)),
-            Some(text) => fault(text, false).map(|at| (index, at)),
+            Some(text) => find_fault(text, false).map(|at| (index, at)),
         })
         .collect()
 }
@@ -146,8 +146,11 @@ mod tests {
 
     #[test]
     fn a_character_cut_by_an_offset_is_a_fault_of_both_rows() {
-        assert_eq!(bad_rows("aé".as_bytes(), &[0, 2, 3]), vec![(0, 1), (1, 0)]);
-        assert!(bad_rows("aé".as_bytes(), &[0, 1, 3]).is_empty());
-        assert_eq!(bad_rows(b"ab", &[0, 9]), vec![(0, 0)]);
+        assert_eq!(
+            invalid_rows("aé".as_bytes(), &[0, 2, 3]),
+            vec![(0, 1), (1, 0)]
+        );
+        assert!(invalid_rows("aé".as_bytes(), &[0, 1, 3]).is_empty());
+        assert_eq!(invalid_rows(b"ab", &[0, 9]), vec![(0, 0)]);
     }
 }

@@ -93,7 +93,7 @@ impl Merger {
         };
         let (left, right) = split(pair);
         let spelled = [self.tokens.get(left), self.tokens.get(right)].concat();
-        !veto.allows(pair, &spelled) || self.history.knew(&self.tokens, &spelled)
+        !veto.allows(pair, &spelled) || self.history.started_with(&self.tokens, &spelled)
     }
 
     pub(super) fn count_of(&mut self, key: u64) -> u64 {

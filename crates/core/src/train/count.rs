@@ -33,7 +33,7 @@ pub struct CountOptions {
     pub spill_dir: PathBuf,
     /// Pieces never span one of these, and their own text is not counted.
     pub special_tokens: Vec<String>,
-    /// Keep where each piece was first met, in the order in which blocks are brought.
+    /// Keep where each piece was first met, in the order in which blocks are received.
     pub in_order: bool,
 }
 
@@ -68,8 +68,8 @@ pub struct Counter {
     spill: Mutex<Option<Spill>>,
     options: CountOptions,
     totals: Mutex<Totals>,
-    /// Bytes of the blocks brought so far, so the place where the next one begins.
-    brought: AtomicU64,
+    /// Bytes of the blocks received so far, so the place where the next one begins.
+    received: AtomicU64,
 }
 
 struct Worker {
@@ -91,9 +91,9 @@ enum Task<'a> {
 
 /// A block on its way through the workers.
 #[derive(Clone, Copy)]
-struct Brought<'a> {
+struct Block<'a> {
     data: &'a [u8],
-    /// The place of the first byte of `data` among all that was brought; it wraps where `data` begins
+    /// The place of the first byte of `data` among all that was received; it wraps where `data` begins
     /// before the first text.
     origin: u64,
 }
@@ -122,23 +122,25 @@ impl Counter {
             spill: Mutex::new(None),
             options,
             totals: Mutex::default(),
-            brought: AtomicU64::new(0),
+            received: AtomicU64::new(0),
         })
     }
 
     /// Counts the pieces of a block.
     pub fn count(&self, texts: Texts<'_>, stop: &Stop) -> Result<()> {
         check_offsets(texts)?;
-        let place = self.brought.fetch_add(covered(texts), Ordering::Relaxed);
+        let place = self
+            .received
+            .fetch_add(byte_count(texts), Ordering::Relaxed);
         let skipped = texts.offsets.first().map_or(0, |&first| first as u64);
-        let block = Brought {
+        let block = Block {
             data: texts.data,
             origin: place.wrapping_sub(skipped),
         };
         self.run(&self.tasks(texts), block, stop)?;
         let mut totals = lock(&self.totals);
         totals.documents += texts.offsets.len().saturating_sub(1) as u64;
-        totals.bytes += covered(texts);
+        totals.bytes += byte_count(texts);
         Ok(())
     }
 
@@ -148,13 +150,13 @@ impl Counter {
     }
 
     /// Shares tasks out among the workers that are idle.
-    fn run(&self, tasks: &[Task<'_>], block: Brought<'_>, stop: &Stop) -> Result<()> {
+    fn run(&self, tasks: &[Task<'_>], block: Block<'_>, stop: &Stop) -> Result<()> {
         let next = AtomicUsize::new(0);
         let work = |worker: &mut Worker| -> Result<()> {
             while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
                 stop.check()?;
                 self.count_task(worker, task, block)?;
-                self.relieve(worker)?;
+                self.spill_if_full(worker)?;
             }
             Ok(())
         };
@@ -224,7 +226,7 @@ impl Counter {
                 worker.pieces = worker.pieces.saturating_add(count);
                 if i % 4096 == 0 {
                     stop.check()?;
-                    self.relieve(worker)?;
+                    self.spill_if_full(worker)?;
                 }
             }
             Ok(())
@@ -311,7 +313,7 @@ impl Counter {
         each(&text[start..], start)
     }
 
-    fn count_task(&self, worker: &mut Worker, task: &Task<'_>, block: Brought<'_>) -> Result<()> {
+    fn count_task(&self, worker: &mut Worker, task: &Task<'_>, block: Block<'_>) -> Result<()> {
         let mut count = |bytes, start, at: usize| {
             let text = as_text(bytes, start)?;
             self.for_each_part(text, &mut |part, inside| {
@@ -359,7 +361,7 @@ impl Counter {
 
     /// Sends a table to disk if it may pass its share of the budget before the next look. A table that
     /// grows holds three times its size for a moment.
-    fn relieve(&self, worker: &mut Worker) -> Result<()> {
+    fn spill_if_full(&self, worker: &mut Worker) -> Result<()> {
         let share = self.options.memory_budget / self.options.threads.max(1);
         if worker.table.memory().saturating_mul(3) <= share || worker.table.is_empty() {
             return Ok(());
@@ -396,7 +398,7 @@ fn as_text(bytes: &[u8], start: usize) -> Result<&str> {
     })
 }
 
-fn covered(texts: Texts<'_>) -> u64 {
+fn byte_count(texts: Texts<'_>) -> u64 {
     match texts.offsets {
         [first, .., last] => (last - first) as u64,
         _ => 0,

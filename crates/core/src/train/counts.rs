@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::spill::{Spilled, PARTITIONS};
-use super::table::{Entry, PieceTable};
+use super::table::{CountedPiece, PieceTable};
 use super::words::CountSource;
 use crate::Result;
 
@@ -74,7 +74,7 @@ impl Counts {
             offsets: vec![0],
             ..CountedPieces::default()
         };
-        let mut push = |entry: Entry<'_>| {
+        let mut push = |entry: CountedPiece<'_>| {
             batch.data.extend_from_slice(entry.piece);
             batch.offsets.push(batch.data.len() as i64);
             batch.counts.push(entry.count);
@@ -98,7 +98,7 @@ impl CountSource for Counts {
         }
     }
 
-    fn for_each(&mut self, each: &mut dyn FnMut(Entry<'_>)) -> Result<()> {
+    fn for_each(&mut self, each: &mut dyn FnMut(CountedPiece<'_>)) -> Result<()> {
         match &mut self.place {
             Home::Memory(table) => table.for_each(each),
             Home::Disk(spilled) => {

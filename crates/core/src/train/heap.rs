@@ -26,7 +26,7 @@ impl TieBreak {
     ];
 
     /// The rule of that name.
-    pub fn named(name: &str) -> Result<Self> {
+    pub fn from_name(name: &str) -> Result<Self> {
         let found = Self::NAMED.iter().find(|(known, _)| *known == name);
         found.map(|&(_, rule)| rule).ok_or_else(|| {
             let known: Vec<_> = Self::NAMED.iter().map(|(known, _)| *known).collect();
@@ -109,7 +109,7 @@ impl Heap {
 
     /// True when `a` goes before `b`.
     #[inline(always)]
-    pub fn above(&self, a: Candidate, b: Candidate, tokens: &TokenList) -> bool {
+    pub fn is_above(&self, a: Candidate, b: Candidate, tokens: &TokenList) -> bool {
         if a.count == b.count {
             self.tie.compare(a, b, tokens) == Ordering::Greater
         } else {
@@ -128,7 +128,7 @@ impl Heap {
         self.entries.push(candidate);
         while at > 0 {
             let parent = (at - 1) / 4;
-            if !self.above(candidate, self.entries[parent], tokens) {
+            if !self.is_above(candidate, self.entries[parent], tokens) {
                 break;
             }
             self.entries[at] = self.entries[parent];
@@ -160,11 +160,11 @@ impl Heap {
             }
             let mut best = first;
             for child in first + 1..(first + 4).min(len) {
-                if self.above(self.entries[child], self.entries[best], tokens) {
+                if self.is_above(self.entries[child], self.entries[best], tokens) {
                     best = child;
                 }
             }
-            if !self.above(self.entries[best], candidate, tokens) {
+            if !self.is_above(self.entries[best], candidate, tokens) {
                 break;
             }
             self.entries[at] = self.entries[best];

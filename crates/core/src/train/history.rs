@@ -32,7 +32,7 @@ impl History {
     }
 
     /// Whether the tokens of the start hold one with these bytes.
-    pub fn knew(&self, tokens: &TokenList, bytes: &[u8]) -> bool {
+    pub fn started_with(&self, tokens: &TokenList, bytes: &[u8]) -> bool {
         tokens
             .find(bytes)
             .is_some_and(|id| (id as usize) < self.start)

@@ -12,7 +12,7 @@ use super::words::{EDGE, INSIDE};
 
 /// One step's pair, and the token it becomes.
 #[derive(Clone, Copy)]
-struct Step {
+struct PairJoin {
     left: u32,
     right: u32,
     token: u32,
@@ -34,7 +34,7 @@ impl Merger {
         if let Some(pair) = self.pairs.get(best.key) {
             pair.count = 0;
         }
-        let step = Step {
+        let step = PairJoin {
             left,
             right,
             token,
@@ -58,7 +58,7 @@ impl Merger {
     }
 
     /// Joins the pair at every place that holds it; gives the weight of pairs of two new tokens.
-    fn join(&mut self, step: Step, best: Pair) -> u64 {
+    fn join(&mut self, step: PairJoin, best: Pair) -> u64 {
         let left_len = self.tokens.len_of(step.left) as usize;
         let len = left_len + self.tokens.len_of(step.right) as usize;
         let places = self.lists.places(best.start, best.len);
@@ -96,7 +96,7 @@ impl Merger {
     }
 
     /// Takes the weight gathered by `join` from the old pairs and gives it to the new ones.
-    fn settle(&mut self, step: Step, twin_weight: u64) {
+    fn settle(&mut self, step: PairJoin, twin_weight: u64) {
         let merged = key(step.left, step.right);
         let mut left = std::mem::take(&mut self.left);
         for i in 0..left.touched.len() {
@@ -107,7 +107,7 @@ impl Merger {
             let id = left.touched[i];
             let (weight, places) = left.take(id);
             self.lose(key(id, step.left), weight, merged);
-            left.aim(id, self.gain(id, step.token, weight, places, step.fresh));
+            left.set_cursor(id, self.gain(id, step.token, weight, places, step.fresh));
         }
         left.scatter(&mut self.lists);
         self.left = left;
@@ -122,7 +122,7 @@ impl Merger {
             let (weight, places) = right.take(id);
             self.lose(key(step.right, id), weight, merged);
             let undone = if id == step.left { twin_weight } else { 0 };
-            right.aim(
+            right.set_cursor(
                 id,
                 self.gain(step.token, id, weight - undone, places, step.fresh),
             );
@@ -133,7 +133,7 @@ impl Merger {
         self.lists.restore_order();
     }
 
-    fn settle_twins(&mut self, step: Step, weight: u64) {
+    fn settle_twins(&mut self, step: PairJoin, weight: u64) {
         if weight == 0 {
             return;
         }

@@ -52,7 +52,7 @@ impl Neighbours {
 
     /// Where the places of `id` will be written from; None when nobody needs them.
     #[inline(always)]
-    pub fn aim(&mut self, id: u32, start: Option<u32>) {
+    pub fn set_cursor(&mut self, id: u32, start: Option<u32>) {
         self.gathered[id as usize].cursor = start.unwrap_or(NOWHERE);
     }
 

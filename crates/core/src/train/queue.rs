@@ -58,7 +58,7 @@ impl Queue {
         let count = self.level as u64;
         let first = self.sorted.last().map(|&key| Candidate::new(count, key));
         match (first, self.late.top()) {
-            (Some(first), Some(late)) if self.late.above(first, late, tokens) => Some(first),
+            (Some(first), Some(late)) if self.late.is_above(first, late, tokens) => Some(first),
             (first, late) => late.or(first),
         }
     }

@@ -10,7 +10,7 @@ use crate::{Error, Result, Stop};
 
 impl Merger {
     /// Goes on from a vocabulary: `words` are made of its `tokens`, and new ones come after them.
-    pub fn continuing(
+    pub fn from_vocabulary(
         words: Words,
         tokens: TokenList,
         options: MergeOptions,

@@ -9,7 +9,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::table::{Entry, PieceKey, PieceTable};
+use super::table::{CountedPiece, PieceKey, PieceTable};
 use crate::{Error, Result, Stop};
 
 /// How many files; each must fit in memory by itself.
@@ -93,7 +93,7 @@ impl Spill {
         for_each_record(
             &file,
             self.in_order,
-            &mut |Entry {
+            &mut |CountedPiece {
                       piece,
                       count,
                       first,
@@ -140,7 +140,7 @@ pub struct Spilled {
 
 impl Spilled {
     /// Every piece of one partition, in ascending order of its bytes.
-    pub fn for_each_in(&self, part: usize, each: &mut dyn FnMut(Entry<'_>)) -> Result<()> {
+    pub fn for_each_in(&self, part: usize, each: &mut dyn FnMut(CountedPiece<'_>)) -> Result<()> {
         for_each_record(&self.parts[part], self.in_order, each)
             .map_err(|error| disk_error(&self.folder, &error))
     }
@@ -161,7 +161,11 @@ fn header_len(in_order: bool) -> usize {
     }
 }
 
-fn write_record(out: &mut impl Write, entry: Entry<'_>, in_order: bool) -> std::io::Result<()> {
+fn write_record(
+    out: &mut impl Write,
+    entry: CountedPiece<'_>,
+    in_order: bool,
+) -> std::io::Result<()> {
     let mut header = [0u8; 20];
     header[..4].copy_from_slice(&(entry.piece.len() as u32).to_le_bytes());
     header[4..12].copy_from_slice(&entry.count.to_le_bytes());
@@ -173,7 +177,7 @@ fn write_record(out: &mut impl Write, entry: Entry<'_>, in_order: bool) -> std::
 fn for_each_record(
     file: &File,
     in_order: bool,
-    each: &mut dyn FnMut(Entry<'_>),
+    each: &mut dyn FnMut(CountedPiece<'_>),
 ) -> std::io::Result<()> {
     let mut reader = BufReader::with_capacity(BUFFER, file);
     reader.seek(SeekFrom::Start(0))?;
@@ -190,7 +194,7 @@ fn for_each_record(
         first.copy_from_slice(&header[12..]);
         piece.resize(u32::from_le_bytes(len) as usize, 0);
         reader.read_exact(&mut piece)?;
-        each(Entry {
+        each(CountedPiece {
             piece: &piece,
             hash: 0,
             count: u64::from_le_bytes(count),

@@ -40,7 +40,7 @@ impl PieceKey {
 
 /// A piece as a table tells it.
 #[derive(Clone, Copy)]
-pub struct Entry<'a> {
+pub struct CountedPiece<'a> {
     pub piece: &'a [u8],
     pub hash: u64,
     pub count: u64,
@@ -133,7 +133,7 @@ impl PieceTable {
     fn insert(&mut self, mut at: usize, piece: &[u8], key: PieceKey, count: u64) -> usize {
         if (self.filled + 1) * 4 > self.slots.len() * 3 {
             self.grow();
-            at = self.free_from(key.hash);
+            at = self.free_slot(key.hash);
         }
         let start = (self.arena.len() / UNIT) as u32;
         if piece.len() > 8 {
@@ -153,7 +153,7 @@ impl PieceTable {
     }
 
     /// The first free slot for a piece that is not in the table.
-    fn free_from(&self, hash: u64) -> usize {
+    fn free_slot(&self, hash: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = (hash >> 20) as usize & mask;
         while self.slots[at].count > 0 {
@@ -169,7 +169,7 @@ impl PieceTable {
         let firsts = std::mem::replace(&mut self.firsts, firsts);
         for (from, slot) in old.into_iter().enumerate() {
             if slot.count > 0 {
-                let at = self.free_from(slot.hash);
+                let at = self.free_slot(slot.hash);
                 self.slots[at] = slot;
                 if let Some(&first) = firsts.get(from) {
                     self.firsts[at] = first;
@@ -191,10 +191,10 @@ impl PieceTable {
     }
 
     /// Tells every piece, in no stated order.
-    pub fn for_each_entry(&self, mut each: impl FnMut(Entry<'_>)) {
+    pub fn for_each_entry(&self, mut each: impl FnMut(CountedPiece<'_>)) {
         for (at, slot) in self.slots.iter().enumerate() {
             if slot.count > 0 {
-                self.tell(at, &mut each);
+                self.visit(at, &mut each);
             }
         }
     }
@@ -228,9 +228,9 @@ impl PieceTable {
     }
 
     /// Tells the pieces of the given slots.
-    pub fn for_each_of(&self, slots: &[u32], mut each: impl FnMut(Entry<'_>)) {
+    pub fn for_each_of(&self, slots: &[u32], mut each: impl FnMut(CountedPiece<'_>)) {
         for &at in slots {
-            self.tell(at as usize, &mut each);
+            self.visit(at as usize, &mut each);
         }
     }
 
@@ -244,7 +244,7 @@ impl PieceTable {
     }
 
     #[inline(always)]
-    fn tell(&self, at: usize, each: &mut impl FnMut(Entry<'_>)) {
+    fn visit(&self, at: usize, each: &mut impl FnMut(CountedPiece<'_>)) {
         let slot = &self.slots[at];
         let raw = slot.head.to_le_bytes();
         let piece = if slot.len <= 8 {
@@ -252,7 +252,7 @@ impl PieceTable {
         } else {
             stored(&self.arena, slot)
         };
-        each(Entry {
+        each(CountedPiece {
             piece,
             hash: slot.hash,
             count: slot.count,

@@ -41,7 +41,7 @@ impl TokenList {
     }
 
     /// The tokens of a vocabulary by id, with room for `extra` more; an id that nothing has is empty.
-    pub fn known<'a>(base: impl ExactSizeIterator<Item = &'a [u8]>, extra: usize) -> Self {
+    pub fn from_tokens<'a>(base: impl ExactSizeIterator<Item = &'a [u8]>, extra: usize) -> Self {
         let mut tokens = Self::with_room(base.len() + extra);
         for token in base {
             tokens.scratch.clear();

@@ -92,14 +92,14 @@ impl Script {
         };
         let mut letters = 0;
         for c in whole.chars().map(u32::from) {
-            if meets(&self.foreign, c, c) {
+            if overlaps(&self.foreign, c, c) {
                 return false;
             }
-            letters += usize::from(meets(&self.own, c, c));
+            letters += usize::from(overlaps(&self.own, c, c));
         }
         match completions(cut) {
             Some((first, last)) => {
-                meets(&self.own, first, last) && !meets(&self.foreign, first, last)
+                overlaps(&self.own, first, last) && !overlaps(&self.foreign, first, last)
             }
             None => letters > 0,
         }
@@ -107,7 +107,7 @@ impl Script {
 }
 
 /// Whether one of the code points from `first` to `last` is in `ranges`.
-fn meets(ranges: &[(u32, u32)], first: u32, last: u32) -> bool {
+fn overlaps(ranges: &[(u32, u32)], first: u32, last: u32) -> bool {
     let begun = ranges.partition_point(|&(start, _)| start <= last);
     begun > 0 && ranges[begun - 1].1 >= first
 }

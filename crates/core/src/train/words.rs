@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::heap::TieBreak;
-use super::table::Entry;
+use super::table::CountedPiece;
 use super::tokens::{byte_order, TokenList};
 use crate::{Error, Result};
 
@@ -21,14 +21,14 @@ const MOST_CELLS: u64 = 1 << 31;
 /// Something that can tell all pieces and their counts, twice and in the same order or not.
 pub trait CountSource {
     /// Tells every distinct piece once.
-    fn for_each(&mut self, each: &mut dyn FnMut(Entry<'_>)) -> Result<()>;
+    fn for_each(&mut self, each: &mut dyn FnMut(CountedPiece<'_>)) -> Result<()>;
 
     /// Whether where each piece was first met is known.
     fn in_order(&self) -> bool;
 }
 
 impl CountSource for super::table::PieceTable {
-    fn for_each(&mut self, each: &mut dyn FnMut(Entry<'_>)) -> Result<()> {
+    fn for_each(&mut self, each: &mut dyn FnMut(CountedPiece<'_>)) -> Result<()> {
         self.for_each_entry(each);
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Words {
                     .into(),
             ));
         }
-        let keep = |entry: &Entry<'_>| entry.piece.len() > 1 && entry.count >= least;
+        let keep = |entry: &CountedPiece<'_>| entry.piece.len() > 1 && entry.count >= least;
         let (mut met, mut cells, mut total) = (Vec::new(), 2u64, 0u128);
         source.for_each(&mut |entry| {
             if keep(&entry) {
@@ -109,7 +109,7 @@ impl Words {
             }
         })?;
         if strayed {
-            return Err(changed());
+            return Err(counts_changed());
         }
         let ends = met.iter().skip(1).map(|&(_, place)| place as u32);
         for (&count, end) in counts.iter().zip(ends.chain([at as u32])) {
@@ -123,7 +123,7 @@ impl Words {
         let keep = |piece: &[u8], count: u64| piece.len() > 1 && count >= least;
         let mut sizes: HashMap<u64, u64> = HashMap::new();
         let (mut total, mut pieces) = (0u128, 0u64);
-        source.for_each(&mut |Entry { piece, count, .. }| {
+        source.for_each(&mut |CountedPiece { piece, count, .. }| {
             if keep(piece, count) {
                 *sizes.entry(count).or_default() += piece.len() as u64 + 1;
                 total += u128::from(count) * piece.len() as u128;
@@ -168,12 +168,12 @@ impl Words {
                 .zip(usize::try_from(range[1]).ok());
             let word = known
                 .and_then(|(start, end)| ids.get(start..end))
-                .ok_or_else(outside)?;
+                .ok_or_else(bad_word)?;
             if word
                 .iter()
                 .any(|&id| id as usize >= tokens.len() || tokens.len_of(id) == 0)
             {
-                return Err(outside());
+                return Err(bad_word());
             }
             if word.len() > 1 && count > 0 {
                 let size: u64 = word.iter().map(|&id| u64::from(tokens.len_of(id))).sum();
@@ -212,7 +212,7 @@ impl Words {
         keep: impl Fn(&[u8], u64) -> bool,
     ) -> Result<()> {
         let (id_of, mut strayed) = (byte_ids(), false);
-        source.for_each(&mut |Entry { piece, count, .. }| {
+        source.for_each(&mut |CountedPiece { piece, count, .. }| {
             if !keep(piece, count) {
                 return;
             }
@@ -230,7 +230,7 @@ impl Words {
             *cursor += piece.len() + 1;
         })?;
         if strayed {
-            return Err(changed());
+            return Err(counts_changed());
         }
         Ok(())
     }
@@ -281,11 +281,11 @@ fn byte_ids() -> [u32; 256] {
     ids
 }
 
-fn changed() -> Error {
+fn counts_changed() -> Error {
     Error::Internal("the piece counts changed between two passes".into())
 }
 
-fn outside() -> Error {
+fn bad_word() -> Error {
     Error::Input(
         "a word has an id that is not in the vocabulary, or its offsets point outside the ids"
             .into(),
