@@ -19,7 +19,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Where tables are kept; it need not exist.
 pub struct Folder {
     path: PathBuf,
-    most: u64,
+    /// Bytes that all files together may have.
+    pub(super) most: u64,
 }
 
 impl Folder {
@@ -29,12 +30,6 @@ impl Folder {
             path: path.into(),
             most: MOST,
         }
-    }
-
-    /// The same folder with room for so many bytes.
-    #[must_use]
-    pub fn holding(self, most: u64) -> Self {
-        Self { most, ..self }
     }
 
     /// What is kept for a key, if it is there, whole, and of this build.

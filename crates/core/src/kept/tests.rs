@@ -83,7 +83,7 @@ fn a_file_with_any_byte_changed_or_missing_is_none() {
 #[test]
 fn the_longest_unused_goes_first_and_leftovers_go_too() {
     let scratch = Scratch::new("bounded");
-    let folder = Folder::new(&scratch.0);
+    let mut folder = Folder::new(&scratch.0);
     let keys = [b"0", b"1", b"2"].map(|name| Key::new("tokens", [&name[..]]));
     let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
     for (key, age) in keys.iter().zip([2, 3, 1]) {
@@ -99,7 +99,7 @@ fn the_longest_unused_goes_first_and_leftovers_go_too() {
     // Reading marks a file as used.
     assert!(folder.get::<Tokens>(&keys[1]).is_some());
     let size = fs::metadata(folder.path_of(&keys[0])).unwrap().len();
-    let folder = folder.holding(2 * size);
+    folder.most = 2 * size;
     let last = Key::new("tokens", [&b"3"[..]]);
     folder.put(&last, &tokens());
     let held = [&keys[0], &keys[1], &keys[2], &last].map(|key| folder.path_of(key).exists());
