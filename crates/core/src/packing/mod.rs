@@ -23,7 +23,7 @@ pub use turns::{deal_turns, Due};
 use crate::{Error, Result};
 
 /// Checks that `offsets` start at or above 0, never decrease, and end within `length` items.
-fn check_offsets(offsets: &[i64], length: usize) -> Result<()> {
+pub(crate) fn check_offsets(offsets: &[i64], length: usize) -> Result<()> {
     let in_order = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
     let first = offsets.first().copied().unwrap_or(-1);
     let last = offsets.last().copied().unwrap_or(-1);

@@ -14,6 +14,7 @@ use super::counts::Counts;
 use super::spill::Spill;
 use super::table::{PieceKey, PieceTable};
 use crate::memory::or_error;
+use crate::packing::check_offsets;
 use crate::scan::{SafeCuts, ScanSpec, Scanner};
 use crate::{Error, Result, Stop};
 
@@ -128,7 +129,7 @@ impl Counter {
 
     /// Counts the pieces of a block.
     pub fn count(&self, texts: Texts<'_>, stop: &Stop) -> Result<()> {
-        check_offsets(texts)?;
+        check_offsets(texts.offsets, texts.data.len())?;
         let place = self
             .received
             .fetch_add(byte_count(texts), Ordering::Relaxed);
@@ -203,7 +204,7 @@ impl Counter {
 
     /// Adds counts made earlier.
     pub fn add(&self, pieces: Texts<'_>, counts: &[u64], stop: &Stop) -> Result<()> {
-        check_offsets(pieces)?;
+        check_offsets(pieces.offsets, pieces.data.len())?;
         if self.options.in_order {
             return Err(Error::Input(
                 "counts made earlier do not say which piece came first, so they cannot be added to counts \
@@ -403,17 +404,4 @@ fn byte_count(texts: Texts<'_>) -> u64 {
         [first, .., last] => (last - first) as u64,
         _ => 0,
     }
-}
-
-fn check_offsets(texts: Texts<'_>) -> Result<()> {
-    let ascending = texts.offsets.windows(2).all(|pair| pair[0] <= pair[1]);
-    let first = texts.offsets.first().is_none_or(|&first| first >= 0);
-    let last = texts
-        .offsets
-        .last()
-        .is_none_or(|&last| last <= texts.data.len() as i64);
-    if ascending && first && last {
-        return Ok(());
-    }
-    Err(Error::Input("offsets must ascend within the buffer".into()))
 }
