@@ -370,13 +370,11 @@ impl Counter {
         let empty = PieceTable::new(self.options.in_order);
         let table = std::mem::replace(&mut worker.table, empty);
         let mut spill = lock(&self.spill);
-        if spill.is_none() {
-            *spill = Some(Spill::new(&self.options.spill_dir, self.options.in_order)?);
-        }
-        match spill.as_mut() {
-            Some(spill) => spill.append(&table),
-            None => Ok(()),
-        }
+        let spill = match &mut *spill {
+            Some(spill) => spill,
+            none => none.insert(Spill::new(&self.options.spill_dir, self.options.in_order)?),
+        };
+        spill.append(&table)
     }
 }
 
