@@ -112,20 +112,15 @@ impl Codec {
         special: &str,
         template: bool,
     ) -> PyResult<Bound<'py, PyList>> {
-        let special = special_from(special)?;
         let mut buffer = String::new();
         let document = documents::document_of(text)?;
         let text = catch_panic(|| document.text(&mut buffer)).map_err(|error| to_py(&error))?;
         let (before, after) = self.inner.template();
         let mut ids = if text.len() < SHORT_BYTES {
+            let special = special_from(special)?;
             run_short(py, || self.inner.encode(text, special, false))?
         } else {
-            let options = Options {
-                special,
-                template: false,
-                frame: (None, None),
-                threads: 1,
-            };
+            let options = options(special, false, 1)?;
             let batch = run_long(py, |stop: &Stop| {
                 self.inner
                     .encode_batch(&[Document::Utf8(text)], options, stop)

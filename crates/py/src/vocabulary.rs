@@ -38,9 +38,9 @@ impl Tokens {
         &self.tokens
     }
 
-    fn bytes<'py>(&self, py: Python<'py>, id: usize) -> Option<Bound<'py, PyBytes>> {
+    fn get(&self, id: usize) -> Option<&[u8]> {
         let place = *self.places.get(id)?;
-        (place != NONE).then(|| PyBytes::new(py, self.tokens.at(place as usize)))
+        (place != NONE).then(|| self.tokens.at(place as usize))
     }
 }
 
@@ -69,15 +69,14 @@ impl Tokens {
         index: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         item(py, index, self.places.len(), |py, id| {
-            Ok(self.bytes(py, id).into_pyobject(py)?)
+            let bytes = self.get(id).map(|token| PyBytes::new(py, token));
+            Ok(bytes.into_pyobject(py)?)
         })
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let lengths: Vec<u8> = (0..self.tokens.len())
-            .flat_map(|place| (self.tokens.at(place).len() as u32).to_le_bytes())
-            .collect();
-        let ids: Vec<u8> = words_to_bytes(self.tokens.ids().iter().copied());
+        let lengths = words_to_bytes(self.tokens.lengths());
+        let ids = words_to_bytes(self.tokens.ids().iter().copied());
         let parts = [self.tokens.bytes(), &lengths, &ids].map(|part| PyBytes::new(py, part));
         let make = PyType::new::<Self>(py).getattr("from_flat")?;
         (make, PyTuple::new(py, parts)?).into_pyobject(py)
@@ -126,28 +125,20 @@ impl Tokens {
     /// What a fingerprint hashes: length and bytes of every token, one byte 255 for every hole.
     fn digest_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut out = Vec::with_capacity(self.tokens.bytes().len() + 4 * self.places.len());
-        for &place in &self.places {
-            if place == NONE {
+        for id in 0..self.places.len() {
+            if let Some(token) = self.get(id) {
+                out.extend_from_slice(&(token.len() as u32).to_le_bytes());
+                out.extend_from_slice(token);
+            } else {
                 out.push(0xFF);
-                continue;
             }
-            let token = self.tokens.at(place as usize);
-            out.extend_from_slice(&(token.len() as u32).to_le_bytes());
-            out.extend_from_slice(token);
         }
         PyBytes::new(py, &out)
     }
 
     fn __eq__(&self, other: &Self) -> bool {
         self.places.len() == other.places.len()
-            && (0..self.places.len()).all(|id| self.at_id(id) == other.at_id(id))
-    }
-}
-
-impl Tokens {
-    fn at_id(&self, id: usize) -> Option<&[u8]> {
-        let place = self.places[id];
-        (place != NONE).then(|| self.tokens.at(place as usize))
+            && (0..self.places.len()).all(|id| self.get(id) == other.get(id))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::records::Policy;
 
 /// A part of the text template: characters as they are, or the value of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TemplatePart {
+pub(super) enum TemplatePart {
     /// Literal text.
     Literal(Vec<u8>),
     /// The string in this slot.

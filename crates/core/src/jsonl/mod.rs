@@ -13,7 +13,7 @@ mod parse;
 mod strings;
 
 pub use elements::{read_elements, Elements, State};
-pub use fields::{Fields, TemplatePart};
+pub use fields::Fields;
 pub use in_place::text_in_place;
 pub use lines::read;
 pub use members::members;

@@ -28,7 +28,7 @@ pub fn build(
 
 /// Everything that tables follow from.
 fn key_of(json: &str, tokens: &Tokens, order: Option<&Merges>) -> Key {
-    let lengths: Vec<u8> = tokens.lengths().flat_map(u32::to_le_bytes).collect();
+    let lengths = bytes_of(tokens.lengths());
     let (kind, order) = match order {
         None => (0, Vec::new()),
         Some(Merges::Ranked(ids)) => (1, bytes_of(ids.iter().copied())),

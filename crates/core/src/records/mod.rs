@@ -5,7 +5,7 @@ mod batch;
 mod csv;
 mod text;
 
-pub use batch::{Batch, Column, Kind, Policy, Reason, Reject, Strings, MAX_REJECTS};
+pub use batch::{Batch, Column, Kind, Policy, Reason, Reject, Strings};
 pub use csv::{read_rows, CsvPart, CsvSpec};
 pub(crate) use text::{count_repairs, find_fault};
 pub use text::{invalid_rows, split};
