@@ -279,7 +279,7 @@ class PieceCounts:
         """Batch `part` as (data, offsets, counts); the same batches whatever was spilled."""
 
 def in_scripts(tokens: Sequence[bytes], scripts: Sequence[str]) -> list[bool]:
-    """Whether each token is written in these scripts: every letter is of one of them, and there is one."""
+    """Whether each token has letters, and all of them are of these scripts."""
 
 @final
 class PairMerger:
@@ -325,7 +325,7 @@ class PairMerger:
         """Does up to `limit` steps; True when nothing is left to do."""
 
     def replay(self, steps: NDArray[np.uint32]) -> None:
-        """Does the steps of an earlier run again."""
+        """Repeats the steps of an earlier run."""
 
     def progress(self) -> tuple[int, int, int]:
         """(merges, tokens, bytes of memory held) so far."""

@@ -305,7 +305,7 @@ impl PairMerger {
         run_long(py, |stop| lock(&self.merger).advance(limit, stop))
     }
 
-    /// Does the steps of an earlier run again: left and right ids, one after the other.
+    /// Repeats the steps of an earlier run: left and right ids, one after the other.
     fn replay(&self, py: Python<'_>, steps: Borrowed<u32>) -> PyResult<()> {
         let steps = pairs_of(steps.as_slice()?);
         run_long(py, |stop| lock(&self.merger).replay(&steps, stop))

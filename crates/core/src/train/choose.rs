@@ -1,8 +1,8 @@
 //! Which pair is merged next.
 //!
 //! A new token's pairs that occur fewer than `follow` times are not followed: their counts can only fall, so
-//! they cannot be the best while the best is followed. When it no longer is, or when a token is made by a
-//! second split, so that counts can rise, all pairs are counted anew and from then on all are followed.
+//! they cannot be the best while the best one occurs more often. When it no longer does, or when a token is made by a
+//! second split, so that counts can rise, all pairs are counted again and from then on all are followed.
 
 use super::heap::Candidate;
 use super::lists::Lists;
@@ -11,7 +11,7 @@ use super::pairs::{split, Pair, PairCounts};
 use super::queue::Queue;
 
 impl Merger {
-    /// The pair to merge next; stale candidates above it are put right on the way.
+    /// The pair to merge next; stale candidates above it are corrected on the way.
     pub(super) fn best(&mut self) -> Option<Pair> {
         if self.tokens.len() >= self.options.tokens {
             return None;
@@ -58,8 +58,8 @@ impl Merger {
         }
     }
 
-    /// Where a pair stands first; 0 where the tie rule does not ask. Places before it that no longer hold the
-    /// pair leave its list, so that nobody walks over them again.
+    /// Where a pair first occurs; 0 if the tie rule does not need it. Earlier places that no longer hold the
+    /// pair are dropped from its list, so that they are not visited again.
     #[inline]
     fn first_place(&mut self, key: u64) -> u32 {
         if !self.options.tie.needs_places() {
@@ -85,8 +85,8 @@ impl Merger {
             .unwrap_or(0)
     }
 
-    /// Whether a continued training must leave this merge out. A token that the vocabulary had before is
-    /// never made anew: texts that hold it split would change without a new token to tell.
+    /// Whether continued training must leave this merge out. A token that the vocabulary already had is
+    /// never made again: texts in which it is split would change although they contain no new token.
     fn is_vetoed(&self, pair: u64) -> bool {
         let Some(veto) = &self.veto else {
             return false;
@@ -100,7 +100,7 @@ impl Merger {
         self.pairs.get(key).map_or(0, |pair| pair.count)
     }
 
-    /// Counts all pairs anew and leaves none out from now on; false if that is so already.
+    /// Counts all pairs again and follows all of them from now on; false if that is so already.
     #[cold]
     pub(super) fn follow_all(&mut self) -> bool {
         if self.follow <= 1 {
@@ -117,13 +117,13 @@ impl Merger {
     /// Fetches what the next steps will probably touch: a pair's slot, later its list, then its words.
     #[inline(always)]
     pub(super) fn fetch_ahead(&mut self) {
-        if let Some(key) = self.queue.ahead(12) {
+        if let Some(key) = self.queue.peek_ahead(12) {
             self.pairs.prefetch(key);
         }
-        if let Some(pair) = self.queue.ahead(8).and_then(|key| self.pairs.get(key)) {
+        if let Some(pair) = self.queue.peek_ahead(8).and_then(|key| self.pairs.get(key)) {
             self.lists.prefetch(pair.start);
         }
-        if let Some(pair) = self.queue.ahead(4).and_then(|key| self.pairs.get(key)) {
+        if let Some(pair) = self.queue.peek_ahead(4).and_then(|key| self.pairs.get(key)) {
             for &place in self.lists.places(pair.start, pair.len.min(4)) {
                 super::prefetch(&self.words.cells, place as usize);
             }

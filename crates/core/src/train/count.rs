@@ -1,8 +1,7 @@
 //! Counting: blocks of texts -> one table of pieces per thread -> their sum.
 //!
-//! Any thread may bring a block: it takes a table that nobody uses, so threads never wait for each other,
-//! and further ones if the block is large. A table that passes its share of the budget goes to disk by
-//! itself.
+//! Any thread may call with a block: it takes a table that is not in use, so threads never wait for each other,
+//! and further ones if the block is large. A table that exceeds its part of the budget is spilled to disk.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +17,7 @@ use crate::packing::check_offsets;
 use crate::scan::{SafeCuts, ScanSpec, Scanner};
 use crate::{Error, Result, Stop};
 
-/// A thread takes about this much text at a time, and looks at its budget in between.
+/// A thread takes about this much text at a time, and checks its budget in between.
 const TASK_BYTES: usize = 1 << 20;
 
 /// Pieces that are looked up together.
@@ -28,13 +27,13 @@ const BATCH: usize = 128;
 pub struct CountOptions {
     /// How many tables, so how many threads at most count at a time; at least one.
     pub threads: usize,
-    /// What all tables together may hold.
+    /// Bytes that all tables together may hold.
     pub memory_budget: usize,
     /// Where to put what does not fit.
     pub spill_dir: PathBuf,
-    /// Pieces never span one of these, and their own text is not counted.
+    /// No piece spans one of these, and their own text is not counted.
     pub special_tokens: Vec<String>,
-    /// Keep where each piece was first met, in the order in which blocks are received.
+    /// Keep where each piece first occurs, in the order in which blocks are received.
     pub in_order: bool,
 }
 
@@ -63,13 +62,13 @@ pub struct Counter {
     scanner: Scanner,
     cuts: SafeCuts,
     special: Option<AhoCorasick>,
-    /// Those that are not at work.
+    /// The workers that are not in use.
     idle: Mutex<Vec<Worker>>,
     returned: Condvar,
     spill: Mutex<Option<Spill>>,
     options: CountOptions,
     totals: Mutex<Totals>,
-    /// Bytes of the blocks received so far, so the place where the next one begins.
+    /// Bytes of the blocks received so far: the place at which the next one begins.
     received: AtomicU64,
 }
 
@@ -94,13 +93,13 @@ enum Task<'a> {
 #[derive(Clone, Copy)]
 struct Block<'a> {
     data: &'a [u8],
-    /// The place of the first byte of `data` among all that was received; it wraps where `data` begins
-    /// before the first text.
+    /// The place of the first byte of `data` among all bytes received; it wraps if `data` begins before the
+    /// first text.
     origin: u64,
 }
 
 impl Counter {
-    /// Compiles the pattern; nothing is written before the budget is passed.
+    /// Compiles the pattern; nothing is written to disk before the budget is exceeded.
     pub fn new(spec: &ScanSpec, options: CountOptions) -> Result<Self> {
         let special = match options.special_tokens.as_slice() {
             [] => None,
@@ -145,7 +144,7 @@ impl Counter {
         Ok(())
     }
 
-    /// Where a text may be cut and keep its pieces.
+    /// Where a text may be cut without changing its pieces.
     pub fn cuts(&self) -> &SafeCuts {
         &self.cuts
     }
@@ -165,7 +164,7 @@ impl Counter {
             std::thread::scope(|scope| {
                 let (first, others) = workers.split_at_mut(1);
                 let others = others.iter_mut();
-                // A thread that cannot be had is work for the others.
+                // If a thread cannot be started, the others do its work.
                 let handles: Vec<_> = others
                     .filter_map(|worker| {
                         let thread = std::thread::Builder::new();
@@ -176,15 +175,15 @@ impl Counter {
                     .collect();
                 let mine = first.iter_mut().try_for_each(work);
                 let theirs = handles.into_iter().map(|handle| {
-                    let lost = || Error::Internal("a counting thread panicked".into());
-                    handle.join().unwrap_or_else(|_| Err(lost()))
+                    let panicked = || Error::Internal("a counting thread panicked".into());
+                    handle.join().unwrap_or_else(|_| Err(panicked()))
                 });
                 theirs.fold(mine, Result::and)
             })
         })
     }
 
-    /// Lends one worker that is idle, waiting for it if need be, and up to `most` if there are more.
+    /// Lends at least one idle worker, waiting for it if necessary, and up to `most` if there are more.
     fn with_workers<T>(&self, most: usize, work: impl FnOnce(&mut [Worker]) -> T) -> T {
         let mut idle = lock(&self.idle);
         while idle.is_empty() {
@@ -234,7 +233,7 @@ impl Counter {
         })
     }
 
-    /// How much has been counted so far; a block that is being counted is told when it is done.
+    /// How much has been counted so far; a block is included once all of it is counted.
     pub fn totals(&self) -> Totals {
         let pieces = lock(&self.idle).iter().map(|worker| worker.pieces).sum();
         Totals {
@@ -243,13 +242,13 @@ impl Counter {
         }
     }
 
-    /// Bytes held by the tables that are not in use.
+    /// Bytes held by the tables of idle workers.
     pub fn memory(&self) -> usize {
         let idle = lock(&self.idle);
         idle.iter().map(|worker| worker.table.memory()).sum()
     }
 
-    /// Sums the tables of all threads and of the disk.
+    /// Sums the tables in memory and on disk.
     pub fn finish(self, stop: &Stop) -> Result<Counts> {
         let workers = std::mem::take(&mut *lock(&self.idle));
         let mut tables: Vec<PieceTable> = workers.into_iter().map(|worker| worker.table).collect();
@@ -331,7 +330,7 @@ impl Counter {
         }
     }
 
-    /// Some pieces at a time: all are hashed and their slots asked for before the first is looked up.
+    /// Some pieces at a time: all are hashed and their slots prefetched before the first is looked up.
     fn count_text(&self, worker: &mut Worker, text: &str, place: u64) -> Result<()> {
         let (mut ends, mut found) = ([0; BATCH], [(PieceKey::default(), 0, 0); BATCH]);
         let (text, mut spans) = (text.as_bytes(), self.scanner.spans(text));
@@ -360,8 +359,8 @@ impl Counter {
         }
     }
 
-    /// Sends a table to disk if it may pass its share of the budget before the next look. A table that
-    /// grows holds three times its size for a moment.
+    /// Sends a table to disk if it may exceed its part of the budget before the next check. A table that
+    /// grows takes three times its size for a moment.
     fn spill_if_full(&self, worker: &mut Worker) -> Result<()> {
         let share = self.options.memory_budget / self.options.threads.max(1);
         if worker.table.memory().saturating_mul(3) <= share || worker.table.is_empty() {

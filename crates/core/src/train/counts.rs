@@ -1,4 +1,4 @@
-//! Finished counts: in memory or on disk, read in one order whichever it is.
+//! Finished counts, in memory or on disk, read in the same order either way.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use crate::Result;
 /// All distinct pieces with their counts.
 pub struct Counts {
     place: Home,
-    /// The order of the slots, once somebody has asked for batches.
+    /// The order of the slots, made for the first batch.
     order: OnceLock<Vec<u32>>,
 }
 
@@ -31,7 +31,7 @@ pub struct CountedPieces {
 }
 
 impl Counts {
-    /// Counts that fitted in memory.
+    /// Counts that fit in memory.
     pub fn in_memory(table: PieceTable) -> Self {
         Self {
             place: Home::Memory(table),
@@ -39,7 +39,7 @@ impl Counts {
         }
     }
 
-    /// Counts that did not.
+    /// Counts that were spilled to disk.
     pub fn on_disk(spilled: Spilled) -> Self {
         Self {
             place: Home::Disk(spilled),

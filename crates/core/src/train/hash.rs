@@ -1,6 +1,6 @@
 //! One hash of a piece's bytes, shared by counting, spilling and the vocabulary under construction.
 //!
-//! Not keyed: a piece table grows by load, so crafted collisions cost time and never a wrong count.
+//! Not keyed: a piece table grows by load, so crafted collisions cost time but never a wrong count.
 
 use crate::hash::{fold, SALT, SPREAD};
 

@@ -13,12 +13,12 @@ pub enum TieBreak {
     LowestIds,
     /// The greatest pair of byte strings, as Stanford's CS336 asks.
     GreatestBytes,
-    /// The pair that stands first in the texts as they are merged now, as minbpe's dictionary has it.
+    /// The pair that occurs first in the texts as they are merged now, as minbpe's dictionary has it.
     FirstSeen,
 }
 
 impl TieBreak {
-    /// Every rule by the name that users give it; a new one is a variant, a line here and its `compare`.
+    /// Every rule by its name in the settings; a new one is a variant, a line here and its `compare`.
     pub const NAMED: [(&'static str, Self); 3] = [
         ("huggingface", Self::LowestIds),
         ("lexicographic", Self::GreatestBytes),
@@ -37,7 +37,7 @@ impl TieBreak {
         })
     }
 
-    /// Whether it asks where a pair stands, and so for words in the order of the texts.
+    /// Whether it needs to know where a pair occurs, and so needs words in the order of the texts.
     pub fn needs_places(self) -> bool {
         self == Self::FirstSeen
     }
@@ -46,7 +46,7 @@ impl TieBreak {
     fn compare(self, a: Candidate, b: Candidate, tokens: &TokenList) -> Ordering {
         match self {
             Self::LowestIds => b.key.cmp(&a.key),
-            // No two pairs stand at one place, but both can be unknown yet.
+            // No two pairs start at the same place, but both places may still be unknown.
             Self::FirstSeen => b.first.cmp(&a.first).then_with(|| b.key.cmp(&a.key)),
             Self::GreatestBytes => {
                 let (a, b) = (a.key, b.key);
@@ -60,7 +60,7 @@ impl TieBreak {
         }
     }
 
-    /// Sorts pairs of equal counts, the one that goes first last.
+    /// Sorts pairs of equal counts, the first one to merge last.
     pub fn sort(self, keys: &mut [u64], tokens: &TokenList) {
         match self {
             Self::LowestIds => keys.sort_unstable_by(|a, b| b.cmp(a)),
@@ -77,12 +77,12 @@ impl TieBreak {
 pub struct Candidate {
     pub count: u64,
     pub key: u64,
-    /// The pair stands nowhere before this place: for the rule that asks, which puts it right when it is met.
+    /// The pair does not occur before this place; only for the rule that needs it, and corrected when the pair comes up.
     pub first: u32,
 }
 
 impl Candidate {
-    /// A pair whose first place nobody has looked for yet.
+    /// A pair whose first place has not been looked up yet.
     pub fn new(count: u64, key: u64) -> Self {
         let first = 0;
         Self { count, key, first }

@@ -1,4 +1,4 @@
-//! What a run of merges has done so far.
+//! What a training run has done so far.
 
 use super::pairs::{split, Pair};
 use super::tokens::TokenList;
@@ -6,7 +6,7 @@ use super::tokens::TokenList;
 /// What has been done, in order.
 #[derive(Default)]
 pub struct History {
-    /// Every step, with those that apply a known merge again.
+    /// Every step, including those that apply a known merge again.
     pub steps: Vec<(u32, u32)>,
     /// The merges, each once.
     pub merges: Vec<(u32, u32)>,
@@ -14,16 +14,16 @@ pub struct History {
     pub products: Vec<u32>,
     /// The count of each merge when it was chosen.
     pub counts: Vec<u64>,
-    /// Merges that made a token that was there already; almost always empty.
+    /// Merges that made an existing token; almost always empty.
     second_splits: Vec<u64>,
-    /// The merge that first made each token after those of the start.
+    /// The merge that first made each new token.
     first_split: Vec<u64>,
     /// How many tokens there were at the start.
     start: usize,
 }
 
 impl History {
-    /// Of a run that begins with `start` tokens.
+    /// For a run that begins with `start` tokens.
     pub fn new(start: usize) -> Self {
         Self {
             start,
@@ -31,7 +31,7 @@ impl History {
         }
     }
 
-    /// Whether the tokens of the start hold one with these bytes.
+    /// Whether one of the tokens of the start has these bytes.
     pub fn started_with(&self, tokens: &TokenList, bytes: &[u8]) -> bool {
         tokens
             .find(bytes)

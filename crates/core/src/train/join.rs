@@ -1,9 +1,9 @@
-//! One step: a pair becomes a token wherever it stands.
+//! One step: a pair becomes a token wherever it occurs.
 //!
 //! A step walks the list of the pair, joins its two tokens at each place that still holds them, and gathers what
 //! happens to the neighbours per neighbouring id in dense arrays, so that the pair table is touched once per
-//! distinct neighbour and not once per occurrence. Places go stale and are skipped when met; the arena of
-//! lists is swept when full, so it never exceeds one and three quarters of the pairs of the start.
+//! distinct neighbour and not once per occurrence. Places go stale and are skipped; the arena of lists is swept when
+//! full, so it never exceeds one and three quarters of the initial pairs.
 
 use super::heap::Candidate;
 use super::merge::Merger;
@@ -57,7 +57,7 @@ impl Merger {
         best
     }
 
-    /// Joins the pair at every place that holds it; gives the weight of pairs of two new tokens.
+    /// Joins the pair at every place that holds it; returns the weight of pairs of two new tokens.
     fn join(&mut self, step: PairJoin, best: Pair) -> u64 {
         let left_len = self.tokens.len_of(step.left) as usize;
         let len = left_len + self.tokens.len_of(step.right) as usize;
@@ -80,7 +80,7 @@ impl Merger {
             cells[at] = step.token;
             cells[at + len - 1] = step.token;
             if joined_until == at {
-                // The neighbour was joined a moment ago: what it noted about us is undone in `settle`.
+                // The neighbour has just been joined: what it noted about this token is undone in `settle`.
                 twin_weight += weight;
                 self.twins.push(place - len as u32);
             } else if before != EDGE {
@@ -155,7 +155,7 @@ impl Merger {
         }
     }
 
-    /// Gives a pair `weight` and room for `places`; where the first of them goes, if the pair may merge.
+    /// Gives a pair `weight` and room for `places`; returns where the first of them goes, if the pair may merge.
     #[inline(always)]
     fn gain(
         &mut self,

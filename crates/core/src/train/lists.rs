@@ -9,13 +9,13 @@ use super::words::{Words, EDGE};
 /// Lists of places, each ascending; a pair holds the start and length of its own.
 #[derive(Default)]
 pub struct Lists {
-    /// The whole arena; what was never written costs no memory.
+    /// The whole arena; pages that were never written cost no memory.
     places: Vec<u32>,
     end: usize,
-    /// Where a list stood that is not needed any more. The lists made from it are written here: the arena
+    /// The range of a list that is no longer needed. The lists made from it are written here: the arena
     /// grows half as fast, and these cells are still in the cache.
     hole: Range<usize>,
-    /// Lists that were joined from two and must be brought into order at the end of the step.
+    /// Lists that were joined from two and must be sorted at the end of the step.
     mixed: Vec<(u32, u32)>,
 }
 
@@ -34,7 +34,7 @@ impl Lists {
         self.end + more <= self.places.len()
     }
 
-    /// The places of a list will not be asked for again.
+    /// Frees the places of a list, which will not be needed again.
     pub fn release(&mut self, start: u32, len: u32) {
         if len as usize > self.hole.len() {
             self.hole = start as usize..start as usize + len as usize;
@@ -53,7 +53,7 @@ impl Lists {
         super::prefetch(&self.places, start as usize);
     }
 
-    /// Makes a list of `len` places; they are written by the caller.
+    /// Makes a list of `len` places, which the caller writes.
     #[inline(always)]
     pub fn reserve(&mut self, len: u32) -> u32 {
         let len = len as usize;
@@ -73,7 +73,7 @@ impl Lists {
         start as u32
     }
 
-    /// Moves a pair's list to the end with room for `more` places; (its new start, where they go).
+    /// Moves a pair's list to the end with room for `more` places; gives its new start and where they go.
     pub fn extend(&mut self, pair: &mut Pair, more: u32) -> (u32, u32) {
         let known = if pair.count > 0 { pair.len } else { 0 };
         let first = self.append((known + more) as usize);

@@ -1,7 +1,7 @@
-//! Merging: the most frequent pair becomes a token, again and again, in time that follows the changes.
+//! Merging: the most frequent pair becomes a token, again and again, in time proportional to what changes.
 //!
-//! Every pair knows its exact count and a list of the places where it stands: `choose` says which is next, `join`
-//! does one step, `resume` goes on from where something else has stopped.
+//! Every pair has its exact count and a list of the places where it occurs: `choose` picks the next one, `join`
+//! does one step, `resume` continues from an earlier result.
 
 use super::choose::candidates;
 use super::history::History;
@@ -15,7 +15,7 @@ use super::veto::Veto;
 use super::words::Words;
 use crate::{Error, Result, Stop};
 
-/// Pairs rarer than this are many and seldom merged; leaving them out halves the memory of the pairs.
+/// There are many rarer pairs, and they are seldom merged; leaving them out halves the memory of the pairs.
 const WORTH_FOLLOWING: u64 = 3;
 
 /// A training run between two steps.
@@ -31,7 +31,7 @@ pub struct Merger {
     pub(super) options: MergeOptions,
     pub(super) follow: u64,
     pub(super) history: History,
-    /// What a continued training leaves out; None where every pair may merge.
+    /// What continued training leaves out; None if every pair may merge.
     pub(super) veto: Option<Veto>,
 }
 
@@ -112,7 +112,7 @@ impl Merger {
         &self.history.counts
     }
 
-    /// What [`Merger::replay`] needs to come back here.
+    /// What [`Merger::replay`] needs to restore this state.
     pub fn steps(&self) -> &[(u32, u32)] {
         &self.history.steps
     }

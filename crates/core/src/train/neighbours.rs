@@ -11,7 +11,7 @@ struct Gathered {
     cursor: u32,
 }
 
-/// Dense per-id sums, the ids touched, and the new pairs' places in the order in which they were met.
+/// Dense per-id sums, the ids touched, and the new pairs' places in the order in which they were noted.
 #[derive(Default)]
 pub struct Neighbours {
     gathered: Vec<Gathered>,
@@ -29,7 +29,7 @@ impl Neighbours {
         }
     }
 
-    /// Token `id` stands beside the new token at a place of this weight; their pair starts at `start`.
+    /// Notes that token `id` is beside the new token at a place of this weight; their pair starts at `start`.
     #[inline(always)]
     pub fn note(&mut self, id: u32, weight: u64, start: u32) {
         let entry = &mut self.gathered[id as usize];
@@ -41,7 +41,7 @@ impl Neighbours {
         self.queue.push((id, start));
     }
 
-    /// What was gathered for `id`.
+    /// Takes what was gathered for `id`: its weight and number of places.
     #[inline(always)]
     pub fn take(&mut self, id: u32) -> (u64, u32) {
         let entry = &mut self.gathered[id as usize];
@@ -50,13 +50,13 @@ impl Neighbours {
         taken
     }
 
-    /// Where the places of `id` will be written from; None when nobody needs them.
+    /// Sets where the places of `id` will be written; None if they are not needed.
     #[inline(always)]
     pub fn set_cursor(&mut self, id: u32, start: Option<u32>) {
         self.gathered[id as usize].cursor = start.unwrap_or(NOWHERE);
     }
 
-    /// Writes every noted place into its list, in the order noted, and forgets the step.
+    /// Writes every noted place into its list, in the order noted, and clears the step.
     pub fn scatter(&mut self, lists: &mut Lists) {
         for &(id, place) in &self.queue {
             let cursor = &mut self.gathered[id as usize].cursor;

@@ -13,6 +13,6 @@ pub struct MergeOptions {
     pub max_token_length: u32,
     /// Between equal counts.
     pub tie: TieBreak,
-    /// Two splits of the same bytes make one token, as everywhere but in minbpe.
+    /// Whether two splits of the same bytes make one token, as everywhere except in minbpe.
     pub unify: bool,
 }

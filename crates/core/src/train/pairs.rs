@@ -16,7 +16,7 @@ pub fn split(key: u64) -> (u32, u32) {
     ((key >> 32) as u32, key as u32)
 }
 
-/// A pair, how often it occurs now, and where its places stand in the list arena.
+/// A pair, how often it occurs now, and where its places are in the list arena.
 #[derive(Clone, Copy)]
 pub struct Pair {
     pub key: u64,

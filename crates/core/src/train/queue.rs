@@ -1,8 +1,8 @@
 //! Candidate pairs, best first: a heap of the frequent ones, and a plain list per count of all others.
 //!
 //! Almost all pairs are rare, so a heap of them is large, and each step through it misses the cache. A list
-//! per count needs no order until its turn comes; then it is sorted once, and who comes next is known long
-//! before, in time to fetch what its merge will touch.
+//! per count needs no order until its turn comes; then it is sorted once, and the next pairs are known early
+//! enough to prefetch what their merges will touch.
 
 use super::heap::{Candidate, Heap, TieBreak};
 use super::tokens::TokenList;
@@ -10,7 +10,7 @@ use super::tokens::TokenList;
 /// Pairs at least this frequent are in the heap: some thousands, which stay in the cache.
 const FREQUENT: usize = 1 << 12;
 
-/// The candidates, read lazily: a count that has fallen since is put right when it is met.
+/// The candidates, read lazily: a count that has fallen since is corrected when it comes up.
 pub struct Queue {
     frequent: Heap,
     /// Keys by count, in no order.
@@ -19,7 +19,7 @@ pub struct Queue {
     level: usize,
     /// The keys of that count, the best one last.
     sorted: Vec<u64>,
-    /// Those that came when it was sorted already.
+    /// Keys of that count that were added after it was sorted.
     late: Heap,
     tie: TieBreak,
 }
@@ -63,8 +63,8 @@ impl Queue {
         }
     }
 
-    /// Brings the keys of the current count into order; where that is one of places, each is looked for when
-    /// its pair comes up, so they wait in the heap.
+    /// Sorts the keys of the current count. If the order is by places, these are looked up only when a pair
+    /// comes up, so the keys go into the heap instead.
     fn open(&mut self, tokens: &TokenList) {
         let mut keys = std::mem::take(&mut self.rare[self.level]);
         if self.tie.needs_places() {
@@ -119,7 +119,7 @@ impl Queue {
         }
     }
 
-    /// Puts the keys of the current count back: a count above it has come up.
+    /// Puts the keys of the current count back, because a higher count was added.
     #[cold]
     fn close(&mut self) {
         let list = &mut self.rare[self.level];
@@ -127,9 +127,9 @@ impl Queue {
         list.extend(self.late.drain().map(|candidate| candidate.key));
     }
 
-    /// The key that is `ahead` places behind the top, unless a late one comes between.
+    /// The key that comes `ahead` places after the top, unless a late one comes in between.
     #[inline(always)]
-    pub fn ahead(&self, ahead: usize) -> Option<u64> {
+    pub fn peek_ahead(&self, ahead: usize) -> Option<u64> {
         let at = self.sorted.len().checked_sub(ahead + 1)?;
         Some(self.sorted[at])
     }

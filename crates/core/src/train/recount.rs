@@ -1,6 +1,6 @@
-//! All pairs of the words as they stand, counted anew.
+//! Counts all pairs of the words again, as they are now.
 //!
-//! Rare pairs are not followed while merging (see [`super::merge`]); this is how they come back.
+//! Rare pairs are not followed at first (see [`super::choose`]); this is how they come back.
 
 use super::lists::Lists;
 use super::pairs::{key, Pair, PairCounts};

@@ -1,4 +1,4 @@
-//! Training that goes on: from a vocabulary, from merges that must come first, from an earlier run.
+//! Continues training: from a vocabulary, from merges that must come first, from an earlier run.
 
 use super::merge::Merger;
 use super::options::MergeOptions;
@@ -9,7 +9,7 @@ use super::words::Words;
 use crate::{Error, Result, Stop};
 
 impl Merger {
-    /// Goes on from a vocabulary: `words` are made of its `tokens`, and new ones come after them.
+    /// Continues from a vocabulary: `words` are made of its `tokens`, and new ones come after them.
     pub fn from_vocabulary(
         words: Words,
         tokens: TokenList,
@@ -22,7 +22,7 @@ impl Merger {
         Ok(merger)
     }
 
-    /// Makes `(left, right)` the next merge, whatever its count; gives the token.
+    /// Makes `(left, right)` the next merge, whatever its count; returns the new token.
     pub fn require(&mut self, left: u32, right: u32) -> Result<u32> {
         let known = self.tokens.len() as u32;
         if left >= known || right >= known || self.tokens.len() >= self.options.tokens {
@@ -42,7 +42,7 @@ impl Merger {
         Ok(self.history.products.last().copied().unwrap_or_default())
     }
 
-    /// Does the steps of an earlier run again, without choosing them.
+    /// Repeats the steps of an earlier run, without choosing them.
     pub fn replay(&mut self, steps: &[(u32, u32)], stop: &Stop) -> Result<()> {
         for &(left, right) in steps {
             stop.check()?;

@@ -1,8 +1,8 @@
-//! Counts on disk, cut by hash: when the tables pass their budget, everything in them is appended to
+//! Counts on disk, partitioned by hash: when the tables exceed their budget, everything in them is appended to
 //! one of [`PARTITIONS`] files; at the end each partition is summed by itself. Exact, whatever was
-//! spilled when: all counts of one piece meet in one partition.
+//! spilled when: all counts of one piece are in one partition.
 //!
-//! On Unix a file loses its name as soon as it is open, so that not even a kill leaves anything behind.
+//! On Unix a file is unlinked as soon as it is open, so that not even a kill leaves anything behind.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -31,7 +31,7 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Opens the files in a new folder under `parent`; `in_order` if where pieces were first met is kept.
+    /// Opens the files in a new folder under `parent`; with `in_order`, where each piece first occurs is kept.
     pub fn new(parent: &Path, in_order: bool) -> Result<Self> {
         let folder = new_folder(parent)?;
         let parts = (0..PARTITIONS)
@@ -62,7 +62,7 @@ impl Spill {
         outcome.map_err(|error| disk_error(&self.folder, &error))
     }
 
-    /// Sums every partition; what comes out tells each piece once, in a stated order.
+    /// Sums every partition; the result has each piece once, in ascending order within its partition.
     pub fn finish(mut self, stop: &Stop) -> Result<Spilled> {
         let mut parts = Vec::with_capacity(PARTITIONS);
         let mut unique = 0;
@@ -133,7 +133,7 @@ pub struct Spilled {
     pub unique: u64,
     /// Bytes that went to disk before they were summed.
     pub bytes: u64,
-    /// Whether where pieces were first met is kept.
+    /// Whether it keeps where each piece first occurs.
     pub in_order: bool,
     folder: PathBuf,
 }
@@ -152,7 +152,7 @@ impl Drop for Spilled {
     }
 }
 
-/// A record is the length of the piece, its count, where it was first met if that is kept, and its bytes.
+/// A record is the length of the piece, its count, where it first occurs if that is kept, and its bytes.
 fn header_len(in_order: bool) -> usize {
     if in_order {
         20

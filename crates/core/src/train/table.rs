@@ -9,7 +9,7 @@ const SMALLEST: usize = 1 << 12;
 /// Arena offsets are counted in these units, so that 32 bits reach 32 GiB.
 const UNIT: usize = 8;
 
-/// Aligned, so that a look at a slot touches one cache line.
+/// Aligned, so that a lookup touches one cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))]
 struct Slot {
@@ -38,13 +38,13 @@ impl PieceKey {
     }
 }
 
-/// A piece as a table tells it.
+/// A piece of a table, with its count.
 #[derive(Clone, Copy)]
 pub struct CountedPiece<'a> {
     pub piece: &'a [u8],
     pub hash: u64,
     pub count: u64,
-    /// Where it was first met; 0 in a table that does not keep it.
+    /// Where it first occurs; 0 in a table that does not keep it.
     pub first: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct PieceTable {
     slots: Vec<Slot>,
     filled: usize,
     arena: Vec<u8>,
-    /// Where the piece of each slot was first met; empty unless asked for.
+    /// Where the piece of each slot first occurs; empty unless asked for.
     firsts: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Default for PieceTable {
 }
 
 impl PieceTable {
-    /// An empty table; with `in_order` it keeps where each piece was first met.
+    /// An empty table; with `in_order` it keeps where each piece first occurs.
     pub fn new(in_order: bool) -> Self {
         let mut table = Self::default();
         if in_order {
@@ -93,7 +93,7 @@ impl PieceTable {
         );
     }
 
-    /// As [`PieceTable::add_known`], for a piece that was met at `place`.
+    /// As [`PieceTable::add_known`], for a piece that occurs at `place`.
     #[inline(always)]
     pub fn add_seen(&mut self, piece: &[u8], key: PieceKey, count: u64, place: u64) {
         let at = self.add_known(piece, key, count);
@@ -102,7 +102,7 @@ impl PieceTable {
         }
     }
 
-    /// Adds `count` occurrences of a piece whose key is known; its slot, unless it has none.
+    /// Adds `count` occurrences of a piece whose key is known; gives its slot, `usize::MAX` if it has none.
     #[inline(always)]
     pub fn add_known(&mut self, piece: &[u8], key: PieceKey, count: u64) -> usize {
         let PieceKey { head, hash } = key;
@@ -190,7 +190,7 @@ impl PieceTable {
         });
     }
 
-    /// Tells every piece, in no stated order.
+    /// Calls `each` with every piece, in no particular order.
     pub fn for_each_entry(&self, mut each: impl FnMut(CountedPiece<'_>)) {
         for (at, slot) in self.slots.iter().enumerate() {
             if slot.count > 0 {
@@ -199,7 +199,7 @@ impl PieceTable {
         }
     }
 
-    /// Whether it keeps where each piece was first met.
+    /// Whether it keeps where each piece first occurs.
     pub fn in_order(&self) -> bool {
         !self.firsts.is_empty()
     }
@@ -220,14 +220,14 @@ impl PieceTable {
         order
     }
 
-    /// Which stretch of [`PieceTable::order`] belongs to one partition.
+    /// Which range of [`PieceTable::order`] belongs to one partition.
     pub fn part_of(&self, order: &[u32], part: usize) -> std::ops::Range<usize> {
         let below =
             |limit| order.partition_point(|&at| partition_of(self.slots[at as usize].hash) < limit);
         below(part)..below(part + 1)
     }
 
-    /// Tells the pieces of the given slots.
+    /// Calls `each` with the pieces of the given slots.
     pub fn for_each_of(&self, slots: &[u32], mut each: impl FnMut(CountedPiece<'_>)) {
         for &at in slots {
             self.visit(at as usize, &mut each);

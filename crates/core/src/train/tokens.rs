@@ -17,8 +17,8 @@ pub fn byte_order() -> [u8; 256] {
     order
 }
 
-/// The tokens that a training begins with, the single bytes in [`byte_order`] or a whole vocabulary; each
-/// later one joins two earlier ones.
+/// The tokens that training begins with, the single bytes in [`byte_order`] or a whole vocabulary, and those that it
+/// makes; each of these joins two earlier ones.
 pub struct TokenList {
     bytes: Vec<u8>,
     ends: Vec<u64>,
@@ -40,7 +40,7 @@ impl TokenList {
         tokens
     }
 
-    /// The tokens of a vocabulary by id, with room for `extra` more; an id that nothing has is empty.
+    /// The tokens of a vocabulary by id, with room for `extra` more; an unused id is empty.
     pub fn from_tokens<'a>(base: impl ExactSizeIterator<Item = &'a [u8]>, extra: usize) -> Self {
         let mut tokens = Self::with_room(base.len() + extra);
         for token in base {
@@ -75,7 +75,7 @@ impl TokenList {
     }
 
     /// How many tokens there are.
-    #[allow(clippy::len_without_is_empty)] // there is always something to begin with
+    #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -1,4 +1,4 @@
-//! Which merges a continued training must not make: pairs that kept texts hold, tokens in other scripts.
+//! Which merges continued training must not make: pairs that occur in texts to be kept, tokens in other scripts.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub struct Veto {
     pairs: HashSet<u64>,
     scripts: Option<Script>,
-    /// Tokens are strings, so none may hold a part of a character.
+    /// Whether a token must consist of whole characters.
     whole: bool,
 }
 
@@ -43,7 +43,7 @@ impl Veto {
     }
 }
 
-/// Whether each token is written in these scripts: every letter is of one of them, and there is one.
+/// Whether each token is written in these scripts: it has letters, and all of them are of these scripts.
 pub fn in_scripts<T: AsRef<[u8]>>(tokens: &[T], scripts: &[String]) -> Result<Vec<bool>> {
     let script = Script::of(scripts)?;
     Ok(tokens
@@ -72,9 +72,9 @@ impl Script {
         })
     }
 
-    /// Every letter is of these scripts, and there is one. The last character may be cut short where it
-    /// can only turn out to be of these scripts, and the end of one that began in the token before may lead:
-    /// the bases of such tokens are full of both, and longer tokens are made of them.
+    /// Whether the token has letters, and all of them are of these scripts. The last character may be cut short if
+    /// it can only be completed to one of these scripts, and the token may begin with the end of a character: the
+    /// base vocabularies of such tokens are full of both, and longer tokens are made of them.
     fn writes(&self, spelled: &[u8]) -> bool {
         let begun = spelled
             .iter()
@@ -112,7 +112,7 @@ fn overlaps(ranges: &[(u32, u32)], first: u32, last: u32) -> bool {
     begun > 0 && ranges[begun - 1].1 >= first
 }
 
-/// The code points that a character cut short may turn out to be; None if nothing was cut.
+/// The code points to which a character that is cut short may be completed; None if nothing was cut.
 fn completions(cut: &[u8]) -> Option<(u32, u32)> {
     let (length, lead) = match *cut.first()? {
         byte @ 0xF0.. => (4, u32::from(byte & 0x07)),

@@ -2,7 +2,7 @@
 //!
 //! A cell holds the id of the token that starts or ends there, so both neighbours of a token are one
 //! step away without links. Words are grouped by count: the count of a place is that of its group,
-//! which spares four bytes a cell, and lists of places ascend, so the group is found by walking.
+//! which saves four bytes per cell, and lists of places ascend, so the group is found by walking.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ pub const INSIDE: u32 = u32::MAX - 1;
 /// Places are 32-bit and the list arena may hold one and three quarters as many as there are cells.
 const MOST_CELLS: u64 = 1 << 31;
 
-/// Something that can tell all pieces and their counts, twice and in the same order or not.
+/// Something that can list all pieces with their counts, more than once and in any order.
 pub trait CountSource {
-    /// Tells every distinct piece once.
+    /// Calls `each` once with every distinct piece.
     fn for_each(&mut self, each: &mut dyn FnMut(CountedPiece<'_>)) -> Result<()>;
 
-    /// Whether where each piece was first met is known.
+    /// Whether it knows where each piece first occurs.
     fn in_order(&self) -> bool;
 }
 
@@ -38,7 +38,7 @@ impl CountSource for super::table::PieceTable {
     }
 }
 
-/// The cells and the count of each stretch of them.
+/// The cells and the count of each range of them.
 pub struct Words {
     /// One cell per byte, with [`EDGE`] before, between and after the words.
     pub cells: Vec<u32>,
@@ -46,7 +46,7 @@ pub struct Words {
     pub groups: Groups,
     /// How many pieces were kept.
     pub pieces: u64,
-    /// Whether they lie in the order in which the texts have them, and not by count.
+    /// Whether they are in the order of the texts, and not by count.
     pub in_order: bool,
 }
 
@@ -60,8 +60,8 @@ impl Words {
         }
     }
 
-    /// Lays out the pieces in the order in which they were first met. What is kept of each until it has its
-    /// place is 16 bytes; its cells are about twice as many.
+    /// Lays out the pieces in the order in which they first occur. Until a piece has its place it takes 16 bytes;
+    /// its cells take about twice as many.
     fn build_in_order(source: &mut dyn CountSource, least: u64) -> Result<Self> {
         if !source.in_order() {
             return Err(Error::Input(
@@ -82,7 +82,7 @@ impl Words {
         met.sort_unstable();
         let mut at = 1u64;
         for (_, place) in &mut met {
-            // The length gives way to the place.
+            // The place replaces the length.
             at += std::mem::replace(place, at) + 1;
         }
         let mut words = Self {
@@ -152,7 +152,7 @@ impl Words {
         Ok(words)
     }
 
-    /// Lays out words that are tokens already, `ids[offsets[i]..offsets[i + 1]]` with `counts[i]` each. A
+    /// Lays out words of existing tokens, `ids[offsets[i]..offsets[i + 1]]` with `counts[i]` each. A
     /// token has as many cells as bytes, like one that merging made.
     pub fn of_tokens(
         ids: &[u32],
@@ -241,7 +241,7 @@ impl Words {
     }
 }
 
-/// Stretches of cells whose words have the same count.
+/// Ranges of cells whose words have the same count.
 #[derive(Default)]
 pub struct Groups {
     ends: Vec<u32>,
@@ -249,7 +249,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The next stretch of cells, up to `end`.
+    /// Adds the next range of cells, up to `end`.
     fn push(&mut self, count: u64, end: u32) {
         if self.counts.last() == Some(&count) {
             self.ends.pop();
