@@ -1,4 +1,4 @@
-//! Gives the core a name for the state of its own sources, so that tables kept by another build are never taken.
+//! Hashes the core's own sources, so that tables kept by another build are never used.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ fn main() {
     let mut files = Vec::new();
     list(root, &mut files);
     files.sort();
-    // FNV-1a: no secret, only another number for other sources.
+    // FNV-1a: not for security, only a different number for different sources.
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for file in files {
         let content = std::fs::read(&file).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The loops of Tokenmill over bytes, pairs and tokens. Pure Rust: `cargo test` needs no Python.
 //!
-//! Data flows `text -> scan (pieces) -> encode (ids)` and `text -> scan -> train (merges)`; both
-//! share one scan, so a trained vocabulary and its encoder can never disagree about a piece.
+//! Data flows `text -> scan (pieces) -> bpe (ids)` and `text -> scan -> train (merges)`; both share
+//! one scan, so training and encoding can never disagree about a piece.
 
 pub mod bpe;
 pub mod codec;

@@ -1,7 +1,7 @@
 //! The two large parts of a Hugging Face `tokenizer.json`, `model.vocab` and `model.merges`.
 //!
-//! All else is small and goes to Python's `json` as the outline: the same text with these two parts empty. The
-//! whole is validated here, so the outline is valid too.
+//! Everything else is small and goes to Python's `json` as the outline: the same text with these two parts empty.
+//! The whole text is validated here, so the outline is valid too.
 
 use std::ops::Range;
 
@@ -25,10 +25,10 @@ pub struct HfFile {
     pub bpe: Option<Parts>,
 }
 
-/// Files that are smaller are read in less time than a kept one is found.
+/// Smaller files are read in less time than it takes to find a kept one.
 const LEAST_KEPT: usize = 1 << 20;
 
-/// The same as [`read`], of which the result is kept in a folder: the second time only the text is hashed.
+/// The same as [`read`], with the result kept in a folder: the second time the text is only hashed.
 pub fn read_kept(text: &[u8], source: &str, folder: Option<&Folder>) -> Result<HfFile> {
     let Some(folder) = folder.filter(|_| text.len() >= LEAST_KEPT) else {
         return read(text, source);
@@ -91,11 +91,11 @@ pub fn read(text: &[u8], source: &str) -> Result<HfFile> {
     }
 }
 
-/// A stretch of the text, and what stands for it in the outline.
+/// A range of the text, and what replaces it in the outline.
 type Part = (Range<usize>, &'static [u8]);
 
-/// What was seen of the model. The large parts are read as they come where it is known by then what they are, as
-/// in all files that Hugging Face writes, and else when the whole is known.
+/// Reads the model. Its large parts are read at once if the type of the model is known by then, as in all files that
+/// Hugging Face writes, and otherwise at the end.
 struct ModelReader<'a> {
     source: &'a str,
     is_bpe: Option<bool>,
@@ -128,7 +128,7 @@ impl<'a> ModelReader<'a> {
                 None
             };
             self.vocabulary = Some((start..parser.at(), found));
-            // Merges of another vocabulary.
+            // Merges that were read before belong to another vocabulary.
             self.merges = self.merges.take().map(|(range, _)| (range, None));
         } else if is_key(key, b"merges") {
             let found = match &self.vocabulary {
@@ -154,7 +154,7 @@ impl<'a> ModelReader<'a> {
         Spellings::from_object(parser, &format!("{}: model.vocab", self.source))
     }
 
-    /// The places of the two parts and what they hold, if this is a BPE; `text` is known to be JSON by now.
+    /// The ranges of the two parts and what they contain, if this is a BPE; `text` is known to be JSON by now.
     fn finish(mut self, text: &[u8]) -> Result<Option<([Part; 2], Parts)>> {
         // Old files do not name the type of their model; only a BPE has merges.
         if !self.is_bpe.unwrap_or(self.merges.is_some()) {
@@ -191,7 +191,7 @@ impl<'a> ModelReader<'a> {
         match read(&mut Parser::new(value, DEEPEST)) {
             Ok(found) => Ok(found),
             Err(Failure::Content(error)) => Err(error),
-            // It is JSON, but does not begin as it should.
+            // It is JSON, but not of the right type.
             Err(Failure::Json(_)) => {
                 let found = if value.is_empty() {
                     "missing".into()

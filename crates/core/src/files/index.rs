@@ -1,4 +1,4 @@
-//! Which token has these bytes, over tokens in a flat buffer.
+//! Finds a token by its bytes, in a flat buffer of tokens.
 
 use crate::bpe::Tokens;
 use crate::hash::hash_bytes;
@@ -6,13 +6,13 @@ use crate::kept::{Kept, Reader, Writer};
 
 const EMPTY: u64 = u64::MAX;
 
-/// Open addressing; a slot holds half of the hash beside the place, so that few strings are compared.
+/// Open addressing; a slot has half of the hash beside the place, so that few strings are compared.
 pub(super) struct Index {
     slots: Vec<u64>,
 }
 
 impl Index {
-    /// The places of two tokens that have the same bytes are the error.
+    /// Indexes the tokens; the error is the places of two tokens with the same bytes.
     pub(super) fn new(tokens: &Tokens) -> Result<Self, (usize, usize)> {
         let mut index = Self {
             slots: vec![EMPTY; (tokens.len() * 2 + 2).next_power_of_two()],

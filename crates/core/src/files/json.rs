@@ -1,14 +1,14 @@
-//! JSON files: an object that nests not too deep, or an error that names the line and the column.
+//! JSON files: an object that is not nested too deep, or an error that names the line and the column.
 
 use super::words::{excerpt, line_and_column, refusal, Failure};
 use crate::jsonl::{unescape, Parser};
 use crate::records::{Policy, Reason};
 use crate::{Error, Result};
 
-/// No real file nests its steps deeper, and some engines read such a file by recursion.
+/// No real file is nested deeper, and some engines read such files recursively.
 pub(super) const DEEPEST: usize = 64;
 
-/// Reads an object with `read`, which must go past it, and nothing but an object.
+/// Reads a text that is one object with `read`, which must consume it.
 pub(super) fn read_object<'a, T>(
     text: &'a [u8],
     source: &str,
@@ -55,7 +55,7 @@ fn refuse_json(text: &[u8], reason: Reason, at: usize, source: &str) -> Error {
     refusal(format_args!("{source}:{line}:{column}"), words)
 }
 
-/// Whether a key, as it stands between its quotes, is this word.
+/// Whether a key, as written between its quotes, is this word.
 pub(super) fn is_key(key: &[u8], word: &[u8]) -> bool {
     let mut plain = Vec::new();
     key == word
@@ -64,7 +64,7 @@ pub(super) fn is_key(key: &[u8], word: &[u8]) -> bool {
             && plain == word)
 }
 
-/// Appends the characters between the quotes of a string; `false` where one of them is half a surrogate pair.
+/// Appends the characters of a string's body; `false` if one of them is a lone surrogate.
 #[inline(always)]
 pub(super) fn push_plain(body: &[u8], out: &mut Vec<u8>) -> bool {
     if memchr::memchr(b'\\', body).is_none() {

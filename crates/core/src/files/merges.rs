@@ -36,7 +36,7 @@ pub(super) fn from_array(
     Ok(list.finish())
 }
 
-/// Appends both tokens of a merge and gives the length of the first.
+/// Appends both tokens of a merge and returns the length of the first.
 #[inline(always)]
 fn read_merge(
     parser: &mut Parser<'_>,
@@ -58,7 +58,7 @@ fn read_merge(
     Ok((good && parts == 2).then_some(middle))
 }
 
-/// Takes the one space out of `a b` and gives its place.
+/// Removes the one space from `a b` and returns its place.
 fn split(both: &mut Vec<u8>) -> Option<usize> {
     let space = memchr::memchr(b' ', both)?;
     both.remove(space);
@@ -66,7 +66,7 @@ fn split(both: &mut Vec<u8>) -> Option<usize> {
     more.is_none().then_some(space)
 }
 
-/// `a b` a line; a first line such as `#version: 0.2` is a comment. `source` is named in errors.
+/// Reads one `a b` per line; a first line such as `#version: 0.2` is a comment. `source` is named in errors.
 pub fn read_lines(text: &[u8], spellings: &Spellings, source: &str) -> Result<MergeList> {
     let mut list = List::new(spellings);
     let mut both = Vec::new();

@@ -1,5 +1,5 @@
-//! Tokenizer files, read straight into flat tables. Each kind has one reader; what it refuses it names: the
-//! file, the place in it, what was found and what was expected.
+//! Tokenizer files, read straight into flat tables. Each kind has one reader; its errors name the file, the place
+//! in it, what was found and what was expected.
 
 mod base64;
 mod hf;
@@ -18,7 +18,7 @@ pub use splits::all_splits;
 pub use tiktoken::read as read_tiktoken;
 pub use words::{check_pairs, check_unique_ids};
 
-/// Ids are indices into tables, so one absurd id would ask for gigabytes: no production vocabulary is near this.
+/// Ids are indices into tables, so one absurd id would take gigabytes; no real vocabulary comes near this.
 pub const LARGEST_ID: u32 = (1 << 24) - 1;
 
 /// A number without sign, point or exponent, up to the largest id.

@@ -11,14 +11,14 @@ use crate::jsonl::Parser;
 use crate::kept::{Kept, Reader, Writer};
 use crate::{spelling, Result};
 
-/// Tokens as a file spells them, and the way from a spelling to its id.
+/// Tokens as a file spells them, and an index from a spelling to its id.
 pub struct Spellings {
     tokens: Tokens,
     index: Index,
 }
 
 impl Spellings {
-    /// Reads a `vocab.json`, which is nothing but the object. `source` is named in errors.
+    /// Reads a `vocab.json`, which is just the object. `source` is named in errors.
     pub fn read(text: &[u8], source: &str) -> Result<Self> {
         read_object(text, source, |parser| Self::from_object(parser, source))
     }
@@ -51,7 +51,7 @@ impl Spellings {
         &self.tokens
     }
 
-    /// The tokens as bytes, and apart from them those that the byte alphabet cannot spell.
+    /// The tokens as bytes, and separately those that are not spelled in the byte alphabet.
     pub fn as_bytes(&self) -> (Tokens, Tokens) {
         let mut tokens = Tokens::with_room(self.tokens.len(), self.tokens.bytes().len());
         let mut outside = Tokens::default();
@@ -100,7 +100,7 @@ fn read_members(parser: &mut Parser<'_>, place: &str) -> std::result::Result<Tok
     Ok(tokens)
 }
 
-/// Of a key that is there twice the last one counts, as in HF and in Python.
+/// If a key occurs twice, the last one counts, as in HF and in Python.
 fn last_of_each(tokens: &Tokens) -> Tokens {
     let places: HashMap<&[u8], usize> = (0..tokens.len())
         .map(|place| (tokens.at(place), place))

@@ -1,6 +1,6 @@
-//! From tokens by rank to the merge list that other formats want.
+//! From tokens by rank to the merge list that other formats need.
 //!
-//! One merge per token is not exact: a token can come into being by different splits in different contexts
+//! One merge per token is not exact: a token can be made by different splits in different contexts
 //! (678 tokens of Llama-3). Every split of every token, in rank order, is: among equal ranks the leftmost pair
 //! is taken first, as tiktoken does.
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::bpe::Tokens;
 
-/// Every split of the tokens in `order` (ids by rank) into two that `order` holds or that are atoms: single
+/// Every split of the tokens in `order` (ids by rank) into two that are in `order` or are atoms: single
 /// bytes, and with `characters` single characters too.
 pub fn all_splits(tokens: &Tokens, order: &[u32], characters: bool) -> Vec<(u32, u32)> {
     let by_id: HashMap<u32, &[u8]> = tokens.iter().map(|(token, id)| (id, token)).collect();

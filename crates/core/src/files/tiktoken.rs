@@ -1,4 +1,4 @@
-//! `.tiktoken`: one `base64(token) rank` a line.
+//! `.tiktoken`: one `base64(token) rank` per line.
 
 use super::base64;
 use super::id_of;
@@ -7,7 +7,7 @@ use super::words::{bad_id, check_not_empty, check_unique_ids, quote, refusal};
 use crate::bpe::Tokens;
 use crate::{Error, Result};
 
-/// How Whisper's files spell the empty token that fills up their numbers; strict base64 has no such word.
+/// How Whisper's files spell the empty token that pads their vocabulary; strict base64 does not allow it.
 const EMPTY: &[u8] = b"=";
 
 /// The tokens of a file in the order of their ranks, which are their ids. `source` is named in errors.
@@ -25,7 +25,7 @@ pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
         }
         let before = tokens.ids().last().copied();
         read_line(line, &mut tokens, source, number)?;
-        // Without its line end, the last rank may have lost a digit: it must be the next one.
+        // Without a newline, the last rank may have lost a digit: it must be the next one.
         let next = before.map_or(0, |rank| rank + 1);
         if end == data.len() && tokens.ids().last() != Some(&next) {
             let words = format!(

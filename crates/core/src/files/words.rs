@@ -1,19 +1,19 @@
-//! What the readers say of a file that they refuse.
+//! Errors about files that the readers refuse.
 
 use super::LARGEST_ID;
 use crate::bpe::Tokens;
 use crate::jsonl::Fault;
 use crate::{Error, Result};
 
-/// More characters of what was found are not shown.
+/// How many characters of what was found are shown.
 const SHOWN: usize = 60;
 
-/// An error about a file; `place` is its path, with as much as is known of where in it.
+/// An error about a file; `place` is its path, with the line and column if they are known.
 pub(super) fn refusal(place: impl std::fmt::Display, words: impl std::fmt::Display) -> Error {
     Error::Tokenizer(format!("{place}: {words}"))
 }
 
-/// A part of a file as it stands there.
+/// The beginning of a part of a file, escaped.
 pub(super) fn excerpt(found: &[u8]) -> String {
     let text = String::from_utf8_lossy(found);
     let more = text.chars().nth(SHOWN).map_or("", |_| "…");
@@ -21,7 +21,7 @@ pub(super) fn excerpt(found: &[u8]) -> String {
     format!("{}{more}", text.escape_debug())
 }
 
-/// A token in quotes: `'the'`, or `b'\xe4'` where it is not text.
+/// A token in quotes: `'the'`, or `b'\xe4'` if it is not text.
 pub(super) fn quote(token: &[u8]) -> String {
     match std::str::from_utf8(token) {
         Ok(_) => format!("'{}'", excerpt(token)),
@@ -29,7 +29,7 @@ pub(super) fn quote(token: &[u8]) -> String {
     }
 }
 
-/// Something in the place of an id that is none.
+/// The error for something that should be an id.
 pub(super) fn bad_id(place: impl std::fmt::Display, token: &[u8], found: &[u8]) -> Error {
     let (token, found) = (quote(token), excerpt(found));
     let words =
@@ -37,7 +37,7 @@ pub(super) fn bad_id(place: impl std::fmt::Display, token: &[u8], found: &[u8]) 
     refusal(place, words)
 }
 
-/// Tokens from pairs whose ids nobody has looked at.
+/// Tokens from pairs whose ids have not been checked yet.
 pub fn check_pairs(pairs: Vec<(impl AsRef<[u8]>, i128)>, place: &str) -> Result<Tokens> {
     let checked = pairs
         .into_iter()
@@ -48,7 +48,7 @@ pub fn check_pairs(pairs: Vec<(impl AsRef<[u8]>, i128)>, place: &str) -> Result<
     checked.collect()
 }
 
-/// The place of each id, where no two tokens have one.
+/// The place of each id; an error if two tokens have the same one.
 pub fn check_unique_ids(tokens: &Tokens, place: &str) -> Result<Vec<u32>> {
     tokens.places().map_err(|(one, other)| {
         let (id, one) = (tokens.ids()[one], quote(tokens.at(one)));
@@ -71,7 +71,7 @@ pub(super) fn check_not_empty(tokens: &Tokens, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a reader of JSON meets: something that is not JSON, or JSON that is not what was expected.
+/// Why a file is refused: it is not JSON, or its content is not what was expected.
 pub(super) enum Failure {
     Json(Fault),
     Content(Error),
@@ -89,7 +89,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Line and column of a byte, from 1, as editors count.
+/// Line and column of a byte, counted from 1 as in editors.
 pub(super) fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at.min(text.len())];
     let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);

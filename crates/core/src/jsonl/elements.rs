@@ -17,7 +17,7 @@ pub enum State {
     Object,
     /// In an array that is a value of the top-level object, before an element.
     Inner,
-    /// Behind the value.
+    /// After the value.
     End,
 }
 
@@ -32,16 +32,16 @@ impl State {
     ];
 }
 
-/// What one window gave.
+/// The result of one window.
 #[derive(Debug)]
 pub struct Elements {
     /// The records of the window.
     pub batch: Batch,
-    /// Bytes used; the next window begins behind them.
+    /// Bytes used; the next window begins after them.
     pub used: usize,
     /// Where the next window begins.
     pub state: State,
-    /// Set when the value itself is broken at `used`: nothing behind it can be trusted.
+    /// Set if the value itself is broken at `used`: nothing after it can be trusted.
     pub broken: bool,
 }
 
@@ -102,7 +102,7 @@ impl Elements {
         Next::At(at + 1)
     }
 
-    /// Behind the bracket of an inner array: a comma or the end of the object.
+    /// After the bracket of an inner array: a comma or the end of the object.
     fn leave(&mut self, block: &[u8], at: usize) -> Next {
         let next = after(block, at + 1, b'}');
         if let Next::At(_) = next {
@@ -151,7 +151,7 @@ impl Elements {
     }
 }
 
-/// What follows a value: behind the comma, or on the closing bracket.
+/// Where to go on after a value: after the comma, or at the closing bracket.
 fn after(block: &[u8], end: usize, closing: u8) -> Next {
     let at = end + count_spaces(&block[end..]);
     match block.get(at) {
@@ -162,8 +162,8 @@ fn after(block: &[u8], end: usize, closing: u8) -> Next {
     }
 }
 
-/// The length of the value at the start of `s` by its brackets and quotes alone; `None` if `s` ends
-/// before it does. Whether it is JSON is for the record parser to say.
+/// The length of the value at the start of `s`, judged by its brackets and quotes alone; `None` if `s` ends
+/// before it does. The record parser checks whether it is JSON.
 fn value_length(s: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;

@@ -9,7 +9,7 @@ pub(super) enum TemplatePart {
     Literal(Vec<u8>),
     /// The string in this slot.
     Field(usize),
-    /// The whole record, as it stands.
+    /// The whole record, unchanged.
     Record,
 }
 

@@ -1,13 +1,13 @@
-//! The text of one huge record, unescaped where it stands: a line of a gigabyte is never there twice.
+//! Unescapes the text of one huge record in place: a line of a gigabyte is never in memory twice.
 
 use super::fields::{Fields, TemplatePart};
 use super::parse::{parse, Value};
 use super::strings::{character_at, find_special, Escaped};
 use crate::records::Kind;
 
-/// Unescapes the text of the record in `line` in place and gives its span; the rest of the line is then
-/// of no use. None, and the line as it was, if there is anything to tell of the record (it is bad, or has
-/// columns, or a text of several parts): the ordinary way reads those.
+/// Unescapes the text of the record in `line` in place and returns its span; the rest of the line must not be
+/// used afterwards. None, with the line unchanged, if the record is bad, has columns, or has a text of several
+/// parts: those are read in the ordinary way.
 pub fn text_in_place(line: &mut [u8], fields: &Fields) -> Option<(usize, usize)> {
     let [TemplatePart::Field(slot)] = fields.text[..] else {
         return None;

@@ -5,7 +5,7 @@ use super::parse::{parse, Fault, Value};
 use super::strings::unescape;
 use crate::records::{count_repairs, find_fault, Batch, Column, Kind, Policy, Reason};
 
-/// Reads every line of `block`. A blank line is passed over, a bad one is refused alone.
+/// Reads every line of `block`. A blank line is skipped; a bad one is refused alone.
 pub fn read(block: &[u8], fields: &Fields) -> Batch {
     let mut batch = Batch::with_capacity(fields.column_count(), block.len());
     let mut values = vec![Value::MISSING; fields.paths.len()];
@@ -29,7 +29,7 @@ pub fn read(block: &[u8], fields: &Fields) -> Batch {
     batch
 }
 
-/// Reads one record that stands at `start` of its block (an element of a JSON array).
+/// Reads one record at `start` of its block (an element of a JSON array).
 pub(super) fn read_record(batch: &mut Batch, fields: &Fields, bytes: &[u8], start: usize) {
     let mut values = vec![Value::MISSING; fields.paths.len()];
     let row = batch.rows_read;
@@ -71,7 +71,7 @@ fn record(
     }
 }
 
-/// Writes text and columns of one valid-UTF-8 record behind the batch's last document.
+/// Appends text and columns of one valid-UTF-8 record to the batch.
 fn extract(
     batch: &mut Batch,
     values: &mut [Value],

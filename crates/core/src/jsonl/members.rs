@@ -1,11 +1,12 @@
-//! The members of one object, of which there may be only the beginning.
+//! The members of one object, which may be cut off.
 
 use super::parse::{Fault, Parser, MAX_DEPTH};
 use super::strings::unescape;
 use crate::records::Policy;
 
-/// Each name of the object that `head` begins with and the first byte of its value; and whether the object is whole, with
-/// nothing after it. What is broken or cut off ends the walk, but an array or a string that is cut is still named.
+/// Each name of the object that `head` begins with and the first byte of its value; and whether the object is
+/// complete, with nothing after it. The list ends where the object is broken or cut off, but an array or a string that
+/// is cut off is still listed.
 pub fn members(head: &[u8]) -> (Vec<(String, u8)>, bool) {
     let mut found = Vec::new();
     let mut parser = Parser::new(head, MAX_DEPTH);

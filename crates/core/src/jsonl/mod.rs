@@ -1,6 +1,6 @@
-//! JSON Lines to documents: our own line loop, so that one bad line is one bad line.
+//! JSON Lines to documents, with our own line loop, so that one bad line is only one bad line.
 //!
-//! A line is validated as strictly as Python's `json` does it, but values are only skipped over; the
+//! A line is validated as strictly as by Python's `json`, but values are only skipped; the
 //! spans of the fields asked for are remembered, and their strings unescaped into one flat buffer.
 
 mod elements;

@@ -1,8 +1,8 @@
-//! A line that is too long to hold, seen in windows: its outline is the line without the middle of its long strings.
+//! A line that is too long to hold, read in windows: its outline is the line without the middle of its long strings.
 //!
-//! What is left out is good in itself (whole characters, whole escapes), and one letter stands for it. So the
-//! outline is good or bad JSON exactly if the line is, for the same reason, and it says where in the line the
-//! text stands, which is then read again and unescaped in parts.
+//! What is left out is valid by itself (whole characters, whole escapes), and one letter replaces it. So the
+//! outline is valid JSON exactly if the line is, is refused for the same reason if not, and says where in the line the
+//! text is, which is then read again and unescaped in parts.
 
 use super::fields::{Fields, TemplatePart};
 use super::lines::read;
@@ -12,21 +12,21 @@ use crate::records::{Batch, Policy};
 
 /// Enough of a string for every key, id and label.
 const KEPT: usize = 4096;
-/// No escape begins with it, so that a bad escape before it stays bad.
+/// No escape continues with it, so that a bad escape before it stays bad.
 const STANDS_FOR_MORE: u8 = b'x';
 
-/// The outline of one line, as far as it was seen.
+/// The outline of one line, as far as it was read.
 #[derive(Debug)]
 pub struct Outline {
-    /// So much of a string is kept as it stands.
+    /// How many bytes of a string are kept.
     most: usize,
     bytes: Vec<u8>,
     gaps: Vec<Gap>,
-    /// How much of the string that we are in was kept, if we are in one.
+    /// How much of the current string was kept, if we are inside one.
     inside: Option<usize>,
 }
 
-/// One letter of the outline that stands for some bytes of the line.
+/// One letter of the outline that replaces some bytes of the line.
 #[derive(Debug)]
 struct Gap {
     at: usize,
@@ -48,7 +48,7 @@ impl Outline {
         Self::with_limit(KEPT, fields)
     }
 
-    /// With so much of a string, and at least every key that is wanted, each character of which may be an escape.
+    /// Keeps `most` bytes of a string, and at least every wanted key, each character of which may be an escape.
     fn with_limit(most: usize, fields: &Fields) -> Self {
         let keys = fields.paths.iter().flatten().map(String::len);
         Self {
@@ -59,8 +59,8 @@ impl Outline {
         }
     }
 
-    /// Takes more of the line and says how many bytes were used; what was not comes again with what follows it.
-    /// `last` says that the line ends here.
+    /// Takes more of the line and returns how many bytes were used; the caller passes the rest again with what
+    /// follows it. `last` says that the line ends here.
     pub fn feed(&mut self, window: &[u8], last: bool) -> usize {
         let mut used = 0;
         while used < window.len() {
@@ -80,19 +80,19 @@ impl Outline {
         used
     }
 
-    /// How much memory the outline takes: little, unless the line is large for another reason than long strings.
+    /// How much memory the outline takes: little, unless the line is long for another reason than long strings.
     pub fn size(&self) -> usize {
         self.bytes.len() + self.gaps.len() * size_of::<Gap>()
     }
 
     /// The record without its text: the document's columns, or why it is refused; and what the text is made of.
-    /// Without the latter, where there is a document, the line must be read as a whole.
+    /// If there is a document and the latter is None, the line must be read as a whole.
     pub fn finish(self, fields: &Fields) -> (Batch, Option<Vec<TextPart>>) {
         let mut batch = read(&self.bytes, fields);
         for reject in &mut batch.rejects {
             reject.byte = self.place(reject.byte);
         }
-        // A line whose bytes are repaired has other places than it had.
+        // Repairing the bytes of a line moves its places.
         let repairs = std::str::from_utf8(&self.bytes).is_err();
         let parts = if repairs { None } else { self.parts(fields) };
         (batch, parts)
@@ -117,7 +117,7 @@ impl Outline {
         fields.text.iter().map(part).collect()
     }
 
-    /// Goes through whole characters; stops before an escape that the window cuts, unless nothing follows.
+    /// Goes through whole characters; stops before an escape that is cut off by the window, unless nothing follows.
     fn walk(&mut self, window: &[u8], last: bool) -> usize {
         let mut at = 0;
         while at < window.len() {
@@ -192,7 +192,7 @@ impl Outline {
         }
     }
 
-    /// The byte of the line that stands at a byte of the outline.
+    /// The byte of the line that corresponds to a byte of the outline.
     fn place(&self, at: usize) -> usize {
         let before = self.gaps.iter().take_while(|gap| gap.at < at);
         at + before.map(|gap| gap.length - 1).sum::<usize>()
@@ -204,8 +204,8 @@ impl Outline {
     }
 }
 
-/// The width of the escape that starts `s`, and whether the parser must see it: it is bad, or half of a pair. None
-/// where bytes that follow must tell; none do after the `last`.
+/// The width of the escape that starts `s`, and whether the parser must see it: it is bad, or a lone surrogate. None
+/// if that depends on bytes that follow, which cannot be after the `last`.
 fn escape(s: &[u8], last: bool) -> Option<(usize, bool)> {
     match escape_at(s) {
         Escape::Good(6) => {}
@@ -226,18 +226,18 @@ fn escape(s: &[u8], last: bool) -> Option<(usize, bool)> {
     }
 }
 
-/// Unescapes a part of the body of a JSON string that is known to be good: the text, and how many bytes it took. What
-/// is cut at the end comes again with what follows, unless it is `last`.
+/// Unescapes a part of the body of a valid JSON string: the text, and how many bytes were used. What is cut off at the
+/// end must be passed again with what follows, unless it is `last`.
 pub fn unescape_part(part: &[u8], policy: Policy, last: bool) -> (Vec<u8>, usize) {
-    let end = if last { part.len() } else { whole(part) };
+    let end = if last { part.len() } else { whole_length(part) };
     let mut text = Vec::new();
-    // Under `Refuse` a body with half a pair was refused before.
+    // Under `Refuse` a body with a lone surrogate was refused before.
     let _ = unescape(&part[..end], policy, &mut text);
     (text, end)
 }
 
 /// Where the last whole character or escape ends.
-fn whole(part: &[u8]) -> usize {
+fn whole_length(part: &[u8]) -> usize {
     let mut at = 0;
     while at < part.len() {
         let run = find_special(&part[at..]);

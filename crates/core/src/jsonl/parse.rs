@@ -1,7 +1,7 @@
 //! One record: validated to its last byte, with the spans of the wanted fields remembered.
 //!
-//! What Python's `json` accepts is accepted (`NaN` and `Infinity` too), what it refuses is refused;
-//! of a doubled key the last one counts, as there.
+//! What Python's `json` accepts is accepted (also `NaN` and `Infinity`), what it refuses is refused;
+//! if a key occurs twice, the last one counts, as in Python.
 
 use super::fields::Node;
 use super::strings::{count_spaces, escape_at, find_special, unescape, Escape};
@@ -12,7 +12,7 @@ pub(super) const MAX_DEPTH: usize = 990;
 /// Python refuses to convert integers with more digits.
 const MAX_INTEGER_DIGITS: usize = 4300;
 
-/// Why a record is bad, and the offset at which it shows.
+/// Why a record is bad, and the offset at which that was found.
 pub(crate) type Fault = (Reason, usize);
 type Parsed<T> = std::result::Result<T, Fault>;
 
@@ -53,7 +53,7 @@ pub(super) fn parse(record: &[u8], tree: &[Node], values: &mut [Value]) -> Parse
     parser.end()
 }
 
-/// Where we are in a JSON text, and what was found before.
+/// A position in a JSON text, and the values found before it.
 pub(crate) struct Parser<'a> {
     s: &'a [u8],
     at: usize,
@@ -61,9 +61,9 @@ pub(crate) struct Parser<'a> {
     deepest: usize,
 }
 
-/// What readers of other JSON than records need: they take an object or an array apart themselves.
+/// For readers of other JSON than records, which go through an object or an array themselves.
 impl<'a> Parser<'a> {
-    /// At the first value of a text, in which containers may be `deepest` deep.
+    /// Starts at the first value of a text, in which containers may be nested `deepest` deep.
     pub(crate) fn new(s: &'a [u8], deepest: usize) -> Self {
         let mut parser = Self {
             s,
@@ -80,12 +80,12 @@ impl<'a> Parser<'a> {
         self.at
     }
 
-    /// The text from an offset to where we are.
+    /// The text from an offset to the current position.
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         &self.s[start..self.at]
     }
 
-    /// Goes through an object; `member` gets each key, as it stands between the quotes, and must go past its value.
+    /// Goes through an object; `member` gets each key, as written between the quotes, and must consume its value.
     #[inline(always)]
     pub(crate) fn members<E: From<Fault>>(
         &mut self,
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Goes through an array; `element` must go past each value.
+    /// Goes through an array; `element` must consume each value.
     #[inline(always)]
     pub(crate) fn elements<E: From<Fault>>(
         &mut self,
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Goes past a value inside `depth` containers and gives what is between the quotes, if it is a string.
+    /// Skips a value inside `depth` containers and returns what is between the quotes, if it is a string.
     #[inline(always)]
     pub(crate) fn string_body(&mut self, depth: usize) -> Parsed<Option<&'a [u8]>> {
         if self.peek() != Some(b'"') {
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         Ok(Some(&self.s[start..end]))
     }
 
-    /// Goes past a value inside `depth` containers and gives it as it stands.
+    /// Skips a value inside `depth` containers and returns it as written.
     pub(crate) fn skip(&mut self, depth: usize) -> Parsed<&'a [u8]> {
         let start = self.at;
         self.value(depth)?;
@@ -173,7 +173,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes past the `closing` bracket of an empty container, if this is one.
+    /// Skips the `closing` bracket of an empty container, if this is one.
     #[inline(always)]
     fn closes(&mut self, closing: u8) -> bool {
         self.space();
@@ -329,7 +329,7 @@ impl Parser<'_> {
     }
 }
 
-/// The wanted node for a key as it stands in the record, escapes and all.
+/// The wanted node for a key as written in the record, with its escapes.
 #[inline(always)]
 fn find<'a>(wanted: &'a [Node], key: &[u8]) -> Option<&'a Node> {
     if wanted.is_empty() {
@@ -343,7 +343,7 @@ fn find<'a>(wanted: &'a [Node], key: &[u8]) -> Option<&'a Node> {
     wanted.iter().find(|node| node.key == plain)
 }
 
-/// A doubled key hides all that its first value held.
+/// A key that occurs again hides everything in its first value.
 fn forget(node: &Node, values: &mut [Value]) {
     if let Some(slot) = node.slot {
         values[slot] = Value::MISSING;

@@ -1,4 +1,4 @@
-//! What every reader of JSON here shares: white space, where a string or an escape ends, and what it stands for.
+//! What all JSON readers here share: white space, where a string or an escape ends, and what it stands for.
 
 use crate::memory::grow;
 use crate::records::{Policy, Reason};
@@ -16,11 +16,11 @@ pub(super) enum Escape {
     /// An escape of so many bytes.
     Good(usize),
     Bad,
-    /// Good so far, but the text ends in it.
+    /// Good so far, but cut off by the end of the text.
     Cut,
 }
 
-/// The escape that starts `s`, by itself: half of a surrogate pair is good.
+/// The escape that starts `s`, by itself: a lone surrogate is good.
 #[inline(always)]
 pub(super) fn escape_at(s: &[u8]) -> Escape {
     match s.get(1) {
@@ -141,7 +141,7 @@ pub(crate) fn unescape(
     Ok(replaced)
 }
 
-/// What an escape stands for (nothing for half a surrogate pair), and the bytes it takes.
+/// What an escape stands for (nothing for a lone surrogate), and the bytes it takes.
 pub(super) struct Escaped {
     pub character: Option<char>,
     pub used: usize,

@@ -1,4 +1,4 @@
-//! The folder of kept tables: files that are whole or absent, and not more of them than it may hold.
+//! The folder of kept tables: its files are complete or absent, and their size is limited.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use super::{Kept, Key, Reader, Writer};
 
-/// What files are called.
+/// How the names of files end.
 const ENDING: &str = ".tables";
-/// What they are called while they are written.
+/// How their names begin while they are written.
 const UNFINISHED: &str = ".tmp-";
-/// Bytes of all files: some forty vocabularies of 200,000 tokens.
+/// The limit in bytes: some forty vocabularies of 200,000 tokens.
 const MOST: u64 = 1 << 30;
-/// A file is marked as used once a day: often enough to know which one nobody wants.
+/// A file is marked as used once a day: often enough to know which ones are not.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where tables are kept; it need not exist.
@@ -32,7 +32,7 @@ impl Folder {
         }
     }
 
-    /// What is kept for a key, if it is there, whole, and of this build.
+    /// What is kept for a key, if it is there, intact, and of this build.
     pub fn get<T: Kept>(&self, key: &Key) -> Option<T> {
         let path = self.path_of(key);
         let file = File::open(&path).ok()?;
@@ -42,7 +42,7 @@ impl Folder {
         reader.verify_checksum().then_some(found)
     }
 
-    /// Keeps something; where that fails, it is made again next time.
+    /// Keeps something; if that fails, it is made again next time.
     pub fn put(&self, key: &Key, kept: &impl Kept) {
         let mut writer = Writer::new(key);
         kept.write(&mut writer);
@@ -51,7 +51,7 @@ impl Folder {
         }
     }
 
-    /// No sync: a file that a power cut leaves torn has another checksum.
+    /// No sync: the checksum detects a file that a power cut has left incomplete.
     fn publish(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         fs::create_dir_all(&self.path)?;
@@ -69,7 +69,7 @@ impl Folder {
         done
     }
 
-    /// Removes what nobody used for longest until the rest fits, and what a dead process has left.
+    /// Removes the least recently used files until the rest fits, and what dead processes have left.
     fn make_room(&self) {
         let Ok(entries) = fs::read_dir(&self.path) else {
             return;

@@ -1,8 +1,8 @@
 //! Tables that were built once, kept in a file so that the next process reads them instead.
 //!
-//! A file is found by a cryptographic hash of all that its tables were made from, so no other input can have it, and
-//! it holds flat arrays that are read in bulk. Nothing depends on the CPU. Whatever is wrong with a file (cut short,
-//! damaged, of another build, unreadable) is no error: the tables are built again.
+//! A file is found by a cryptographic hash of everything that its tables were made from, so it is never used for other
+//! input, and it contains flat arrays that are read in bulk. Nothing depends on the CPU. Whatever is wrong with a file
+//! (truncated, damaged, of another build, unreadable) is not an error: the tables are built again.
 //!
 //! ```text
 //! magic 8 | sources of the core 16 | key 32 | arrays, each after its length as u64 | XXH3-128 of all before, 16
@@ -19,7 +19,7 @@ pub use writer::Writer;
 
 /// First in every file.
 const MAGIC: &[u8; 8] = b"TMTABLES";
-/// The state of the core's sources: a change anywhere may be one of the tables.
+/// A hash of the core's sources: a change anywhere may change the tables.
 const SOURCES: &[u8; 16] = match env!("TOKENMILL_SOURCES").as_bytes().first_chunk() {
     Some(sources) => sources,
     None => panic!("the build script names the sources in sixteen digits"),
@@ -32,14 +32,14 @@ pub trait Kept: Sized {
     /// Appends all that [`Self::read`] needs.
     fn write(&self, out: &mut Writer);
 
-    /// From what [`Self::write`] wrote; `None` where that is not what is there.
+    /// Reads what [`Self::write`] wrote; `None` if something else is there.
     ///
-    /// What is read is not known to be whole before the end of the file: a length is checked before it is used, a
-    /// value not at all, and nothing but the caller of [`Folder::get`] looks at it.
+    /// What is read is not known to be intact before the end of the file: lengths are checked before they are used,
+    /// values are not, and only the caller of [`Folder::get`] uses them.
     fn read(from: &mut Reader) -> Option<Self>;
 }
 
-/// All that some tables were made from.
+/// A hash of everything that some tables were made from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
@@ -54,7 +54,7 @@ impl Key {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// Its first half, which is enough for a name: the file holds all of it.
+    /// Its first half, which is enough for a name: the file contains all of it.
     fn name(&self) -> String {
         let half = self.0.first_chunk().copied().unwrap_or_default();
         format!("{:032x}", u128::from_be_bytes(half))

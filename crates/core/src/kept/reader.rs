@@ -1,8 +1,7 @@
 //! A file's bytes back into flat arrays, hashed as they pass.
 //!
-//! Through a small buffer that stays in the cache, not through a map of the file: the arrays end up in memory of their
-//! own, where the kernel grants huge pages, and a file that somebody cuts short is an end of file here and a signal
-//! there.
+//! Through a small buffer that stays in the cache, not through a memory map: the arrays end up in memory of their own,
+//! for which the kernel grants huge pages, and a file that somebody truncates is an end of file and not a signal.
 
 use std::fs::File;
 use std::io::Read;
@@ -66,7 +65,7 @@ impl Reader {
             .flatten()
     }
 
-    /// Hands over an array of `bytes` bytes in stretches of whole elements.
+    /// Passes an array of `bytes` bytes to `use_it` in parts of whole elements.
     fn each(&mut self, mut bytes: usize, mut use_it: impl FnMut(&[u8])) -> Option<()> {
         while bytes > 0 {
             let now = bytes.min(BUFFER);
@@ -116,7 +115,7 @@ impl Reader {
         Some(longs)
     }
 
-    /// An array of double words into memory that `room` finds for so many of them.
+    /// An array of double words, read into memory that `room` allocates for so many of them.
     pub(crate) fn longs_into<M: std::ops::DerefMut<Target = [u64]>>(
         &mut self,
         room: impl FnOnce(usize) -> M,
@@ -134,7 +133,7 @@ impl Reader {
         Some(memory)
     }
 
-    /// Whether the file ends here, and is what was written.
+    /// Whether the file ends here, with the right checksum.
     pub(super) fn verify_checksum(mut self) -> bool {
         let mut checksum = [0; CHECKSUM];
         self.left == 0

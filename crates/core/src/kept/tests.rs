@@ -108,7 +108,7 @@ fn the_longest_unused_goes_first_and_leftovers_go_too() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_is_no_error() {
+fn a_folder_that_cannot_exist_is_no_error() {
     let scratch = Scratch::new("no-folder");
     fs::write(&scratch.0, b"a file").unwrap();
     let folder = Folder::new(scratch.0.join("below"));

@@ -1,4 +1,4 @@
-//! From a recipe to a codec, whose tables another process may have built before.
+//! From a recipe to a codec, whose tables another process may already have built.
 
 use super::Recipe;
 use crate::bpe::{Merges, Tokens};
@@ -6,7 +6,7 @@ use crate::codec::Codec;
 use crate::kept::{Folder, Key};
 use crate::Result;
 
-/// Tables of fewer tokens are built in less time than a file is opened and written in.
+/// Tables of fewer tokens are built in less time than it takes to write and open a file.
 const LEAST_KEPT: usize = 1 << 14;
 
 /// The codec of a recipe as JSON, and the name of its scanner; see [`Recipe::into_spec`].
@@ -26,13 +26,13 @@ pub fn build(
     Ok((codec, family))
 }
 
-/// Everything that tables follow from.
+/// A hash of everything that the tables are made from.
 fn key_of(json: &str, tokens: &Tokens, order: Option<&Merges>) -> Key {
     let lengths = bytes_of(tokens.lengths());
     let (kind, order) = match order {
         None => (0, Vec::new()),
         Some(Merges::Ranked(ids)) => (1, bytes_of(ids.iter().copied())),
-        // Products follow from the pairs; whether they are known decides how a pair that comes twice is read.
+        // Products follow from the pairs; whether they are known decides how a pair that occurs twice is read.
         Some(Merges::List(list)) => (
             2 + u8::from(list.products().is_some()),
             bytes_of(list.pairs().iter().flat_map(|(a, b)| [*a, *b])),

@@ -11,17 +11,17 @@ use crate::Result;
 /// The contractions that published patterns have; folding of other letters differs (`(?i:ss)` is also ß to HF).
 const FOLDED: &str = r"\(\?i:(?:'s\|'t\|'re\|'ve\|'m\|'ll\|'d|\[sdmt\]\|ll\|ve\|re)\)";
 const GROUP: &str = r"\(\?(?:[:=!>]|<[=!])";
-/// Properties that both engines give to the same of all scalar values.
+/// Properties that mean the same characters in both engines.
 const PROPERTIES: &str = "L|Lu|Ll|Lt|Lm|Lo|M|Mn|Mc|Me|N|Nd|Nl|No|P|Pc|Pd|Ps|Pe|Pi|Pf|Po|S|Sm|Sc|Sk|So|Z|Zs|Zl|Zp|\
     C|Cc|Cf|Cn|Co|Han|Hangul|Hiragana|Katakana|Latin|Cyrillic|Greek|Arabic|Hebrew|Thai|Devanagari|Bengali|Tamil|\
     Armenian|Georgian|Emoji|Letter|Number|Punctuation|Symbol|Alphabetic|Uppercase|Lowercase|White_Space";
 
-/// Cuts any pattern into parts.
+/// Splits any pattern into parts.
 static PARTS: LazyLock<Regex> = LazyLock::new(|| {
     let rest = r"\(\?|\\[pP]\{[^}]*\}|\\u....|\\x..|\\.|\[\^?|\]|[^\\\[\](]+|\(|\\";
     Regex::new(&format!("(?s){FOLDED}|{GROUP}|{rest}")).expect("our own pattern compiles")
 });
-/// A part that both engines read alike; the scan spells words out as Oniguruma has them.
+/// A part that both engines read alike; the scan writes out `\w` as Oniguruma defines it.
 static SAME: LazyLock<Regex> = LazyLock::new(|| {
     let rest = r"\\u[0-9A-Fa-f]{4}|\\x[0-7][0-9A-Fa-f]|\\[sSdDwWrnt]|\\[^\w]|\(|[^\\(]*";
     let whole = format!(r"(?s)\A(?:{FOLDED}|{GROUP}|\\[pP]\{{(?:{PROPERTIES})\}}|{rest})\z");

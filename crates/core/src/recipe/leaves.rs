@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 const INNER: [&str; 4] = ["normalizers", "pretokenizers", "processors", "decoders"];
 
-/// The steps of nested sequences, in order; none of `null`.
+/// The steps of nested sequences, in order; `null` has none.
 pub fn leaves(step: &Value) -> Vec<&Value> {
     if step.is_null() {
         return Vec::new();
@@ -19,12 +19,12 @@ pub fn leaves(step: &Value) -> Vec<&Value> {
     lists.flatten().flat_map(leaves).collect()
 }
 
-/// The `type` of a step, as far as it has one.
+/// The `type` of a step; `?` if it has none.
 pub fn kind(step: &Value) -> &str {
     step.get("type").and_then(Value::as_str).unwrap_or("?")
 }
 
-/// One step; `what` it should be is named where it is something else.
+/// Reads one step; errors name `what` it should be.
 pub fn read<T: DeserializeOwned>(step: &Value, what: &str) -> Result<T> {
     T::deserialize(step).map_err(|error| {
         let (kind, error) = (kind(step), error.to_string());
@@ -36,7 +36,7 @@ pub fn read<T: DeserializeOwned>(step: &Value, what: &str) -> Result<T> {
     })
 }
 
-/// Every step of nested sequences.
+/// Reads every step of nested sequences.
 pub fn read_all<T: DeserializeOwned>(step: &Value, what: &str) -> Result<Vec<T>> {
     leaves(step)
         .into_iter()

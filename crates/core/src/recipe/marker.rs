@@ -12,7 +12,7 @@ use crate::codec::{Prefix, Splitter};
 use crate::scan::Pattern;
 use crate::{Error, Result};
 
-/// What such a model has for a space.
+/// How such a model writes a space.
 pub const MARKER: &str = "▁";
 
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ struct Metaspace {
     replacement: Option<String>,
     #[serde(default)]
     prepend_scheme: Option<Prepend>,
-    /// What older files have for the scheme.
+    /// How older files give the scheme.
     #[serde(default = "yes")]
     add_prefix_space: bool,
     #[serde(default = "yes")]
@@ -59,7 +59,7 @@ impl Metaspace {
     }
 }
 
-/// How text reaches such a model; `late` says that added tokens are looked for after the normalizer.
+/// How text reaches such a model; `late` says that added tokens are searched for after the normalizer.
 pub fn input_steps(normalizer: &Value, pre_tokenizer: &Value, late: bool) -> Result<InputSteps> {
     let mut normalizers = normalizer::read(normalizer)?;
     let (mut splitter, mut prefix) = (Splitter::Whole, Prefix::Never);

@@ -1,6 +1,6 @@
-//! A tokenizer as files say it, in the words of a `tokenizer.json`, and what a codec is built from for it.
+//! A tokenizer as files describe it, in the terms of a `tokenizer.json`, turned into what a codec is built from.
 //!
-//! Nothing here approximates. A step that the codec does not do exactly as Hugging Face does is
+//! Nothing here is approximate. A step that the codec does not do exactly as Hugging Face does is
 //! [`Error::Unsupported`] with the reason; a key or a value that is unknown is refused by name.
 
 mod build;
@@ -24,7 +24,7 @@ pub use pre_tokenizer::{plain_spec, pre_tokenizer_json, scan_spec};
 
 use model::{Model, ModelKind};
 
-/// All that decides ids but for the tokens and their order, which are too many for JSON.
+/// Everything that decides ids, except the tokens and their order, which are too large for JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
@@ -51,8 +51,8 @@ impl Recipe {
             .map_err(|error| Error::Tokenizer(format!("the recipe cannot be read: {error}")))
     }
 
-    /// The codec's specification and the name of its scanner. `order` is that of the merges; without one, tokens
-    /// rank by their ids.
+    /// The codec's specification and the name of its scanner. `order` is that of the merges; without it, tokens
+    /// are ranked by their ids.
     pub fn into_spec(
         self,
         tokens: &Tokens,

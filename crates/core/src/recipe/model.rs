@@ -1,4 +1,4 @@
-//! The model of a recipe: its flags, and its tokens as the codec wants them.
+//! The model of a recipe: its flags, and its tokens as the codec needs them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -38,7 +38,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// What the codec does not do at all.
+    /// Refuses options that the codec does not support.
     pub fn refuse_options(&self) -> Result<()> {
         if let Some(dropout) = self.dropout.filter(|dropout| *dropout != 0.0) {
             return unsupported(format!("BPE dropout is {dropout}: ids are random"));
@@ -59,7 +59,7 @@ impl Model {
         Ok(())
     }
 
-    /// The vocabulary for a codec that reads text as it stands, or the printable spelling of its bytes.
+    /// The vocabulary for a codec that reads text itself, or the printable spelling of its bytes if `spelled`.
     pub fn vocabulary(
         &self,
         tokens: &Tokens,
@@ -88,7 +88,7 @@ impl Model {
             Alphabet::Chars { byte_tokens }
         };
         let merges = match order {
-            // What a file's reader knows of merges holds for tokens as that reader made them, not rewritten.
+            // What a file's reader knows about merges is true of the tokens as it read them, not of rewritten ones.
             Some(Merges::List(list)) if !matches!(alphabet, Alphabet::Bytes) => {
                 Merges::List(list.pairs().to_vec().into())
             }
@@ -109,7 +109,7 @@ impl Model {
     }
 
     /// The tokens of a SentencePiece-style model with spaces for markers, and the tokens of bytes. A token that
-    /// holds a space itself is never found in a text, and neither is that of a byte.
+    /// contains a space itself is never found in a text, and neither is the token of a byte.
     fn with_spaces(&self, tokens: &Tokens, extra: &mut Extra) -> Result<(Tokens, ByteTokens)> {
         let byte_tokens = if self.byte_fallback {
             Some(byte_tokens(tokens)?)
@@ -166,7 +166,7 @@ impl Extra {
         self.tokens[place].0 = token.to_vec();
     }
 
-    /// Those whose ids no token has.
+    /// Those whose ids are not used by a token.
     fn without(mut self, tokens: &Tokens) -> Vec<(Vec<u8>, u32)> {
         for id in tokens.ids() {
             self.places.remove(id);

@@ -1,4 +1,4 @@
-//! Normalizers in the words of a `tokenizer.json`.
+//! Normalizers in the terms of a `tokenizer.json`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::codec::Step;
 use crate::scan::Pattern;
 use crate::Result;
 
-/// Patterns that mean the same in Oniguruma and in our engine; any other goes to HF itself.
+/// Patterns that mean the same in Oniguruma and in our engine; any other is left to HF itself.
 const SAME_EVERYWHERE: [&str; 5] = [r"\s+", " {2,}", " +", r"\n+", r"\r\n"];
 
 /// One step.

@@ -1,4 +1,4 @@
-//! Pre-tokenizers in the words of a `tokenizer.json`, to and from what the scan knows.
+//! Pre-tokenizers in the terms of a `tokenizer.json`, to and from those of the scan.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +23,7 @@ enum Level {
     },
 }
 
-/// HF's pre-tokenizer of a byte-level model that scans so: `{"type":"Sequence","pretokenizers":[…]}`.
+/// HF's pre-tokenizer for a byte-level model with this scan: `{"type":"Sequence","pretokenizers":[…]}`.
 pub fn pre_tokenizer_json(spec: &ScanSpec) -> String {
     let mut steps = spec.steps();
     let use_regex = steps.last() == Some(&Step::ByteLevel);
@@ -44,7 +44,7 @@ pub fn pre_tokenizer_json(spec: &ScanSpec) -> String {
     whole.to_string()
 }
 
-/// Our own types hold nothing that JSON cannot.
+/// Our own types contain nothing that JSON cannot represent.
 fn to_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
@@ -54,7 +54,7 @@ pub fn scan_spec(json: &str) -> Result<ScanSpec> {
     spec_of(read(&parse(json)?)?)
 }
 
-/// The same where the scan is all that the pre-tokenizer of a byte-level model does.
+/// The same, if the pre-tokenizer of a byte-level model does nothing but scan.
 pub fn plain_spec(json: &str) -> Option<ScanSpec> {
     let leaves = read(&parse(json).ok()?).ok()?;
     let (last, before) = leaves.split_last()?;

@@ -1,4 +1,4 @@
-//! Post-processors in the words of a `tokenizer.json`: the ids around a text, and what trims the places of tokens.
+//! Post-processors in the terms of a `tokenizer.json`: the ids around a text, and what trims the offsets of tokens.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 type Around = (Vec<u32>, Vec<u32>);
 
-/// One step. What only pairs of texts need is passed over, and so are keys of other steps, as in HF: Command-R's
+/// One step. What only pairs of texts need is ignored, and so are keys of other steps, as in HF: Command-R's
 /// template has some of `ByteLevel`'s.
 #[derive(Deserialize)]
 #[serde(tag = "type")]

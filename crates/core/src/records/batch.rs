@@ -81,8 +81,8 @@ pub struct Reject {
     pub sample: Vec<u8>,
 }
 
-/// Rejects listed per batch; beyond that they are only counted, so that a file of pure garbage
-/// costs no more memory than a clean one.
+/// Rejects listed per batch; further ones are only counted, so that a file of pure garbage takes no
+/// more memory than a clean one.
 pub const MAX_REJECTS: usize = 100;
 const SAMPLE_BYTES: usize = 60;
 
@@ -172,7 +172,7 @@ pub struct Batch {
     pub refused: [u64; Reason::ALL.len()],
     /// How many sequences were replaced, by [`Reason::ALL`].
     pub replaced: [u64; Reason::ALL.len()],
-    /// Records (or lines) passed, blank and refused ones included.
+    /// Records (or lines) read, including blank and refused ones.
     pub rows_read: i64,
 }
 
@@ -204,7 +204,7 @@ impl Batch {
         }
     }
 
-    /// Counts a refused record whose bytes are `record`, at fault at `at` within it.
+    /// Counts a refused record whose bytes are `record`, with its fault at `at`.
     pub fn refuse(&mut self, reason: Reason, row: i64, start: usize, record: &[u8], at: usize) {
         self.refused[reason as usize] += 1;
         if self.rejects.len() < MAX_REJECTS {

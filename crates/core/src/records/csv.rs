@@ -117,8 +117,8 @@ fn scan_row(
     }
 }
 
-/// A plain field never stops at anything but a delimiter or a line end, so this is text behind a
-/// closing quote: the rest of the line goes with the broken row.
+/// A plain field only ends at a delimiter or a line end, so this is text after a closing quote: the rest
+/// of the line belongs to the broken row.
 fn past_line(block: &[u8], at: usize, last: bool) -> RowEnd {
     match memchr::memchr(b'\n', &block[at..]) {
         Some(newline) => RowEnd::Broken(at, at + newline + 1),
@@ -205,7 +205,7 @@ fn extract(
     Ok(())
 }
 
-/// An empty field without quotes is no value; `""` is an empty string.
+/// An empty field without quotes is null; `""` is an empty string.
 fn finish_column(column: &mut Column, field: Field) {
     let missing = !field.quoted && field.start == field.end;
     let kind = if missing { Kind::Null } else { Kind::String };

@@ -1,5 +1,5 @@
-//! Bytes of a file to documents: what every record format shares (the batch that comes out, the
-//! reasons for which a record is refused) and the formats that are too small for a folder.
+//! Bytes of a file to documents: what all record formats share (the resulting batch, the reasons for
+//! which a record is refused) and the formats that are too small for a folder of their own.
 
 mod batch;
 mod csv;
