@@ -24,7 +24,7 @@ $(VENV)/.base: pyproject.toml
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.base $(CORE_SOURCES)
-	@rm -f python/tokenmill/_core.*.so  # one that was built for another Python would be taken first
+	@rm -f python/tokenmill/_core.*.so  # one built for another Python would be loaded first
 	@. $(BIN)/activate && maturin develop --release --quiet
 	@touch $@
 
@@ -60,11 +60,11 @@ test-oldest: $(VENV)-oldest/.test  ## Run the Python tests with the oldest depen
 
 test-deep: miri asan fuzz aarch64 campaign  ## Run the five below: hours.
 
-campaign: $(VENV)/.test  ## Kill, fault, rot, feed and load the product; one table at the end.
+campaign: $(VENV)/.test  ## Kill, fault, corrupt, fuzz and load the product; one table at the end.
 	@$(BIN)/python -m pytest tests/deep -m deep $(TEST_ARGS)
 
-# Miri has the features that the code is compiled with. Strings go to UTF-8 by AVX2 there; of the scanners it knows no vectors.
-miri:  ## Run every way into the core's unsafe code in Miri, on small inputs.
+# Miri has the CPU features that the code is compiled with: it runs the AVX2 conversion to UTF-8, but no vector scanner.
+miri:  ## Run all of the core's unsafe code in Miri, on small inputs.
 	@rustup toolchain install nightly --profile minimal --component miri --component rust-src >/dev/null 2>&1
 	@MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p tokenmill-core --test unsafe_small
 	@test $(HOST:x86_64%=x86_64) != x86_64 || RUSTFLAGS="-Ctarget-feature=+avx2,+bmi1,+bmi2,+lzcnt,+popcnt" \
@@ -120,10 +120,10 @@ $(VENV)/.bench: $(VENV)/.test
 bench: $(VENV)/.bench $(VENV)-peers/.peers  ## Run every benchmark beside its peers and print the ratios.
 	@$(BIN)/python benchmarks/run.py --charts docs/images
 
-# Hugging Face's tokenizers 1.0 takes the place of 0.23 there, so it is an environment of its own.
+# It has Hugging Face's tokenizers 1.0 instead of 0.23, so it is an environment of its own.
 $(VENV)-peers/.peers: $(VENV)/.core pyproject.toml
 	@test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
-	@$(VENV)-peers/bin/python -m pip install --quiet --upgrade pip  # an older one knows no groups
+	@$(VENV)-peers/bin/python -m pip install --quiet --upgrade pip  # an older pip has no groups
 	@$(VENV)-peers/bin/python -m pip install --quiet --group peers
 	@touch $@
 
@@ -131,7 +131,7 @@ bench-families: $(VENV)-peers/.peers  ## Encode with every family beside every p
 	@$(VENV)-peers/bin/python benchmarks/all_families.py
 	@$(VENV)-peers/bin/python benchmarks/all_families.py --cpu avx2
 
-bench-quick: $(VENV)-peers/.peers  ## The cells that matter, for every change: ten of bench-families, in a few minutes.
+bench-quick: $(VENV)-peers/.peers  ## Run ten cells of bench-families, in a few minutes: for every change.
 	@$(VENV)-peers/bin/python benchmarks/all_families.py --families gpt2,llama3 --languages en,code,fr,ru,zh \
 	  --peers tokenmill,gigatoken,fastokens --megabytes 2 --turns 2 --scratch benchmarks/results/quick
 
@@ -139,7 +139,7 @@ $(VENV)/.docs: $(VENV)/.core pyproject.toml
 	@$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
-docs: $(VENV)/.docs  ## Build the docs site into site/, with warnings as errors, and look for broken links.
+docs: $(VENV)/.docs  ## Build the docs site into site/, with warnings as errors, and check its links.
 	@$(BIN)/python packaging/site_pages.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file build/mkdocs.yml
 	@DOCS_SITE=site $(BIN)/python -m pytest -q tests/docs/test_site.py
@@ -162,10 +162,10 @@ wheels: $(VENV)/.wheels  ## Build the wheels for Linux on x86-64 and ARM, and th
 	done
 	@. $(BIN)/activate && maturin sdist --out dist >/dev/null
 
-try-wheel: $(VENV)/.base  ## Install this machine's wheel where there is no Rust, and do what the README says.
+try-wheel: $(VENV)/.base  ## Install this machine's wheel without Rust, and do what the README says.
 	@$(BIN)/python packaging/try_wheel.py
 
-try-sdist: $(VENV)/.base  ## The same with the sdist, which Rust builds there.
+try-sdist: $(VENV)/.base  ## The same with the sdist, which is built with Rust.
 	@$(BIN)/python packaging/try_wheel.py dist/*.tar.gz
 
 try-aarch64: $(VENV)/.base  ## The ARM wheel in an emulator: quickstart and tokenizer tests; needs Debian's apt.
@@ -175,7 +175,7 @@ try-aarch64: $(VENV)/.base  ## The ARM wheel in an emulator: quickstart and toke
 image:  ## Build the container image for clusters.
 	@docker build --tag tokenmill .
 
-release-check:  ## Say whether this commit can be a release.
+release-check:  ## Check whether this commit can be a release.
 	@$(PYTHON) packaging/release.py check
 
 release-tag:  ## Make the tag and the page of the release, with its notes; needs gh.

@@ -65,7 +65,7 @@ class Decoder(nn.Module):
     def forward(self, input_ids, labels, position_ids, document_ids):
         length = input_ids.shape[1]
         before = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()
-        # No token looks into another document of its row.
+        # No token attends to another document of its row.
         same = document_ids[:, :, None] == document_ids[:, None, :]
         mask = (before & same)[:, None]
         hidden = self.tokens(input_ids) + self.places(position_ids)

@@ -14,7 +14,7 @@ def main(source):
 
     texts = ["hello world", "안녕하세요 세계", "def f(x): return x ** 2\n"]
     batch = tok.encode_batch(texts)
-    assert batch == tok.encode_batch(pa.array(texts), threads=2), "the same ids from every kind of input"
+    assert batch == tok.encode_batch(pa.array(texts), threads=2), "every kind of input gives the same ids"
     assert tok.decode_batch(batch) == texts
     for text, ids in zip(texts, batch, strict=True):
         print(f"{len(text):3} characters -> {len(ids):3} ids  {text!r}")
@@ -25,7 +25,7 @@ def main(source):
     with tempfile.TemporaryDirectory() as folder:
         tok.save(folder, "hf")
         assert Tokenizer.load(folder).encode_batch(texts) == batch
-    print("saved, loaded, the same ids")
+    print("saved and loaded again: the same ids")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Instruction tuning on a masked loss: conversations in, a falling loss on what is learned out.
+"""Instruction tuning with a masked loss, from conversations to a falling loss.
 
     python examples/finetune.py --mode sft --dataset chats.jsonl --tokenizer_path tokenizer --output_dir out
 
-Without --dataset a small sample of questions and answers is made, and a tokenizer trained on it. Only the
-assistant's words and the tokens that end them are learned; attention stays inside a conversation.
+Without --dataset, a small sample of questions and answers is made and a tokenizer is trained on it. Only the
+assistant's messages and the tokens that end them are learned; attention stays inside a conversation.
 """
 
 import argparse
@@ -20,14 +20,14 @@ TINY = Path(__file__).with_name("model_config_tiny.json")
 THINGS = "grain flour water wheel stone river bread barn sack wind".split()
 
 
-def arguments():
+def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--mode", choices=["sft"], default="sft")
-    parser.add_argument("--dataset", nargs="*", help="files of conversations; left out: a bundled sample")
-    parser.add_argument("--tokenizer_path", help="left out: one is trained on the sample")
-    parser.add_argument("--chat_template", help="a Jinja file or a name; left out: the tokenizer's own")
+    parser.add_argument("--dataset", nargs="*", help="files of conversations; default: a generated sample")
+    parser.add_argument("--tokenizer_path", help="default: one is trained on the sample")
+    parser.add_argument("--chat_template", help="a Jinja file or a name; default: the tokenizer's own")
     parser.add_argument("--model_config", default=str(TINY))
     parser.add_argument("--output_dir", required=True, type=Path)
     parser.add_argument("--context_length", type=int, default=128)
@@ -40,18 +40,18 @@ def arguments():
 
 
 def make_sample(path):
-    """Questions that have one answer each, so that what is learned can be seen to be learned."""
+    """Write questions that have one answer each, so that the model can learn them."""
     with path.open("w", encoding="utf-8") as file:
         for number in range(400):
             first, second = THINGS[number % 10], THINGS[number // 10 % 10]
-            asked = {"role": "user", "content": f"What comes of {first} and {second}, case {number}?"}
-            told = {"role": "assistant", "content": f"Of {first} and {second} comes more {first}."}
-            file.write(json.dumps({"messages": [asked, told]}) + "\n")
+            question = {"role": "user", "content": f"What comes of {first} and {second}, case {number}?"}
+            answer = {"role": "assistant", "content": f"Of {first} and {second} comes more {first}."}
+            file.write(json.dumps({"messages": [question, answer]}) + "\n")
     return [str(path)]
 
 
 def train_tokenizer(files, place):
-    """A small vocabulary with the tokens of ChatML."""
+    """Train a small vocabulary with the tokens of ChatML."""
     specials = ["<|im_start|>", "<|im_end|>"]
     lines = (line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines())
     records = map(json.loads, lines)
@@ -61,7 +61,7 @@ def train_tokenizer(files, place):
 
 
 def main():
-    options = arguments()
+    options = parse_arguments()
     options.output_dir.mkdir(parents=True, exist_ok=True)
     files = options.dataset or make_sample(options.output_dir / "sample.jsonl")
     tokenizer = options.tokenizer_path or train_tokenizer(files, options.output_dir / "tokenizer")
@@ -76,8 +76,8 @@ def main():
     account = dataset.manifest.account
     print(f"{account.learned_written:,} of {account.tokens_written:,} tokens are learned")
     torch.manual_seed(options.seed)
-    described = json.loads(Path(options.model_config).read_text(encoding="utf-8"))
-    model = Decoder(DecoderConfig.from_json(described, dataset.vocab_size))
+    model_config = json.loads(Path(options.model_config).read_text(encoding="utf-8"))
+    model = Decoder(DecoderConfig.from_json(model_config, dataset.vocab_size))
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate)
     loader = make_loader(dataset.rows(columns=COLUMNS), options, 0, 1)
     with (options.output_dir / "loss.jsonl").open("w", encoding="utf-8") as log:

@@ -2,7 +2,7 @@
 
     python examples/make_sample.py python/tokenmill/data/sample.jsonl
 
-The words are ours, so the sample has no licence but the project's own.
+The texts are our own, so the project's licence covers them.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""The whole way from raw text to a falling loss, on one process or many.
+"""From raw text to a falling loss, in one process or many.
 
     torchrun --nproc_per_node=2 examples/pretrain.py --mode pretrain --dataset corpus.jsonl \\
         --tokenizer_path tokenizer --model_config examples/model_config_tiny.json --output_dir out --packing
     torchrun --nproc_per_node=2 examples/pretrain.py --mode continue --dataset corpus.jsonl new.jsonl \\
         --tokenizer_path tokenizer --output_dir out --packing
 
-Every rank calls `tokenmill.prepare`; one does the work and the others open what it made. `continue` takes the
-checkpoint of --output_dir, prepares only what is new, and goes on with the very next row.
+Every rank calls `tokenmill.prepare`; one does the work and the others open the result. `continue` takes the
+checkpoint in --output_dir, prepares only what is new, and continues with the very next row.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import tokenmill
 COLUMNS = ("labels", "position_ids", "document_ids")
 
 
-def arguments():
+def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -50,8 +50,8 @@ def arguments():
     return parser.parse_args()
 
 
-def prepared_rows(options, context_length):
-    """Tokens of every rank's training data; the first call makes them, the others wait for it."""
+def prepare_rows(options, context_length):
+    """The rows to train on; one rank prepares them, the others wait for it."""
     packing = {"mode": "stream"} if options.packing else {"mode": "pad", "context_length": context_length + 1}
     dataset = tokenmill.prepare(
         inputs=options.dataset,
@@ -62,7 +62,7 @@ def prepared_rows(options, context_length):
     )
     if not options.packing:
         return dataset.rows(columns=COLUMNS)
-    # One token more than the model sees: each token predicts the next, so rows share that one.
+    # One token more than the model sees: each token predicts the next, so neighbouring rows share one.
     return dataset.rows(context_length + 1, overlap=1, columns=COLUMNS)
 
 
@@ -76,16 +76,16 @@ def step_loss(model, batch, device):
 
 
 def save(path, content):
-    """Published by a rename, so that a run that dies while saving leaves the checkpoint before it."""
+    """Save by a rename, so that a run that dies while saving leaves the previous checkpoint intact."""
     temporary = path.with_suffix(".tmp")
     torch.save(content, temporary)
     temporary.replace(path)
 
 
 def batches_of(loader):
-    """Epoch after epoch."""
+    """Batches, epoch after epoch."""
     if not len(loader) and not loader.state_dict()["position"]:
-        raise SystemExit("the dataset has not one batch for every rank: more text, or a smaller --batch_size")
+        raise SystemExit("the dataset has less than one batch for each rank: add text, or lower --batch_size")
     while True:
         yield from loader
 
@@ -99,20 +99,20 @@ def make_loader(rows, options, rank, world_size):
 
 
 def main():
-    options = arguments()
+    options = parse_arguments()
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     checkpoint_path = options.output_dir / "checkpoint.pt"
     checkpoint = torch.load(checkpoint_path, map_location="cpu") if options.mode == "continue" else None
     text = None if checkpoint else Path(options.model_config).read_text(encoding="utf-8")
-    described = checkpoint["model_config"] if checkpoint else json.loads(text)
+    model_config = checkpoint["model_config"] if checkpoint else json.loads(text)
 
-    # Before any process group: the wait for the data is no collective, and no collective times out on it.
-    rows = prepared_rows(options, described.get("max_position_embeddings", 128))
+    # Before any process group: waiting for the data is not a collective, so no collective can time out on it.
+    rows = prepare_rows(options, model_config.get("max_position_embeddings", 128))
     if world_size > 1:
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(options.seed)
-    model = Decoder(DecoderConfig.from_json(described, rows.dataset.vocab_size)).to(device)
+    model = Decoder(DecoderConfig.from_json(model_config, rows.dataset.vocab_size)).to(device)
     state = {
         "model": model,
         "optimizer": torch.optim.AdamW(model.parameters(), lr=options.learning_rate),
@@ -125,23 +125,23 @@ def main():
     mean = train(wrapped, state["optimizer"], state["data"], step, options, device)
     if rank == 0:
         content = {name: part.state_dict() for name, part in state.items()}
-        save(checkpoint_path, {**content, "step": step + options.max_steps, "model_config": described})
+        save(checkpoint_path, {**content, "step": step + options.max_steps, "model_config": model_config})
     if world_size > 1:
-        # In this order: torch (1.13) ends the group's threads with Python locked, which they need to free a tensor.
+        # In this order: torch 1.13 ends the group's threads while it holds the GIL, which they need to free a tensor.
         del wrapped
         distributed.destroy_process_group()
     del mean
 
 
 def train(model, optimizer, loader, step, options, device):
-    """`max_steps` steps; rank 0 writes one line for each: the loss, and which rows it came from. -> the last mean loss."""
+    """Train `max_steps` steps; rank 0 logs the loss and the rows of each. Returns the last mean loss."""
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     log = (options.output_dir / "train.jsonl").open("a", encoding="utf-8") if rank == 0 else None
     autocast = torch.autocast(device.type, dtype=torch.bfloat16) if options.bf16 else nullcontext()
-    reading, began = batches_of(loader), time.monotonic()
+    batches, begin = batches_of(loader), time.monotonic()
     mean = torch.zeros((), device=device)
     for number in range(step, step + options.max_steps):
-        batch = next(reading)
+        batch = next(batches)
         with autocast:
             loss = step_loss(model, batch, device)
         optimizer.zero_grad()
@@ -161,7 +161,7 @@ def train(model, optimizer, loader, step, options, device):
             log.write(json.dumps(line) + "\n")
             if number % 10 == 0:
                 log.flush()
-                print(f"step {number}: loss {mean.item():.3f} ({time.monotonic() - began:.1f}s)", flush=True)
+                print(f"step {number}: loss {mean.item():.3f} ({time.monotonic() - begin:.1f}s)", flush=True)
     if log:
         log.close()
     return mean

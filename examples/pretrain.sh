@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From raw text to a first checkpoint. Settings are variables; every one has a default:
+# From raw text to a first checkpoint. Settings are environment variables, each with a default:
 #   DATASET=corpus.jsonl NPROC=8 ./examples/pretrain.sh --bf16
 set -euo pipefail
 cd "$(dirname "$0")/.."

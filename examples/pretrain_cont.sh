@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Goes on from the checkpoint of pretrain.sh, with the data of then and now: only what is new is prepared,
+# Continues from the checkpoint of pretrain.sh, with the old data and more: only what is new is prepared,
 # and training starts at the very next row.
 #   DATASET="corpus.jsonl more.jsonl" ./examples/pretrain_cont.sh --bf16
 set -euo pipefail

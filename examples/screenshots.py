@@ -1,4 +1,4 @@
-"""Take the pictures of the docs: the playground as it opens, its tabs, a report, the page of a run.
+"""Take the screenshots of the docs: the playground, its tabs, a report, the page of a run.
 
     python examples/screenshots.py docs/images
 

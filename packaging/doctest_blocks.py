@@ -11,9 +11,9 @@ EXAMPLE = re.compile(r"(?:(?<=\n\n)|\A)( *)(>>> .*?)(?=\n\s*\n|\s*\Z)", re.DOTAL
 
 
 class DoctestBlocks(griffe.Extension):
-    """Fences examples, so that their brackets are not taken for links."""
+    """Fence examples, so that their brackets are not read as links."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite the docstring of whatever was read."""
+        """Rewrite the docstring of any object."""
         if obj.docstring:
             obj.docstring.value = EXAMPLE.sub(r"\1```pycon\n\1\2\n\1```", obj.docstring.value)

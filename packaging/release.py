@@ -1,4 +1,4 @@
-"""A release in three words: `check` that its version is told everywhere, print its `notes`, make its `tag`.
+"""Make a release: `check` that its version is the same everywhere, print its `notes`, make its `tag`.
 
 The version has one owner, Cargo.toml; the changelog, CITATION.cff and the tag follow it.
 """
@@ -30,26 +30,26 @@ def read_notes(version: str) -> str:
 
 
 def find_faults(version: str) -> list[str]:
-    """Where the version is not told, or told otherwise."""
+    """Where the version is missing or different."""
     faults = []
     if not read_notes(version):
-        faults.append(f"CHANGELOG.md has no words under '## {version} (YYYY-MM-DD)'")
+        faults.append(f"CHANGELOG.md has no notes under '## {version} (YYYY-MM-DD)'")
     if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
-        faults.append(f"CITATION.cff is not of version {version}")
+        faults.append(f"CITATION.cff does not have version {version}")
     lock = (ROOT / "Cargo.lock").read_text(encoding="utf-8")
     if f'name = "tokenmill-core"\nversion = "{version}"' not in lock:
-        faults.append(f"Cargo.lock is not of version {version}: run cargo check and commit it")
+        faults.append(f"Cargo.lock does not have version {version}: run cargo check and commit it")
     return faults
 
 
 def find_tag_fault(version: str) -> str | None:
-    """What stands against the tag: it is on another commit, or a tag of another version is on this one."""
+    """Why the tag cannot be made: it is on another commit, or this one has the tag of another version."""
     here = _git("rev-parse", "HEAD")
     there = _git("rev-parse", "--verify", "--quiet", f"v{version}^{{commit}}")
     if there and there != here:
-        return f"v{version} is the tag of another commit, {there[:10]}: raise the version in Cargo.toml"
+        return f"v{version} is already the tag of commit {there[:10]}: raise the version in Cargo.toml"
     others = [tag for tag in _git("tag", "--points-at", "HEAD").split() if tag != f"v{version}"]
-    return f"this commit is tagged {', '.join(others)}, and Cargo.toml says {version}" if others else None
+    return f"this commit is tagged {', '.join(others)}, but Cargo.toml says {version}" if others else None
 
 
 def _git(*arguments: str) -> str:
@@ -58,7 +58,7 @@ def _git(*arguments: str) -> str:
 
 
 def check(version: str) -> int:
-    """Say what keeps this commit from being a release; 0 if nothing does."""
+    """Print why this commit cannot be a release; 0 if it can."""
     faults = find_faults(version)
     tag = find_tag_fault(version)
     for fault in [*faults, *([tag] if tag else [])]:
@@ -69,17 +69,17 @@ def check(version: str) -> int:
 
 
 def tag(version: str) -> int:
-    """Make the tag, if it is not there, and the release page with the notes and all that is in dist/."""
+    """Make the tag, if it does not exist, and the release page with the notes and all files of dist/."""
     files = sorted(str(path) for path in (ROOT / "dist").iterdir())
     command = ["gh", "release", "create", f"v{version}", *files, "--title", f"Tokenmill {version}"]
     command += ["--notes", read_notes(version), "--target", _git("rev-parse", "HEAD")]
     return subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603
 
 
-def main(words: list[str]) -> int:
-    """Run the one word that is asked for."""
+def main(arguments: list[str]) -> int:
+    """Run one command."""
     version = read_version()
-    match words:
+    match arguments:
         case ["check"]:
             return check(version)
         case ["tag"]:

@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds: pages work wherever the site is put, and fetch only what is there."""
+"""What MkDocs calls while it builds: pages work wherever the site is put, and request only what exists."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Take out the `link`s to other languages, whose site maps the theme would ask for; the switch stays.
+    """Remove the `link`s to other languages, whose site maps the theme would request; the switch stays.
 
-    The switch of a home page gets relative links, as all other pages have.
+    The switch of a home page gets relative links, as on all other pages.
     """
     output = re.sub(r'\s*<link rel="alternate"[^>]*>', "", output)
     root = re.escape(urlparse(config.site_url).path)

@@ -1,4 +1,4 @@
-"""Lay out in build/ what the docs site is made of: docs/, documents of the repository, the reference.
+"""Lay out the sources of the docs site in build/: docs/, documents of the repository, the reference.
 
     python packaging/site_pages.py && mkdocs build -f build/mkdocs.yml
 
@@ -37,29 +37,29 @@ DOCUMENTS = {
 }
 
 
-def main(words: list[str]) -> None:
-    """Fill build/ anew. With `versions`, the site has a switch, which asks its server for their list."""
+def main(arguments: list[str]) -> None:
+    """Fill build/ again. With `versions`, the site has a version switch, whose list the server has."""
     build = ROOT / "build"
     shutil.rmtree(build / "docs", ignore_errors=True)
     shutil.copytree(ROOT / "docs", build / "docs")
     for path in (build / "docs").rglob("*.md"):
-        path.write_text(relink(path, build / "docs"), encoding="utf-8")
-    pages = documents() | names() | commands()
-    pages["reference/index.md"] = index(pages)
+        path.write_text(relink_page(path, build / "docs"), encoding="utf-8")
+    pages = make_document_pages() | make_name_pages() | make_command_pages()
+    pages["reference/index.md"] = make_index(pages)
     for name, text in pages.items():
         path = build / "docs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     _list_in_nav(config["nav"], pages)
-    if "versions" in words:
+    if "versions" in arguments:
         config["extra"]["version"] = {"provider": "mike", "default": "latest"}
     (build / "mkdocs.yml").write_text(
         yaml.safe_dump(config, allow_unicode=True, sort_keys=False), encoding="utf-8"
     )
 
 
-def documents() -> dict[str, str]:
+def make_document_pages() -> dict[str, str]:
     """Root documents, with their links as they are on the site."""
     found = {page: (ROOT / name) for name, page in DOCUMENTS.items()}
     texts = {page: path.read_text(encoding="utf-8") for page, path in found.items()}
@@ -68,11 +68,11 @@ def documents() -> dict[str, str]:
         page: re.sub(r"^.*\(README\.\w\w\.md\).*\n", "", text, flags=re.MULTILINE)
         for page, text in texts.items()
     }
-    return {page: _relink(text, page) for page, text in texts.items()}
+    return {page: _relink_document(text, page) for page, text in texts.items()}
 
 
-def _relink(text: str, page: str) -> str:
-    """Links of a root document, seen from its page; those to code go to the repository."""
+def _relink_document(text: str, page: str) -> str:
+    """A root document with links that work from its page; links to code go to the repository."""
     up = "../" * page.count("/")
 
     def target(match: re.Match[str]) -> str:
@@ -90,8 +90,8 @@ def _relink(text: str, page: str) -> str:
     return re.sub(r"\]\(([^)#\s]+)(#[^)]*)?\)", target, text)
 
 
-def names() -> dict[str, str]:
-    """A page for each public name, made of its docstring."""
+def make_name_pages() -> dict[str, str]:
+    """A page for each public name, made from its docstring."""
     pages = {}
     for name in tokenmill.__all__:
         home = _homes().get(name) or getattr(tokenmill, name).__module__
@@ -101,7 +101,7 @@ def names() -> dict[str, str]:
 
 
 def _homes() -> dict[str, str]:
-    """The module of each name that the package imports when it is asked for."""
+    """The module of each name that the package imports on first use."""
     table = tokenmill._HOMES  # noqa: SLF001
     return {name: f"tokenmill.{module}" for module, names in table.items() for name in names}
 
@@ -110,7 +110,7 @@ def _file_of(name: str) -> str:
     return f"names/{name}"
 
 
-def commands() -> dict[str, str]:
+def make_command_pages() -> dict[str, str]:
     """A page for each command: its help, as a terminal of 100 columns shows it."""
     pages = {}
     for group, table in COMMANDS.items():
@@ -139,7 +139,7 @@ def _help_of(words: list[str]) -> str:
     return "\n\n".join(parts)
 
 
-def index(pages: dict[str, str]) -> str:
+def make_index(pages: dict[str, str]) -> str:
     """The page that lists all names and commands, each with its first line."""
     lines = [
         "# Reference",
@@ -178,7 +178,7 @@ def _first_line(name: str) -> str:
 
 
 def _list_in_nav(nav: list[Any], pages: dict[str, str]) -> None:
-    """Pages of names and commands, as sections at the end of the reference."""
+    """Add the pages of names and commands as sections at the end of the reference."""
     reference = next(part["Reference"] for part in nav if isinstance(part, dict) and "Reference" in part)
     made = {
         title: sorted((page for page in pages if page.startswith(f"reference/{folder}/")), key=str.lower)
@@ -189,8 +189,8 @@ def _list_in_nav(nav: list[Any], pages: dict[str, str]) -> None:
             reference.append({title: paths})
 
 
-def relink(path: Path, docs: Path) -> str:
-    """A page of docs/ whose links to root documents lead to their pages, those to code to the repository."""
+def relink_page(path: Path, docs: Path) -> str:
+    """A page of docs/ whose links to root documents go to their pages, and those to code to the repository."""
     depth = len(path.relative_to(docs).parts)
 
     def target(match: re.Match[str]) -> str:

@@ -17,13 +17,13 @@ ROOT = Path(__file__).parents[1]
 HOME = ROOT / "build" / "aarch64"
 SYSTEM, APT, SITE = HOME / "system", HOME / "apt", HOME / "site"
 TESTS = ("test_tokenizer.py", "test_strings.py", "test_decode.py", "test_file_readers.py")
-# The emulator runs one program: tests that start another, or send it a signal, cannot run there.
+# The emulator runs a single program: tests that start another one, or send it a signal, cannot run there.
 LEFT_OUT = "not children and not ctrl_c and not needs_no_numpy"
 NEEDED = ("pytest", "pytest-timeout", "hypothesis", "tokenizers", "tiktoken", "regex")
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """Run a command to its end and give what it printed; an error ends everything."""
+    """Run a command and return what it printed; an error ends everything."""
     done = subprocess.run(  # noqa: S603
         [str(word) for word in command],
         env=os.environ | environment,
@@ -36,7 +36,7 @@ def run(*command: str | Path, **environment: str) -> str:
 
 
 def fetch_system() -> None:
-    """Unpack Python and all that it needs, as this machine's apt sources have them for ARM."""
+    """Unpack Python and its dependencies for ARM, from this machine's apt sources."""
     for part in ("state/lists/partial", "cache/archives/partial", "debs"):
         (APT / part).mkdir(parents=True, exist_ok=True)
     (APT / "status").touch()
@@ -62,7 +62,7 @@ def fetch_system() -> None:
 
 
 def install_wheel() -> None:
-    """Put the wheel, what it needs and what the tests need into one folder; nothing is built."""
+    """Install the wheel, its dependencies and those of the tests into one folder; nothing is built."""
     (wheel,) = sorted((ROOT / "dist").glob("*manylinux*aarch64.whl"))
     platforms = [
         word for tag in ("2_17", "2_28", "2_34") for word in ("--platform", f"manylinux_{tag}_aarch64")
@@ -84,7 +84,7 @@ def install_wheel() -> None:
 
 
 def main() -> int:
-    """Fetch what is not there yet, then run everything in the emulator."""
+    """Fetch what is missing, then run everything in the emulator."""
     HOME.mkdir(parents=True, exist_ok=True)
     if not (SYSTEM / "usr/bin/python3.11").exists():
         fetch_system()
@@ -93,8 +93,8 @@ def main() -> int:
     python = ["qemu-aarch64", "-L", str(SYSTEM), str(SYSTEM / "usr/bin/python3.11")]
     environment = {"PYTHONPATH": str(SITE), "TOKENMILL_CACHE": str(HOME / "cache")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    told = "import platform, tokenmill; print(platform.machine(), tokenmill.__version__)"
-    print(run(*python, "-c", told, **environment))
+    script = "import platform, tokenmill; print(platform.machine(), tokenmill.__version__)"
+    print(run(*python, "-c", script, **environment))
     print(
         run(*python, "-m", "tokenmill", "quickstart", "--output", HOME / "quickstart", **environment)[-600:]
     )

@@ -1,4 +1,4 @@
-"""Install a wheel or the sdist where nothing else is, and do what the README says.
+"""Install a wheel or the sdist into an empty environment, and do what the README says.
 
 python packaging/try_wheel.py                   this machine's wheel in dist/: no Rust on the PATH, no extra
 python packaging/try_wheel.py dist/*.tar.gz     the same, built there by Rust
@@ -28,7 +28,7 @@ def main(packages: list[str]) -> int:
 
 
 def find_wheels() -> list[Path]:
-    """The wheels in dist/ whose name ends with this machine's."""
+    """The wheels in dist/ for this machine's architecture."""
     ending = f"_{platform.machine().lower()}.whl"
     return sorted(path for path in (ROOT / "dist").glob("*.whl") if path.name.endswith(ending))
 
@@ -57,12 +57,12 @@ def try_package(package: Path) -> int:
 
 
 def _environment(programs: Path, *, with_rust: bool) -> dict[str, str]:
-    """This process's environment with no programs but the system's, ours, and Rust if it is asked for."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL"))}
+    """This process's environment with `programs` first on the PATH, and without Rust unless `with_rust`."""
+    base = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL"))}
     folders = [str(programs), *os.environ["PATH"].split(os.pathsep)]
     if not with_rust:
         folders = [name for name in folders if not shutil.which("cargo", path=name)]
-    return kept | {"PATH": os.pathsep.join(folders)}
+    return base | {"PATH": os.pathsep.join(folders)}
 
 
 if __name__ == "__main__":

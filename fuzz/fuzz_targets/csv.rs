@@ -1,4 +1,4 @@
-//! Delimited rows against the `csv` crate where both have one meaning, and against themselves cut in two.
+//! Delimited rows against the `csv` crate where both agree on the meaning, and against themselves cut in two.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -37,7 +37,7 @@ fn expected(block: &[u8], delimiter: u8) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Alone, a carriage return is a character here and the end of a line there.
+/// A lone carriage return is a character for us and the end of a line for the `csv` crate.
 fn has_lone_return(block: &[u8]) -> bool {
     let mut places = block.iter().enumerate().filter(|(_, &byte)| byte == b'\r');
     places.any(|(at, _)| block.get(at + 1) != Some(&b'\n'))

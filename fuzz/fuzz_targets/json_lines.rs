@@ -30,8 +30,8 @@ fn only(batch: &Batch) -> Option<&str> {
     }
 }
 
-/// What a strict and well-tried parser says; an outer `None` if it refuses the line.
-fn judged(line: &str) -> Option<Option<String>> {
+/// The text according to a strict, well-tested parser; an outer `None` if it refuses the line.
+fn parse_with_serde(line: &str) -> Option<Option<String>> {
     let mut reader = serde_json::Deserializer::from_str(line);
     reader.disable_recursion_limit();
     let value = Value::deserialize(&mut reader).ok()?;
@@ -39,7 +39,7 @@ fn judged(line: &str) -> Option<Option<String>> {
     Some(value.get("text").and_then(Value::as_str).map(String::from))
 }
 
-/// Python takes these, and so do we; `serde_json` does not.
+/// Python accepts these, and so do we; `serde_json` does not.
 fn is_python_only(line: &str) -> bool {
     line.contains("NaN") || line.contains("Infinity")
 }
@@ -53,14 +53,14 @@ fn check_line(line: &[u8]) {
     }
     only(&repaired);
     let Ok(text) = std::str::from_utf8(line) else {
-        assert!(batch.texts.is_empty(), "not UTF-8, and taken");
+        assert!(batch.texts.is_empty(), "accepted, but not UTF-8");
         return;
     };
     let reason = batch.rejects.first().map(|reject| reject.reason);
-    // A depth that only `serde_json` without its limit would take is beside the point, and so are its big integers.
-    let beside = matches!(reason, Some(Reason::TooDeep | Reason::OverLong)) || line.len() > 4000;
-    match judged(text) {
-        _ if beside => {}
+    // A depth that only `serde_json` without its limit accepts does not matter, and neither do its big integers.
+    let ignored = matches!(reason, Some(Reason::TooDeep | Reason::OverLong)) || line.len() > 4000;
+    match parse_with_serde(text) {
+        _ if ignored => {}
         Some(Some(expected)) => {
             // The column beside the text may be bad where the text is good.
             if reason != Some(Reason::LoneSurrogate) {
@@ -68,13 +68,13 @@ fn check_line(line: &[u8]) {
             }
         }
         Some(None) => assert!(reason != Some(Reason::BrokenJson) && only(&batch).is_none(), "{text:?}"),
-        None => assert!(only(&batch).is_none() || is_python_only(text) || has_half_pair(text), "{text:?}"),
+        None => assert!(only(&batch).is_none() || is_python_only(text) || has_lone_surrogate(text), "{text:?}"),
     }
     check_in_place(line);
 }
 
-/// A lone surrogate outside of the fields asked for is taken, as Python does.
-fn has_half_pair(line: &str) -> bool {
+/// A lone surrogate outside the wanted fields is accepted, as in Python.
+fn has_lone_surrogate(line: &str) -> bool {
     let lower = line.to_ascii_lowercase();
     lower.contains("\\ud")
 }
@@ -85,8 +85,8 @@ fn check_in_place(line: &[u8]) {
     match text_in_place(&mut copy, &TEXT_ONLY) {
         Some((start, end)) => assert_eq!(Some(&copy[start..end]), only(&plain).map(str::as_bytes)),
         None => {
-            assert_eq!(copy, line, "left alone, and changed");
-            assert!(only(&plain).is_none() || line.contains(&b'\n'), "a good line, and left alone");
+            assert_eq!(copy, line, "not read in place, but changed");
+            assert!(only(&plain).is_none() || line.contains(&b'\n'), "a good line, but not read in place");
         }
     }
 }

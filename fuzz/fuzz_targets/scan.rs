@@ -1,7 +1,7 @@
 //! Every hand-written scanner, on every path of this CPU, against its regex.
 //!
-//! The first byte chooses the family, the rest is the text. A few bytes that no UTF-8 has stand for
-//! characters that the patterns tell apart, so that short inputs reach the interesting cases.
+//! The first byte chooses the family, the rest is the text. A few bytes that never occur in UTF-8 stand for
+//! characters that the patterns distinguish, so that short inputs reach the interesting cases.
 #![no_main]
 
 use std::sync::LazyLock;

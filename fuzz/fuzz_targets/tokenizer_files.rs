@@ -1,4 +1,4 @@
-//! Vocabulary files: what the quick readers take, a careful one takes with the same meaning; and what loads, encodes.
+//! Vocabulary files: what our readers accept, a plain one reads with the same meaning; and what loads can encode.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -14,8 +14,8 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     Scanner::new(&spec).expect("a family compiles")
 });
 
-/// Whether these tokens, if they make a tokenizer, encode a text to ids that decode to it.
-fn try_out(tokens: Tokens, merges: Merges) {
+/// Checks that these tokens, if they make a tokenizer, encode a text to ids that decode to it.
+fn check_round_trip(tokens: Tokens, merges: Merges) {
     let single = |byte: u8| tokens.iter().any(|(token, _)| token == [byte]);
     let all_bytes = (0..=255).all(single);
     let spec = VocabSpec {
@@ -36,7 +36,7 @@ fn try_out(tokens: Tokens, merges: Merges) {
     written.expect("a family's pattern has no limit to meet");
     let mut decoded = Vec::new();
     bpe.decode_into(&ids, &mut decoded).expect("ids of our own decode");
-    // A byte that is no token is left out.
+    // A byte that is not a token is left out.
     assert!(decoded == text.as_bytes() || !all_bytes);
 }
 
@@ -44,19 +44,19 @@ fn check_hf(data: &[u8]) {
     let Ok(file) = read_hf(data, "tokenizer.json") else {
         return;
     };
-    // What is around the large parts is for a JSON parser to judge, by the outline.
+    // The rest of the file is left to a JSON parser, which gets the outline.
     let outline = serde_json::from_slice::<Value>(&file.outline);
     let whole = serde_json::from_slice::<Value>(data);
-    assert_eq!(outline.is_ok(), whole.is_ok(), "the outline is as good as the file");
+    assert_eq!(outline.is_ok(), whole.is_ok(), "the outline is valid if the file is");
     let (Ok(value), Some((spellings, merges))) = (whole, file.bpe) else {
         return;
     };
-    let vocabulary = value["model"]["vocab"].as_object().expect("taken without a vocabulary");
+    let vocabulary = value["model"]["vocab"].as_object().expect("accepted without a vocabulary");
     assert_eq!(spellings.tokens().len(), vocabulary.len());
     for (token, id) in vocabulary {
         assert_eq!(spellings.id_of(token.as_bytes()).map(u64::from), id.as_u64(), "{token:?}");
     }
-    let listed = value["model"]["merges"].as_array().expect("taken without merges");
+    let listed = value["model"]["merges"].as_array().expect("accepted without merges");
     let id_of = |token: &str| spellings.id_of(token.as_bytes()).expect("a merge of tokens that exist");
     let pairs: Vec<_> = listed
         .iter()
@@ -68,27 +68,27 @@ fn check_hf(data: &[u8]) {
         .collect();
     assert_eq!(merges.pairs(), pairs);
     let (tokens, _) = spellings.as_bytes();
-    try_out(tokens, Merges::List(merges));
+    check_round_trip(tokens, Merges::List(merges));
 }
 
 fn check_tiktoken(data: &[u8]) {
     let Ok(tokens) = read_tiktoken(data, "ranks.tiktoken") else {
         return;
     };
-    let text = std::str::from_utf8(data).expect("taken, and not text");
+    let text = std::str::from_utf8(data).expect("accepted, but not text");
     let lines = text.lines().filter(|line| !line.trim_end().is_empty());
     let mut listed: Vec<(u32, Vec<u8>)> = lines
         .map(|line| {
-            let (spelling, number) = line.trim_end().split_once(' ').expect("taken without a rank");
-            let rank = number.trim().parse().expect("taken with a rank that is no number");
-            (rank, decode_base64(spelling).expect("taken, and not base64"))
+            let (spelling, number) = line.trim_end().split_once(' ').expect("accepted without a rank");
+            let rank = number.trim().parse().expect("accepted with a rank that is not a number");
+            (rank, decode_base64(spelling).expect("accepted, but not base64"))
         })
         .collect();
     listed.sort();
     let found: Vec<_> = tokens.iter().map(|(token, rank)| (rank, token.to_vec())).collect();
     assert_eq!(found, listed);
     let ranks = tokens.ids().to_vec();
-    try_out(tokens, Merges::Ranked(ranks));
+    check_round_trip(tokens, Merges::Ranked(ranks));
 }
 
 fn decode_base64(spelling: &str) -> Option<Vec<u8>> {

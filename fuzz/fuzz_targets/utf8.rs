@@ -47,8 +47,8 @@ fn check_rows(data: &[u8]) {
             Some(Err(error)) => Some(error.valid_up_to()),
             Some(Ok(_)) => None,
         };
-        let told = found.iter().find(|(at, _)| *at == row).map(|(_, at)| *at);
-        assert_eq!(told, fault, "row {row} of {offsets:?}");
+        let reported = found.iter().find(|(at, _)| *at == row).map(|(_, at)| *at);
+        assert_eq!(reported, fault, "row {row} of {offsets:?}");
     }
 }
 

@@ -152,7 +152,7 @@ unsafe impl GlobalAlloc for ReserveAllocator {
 pub fn set_abort_message(message: Vec<u8>, code: i32) {
     ON_ABORT.get_or_init(|| (message, code));
     let handler = exit_on_abort as extern "C" fn(libc::c_int);
-    // SAFETY: the handler does only what a handler may: it writes a message that is there already, and ends the process.
+    // SAFETY: the handler does only what a handler may: it writes a message that exists already, and exits.
     unsafe { libc::signal(libc::SIGABRT, handler as libc::sighandler_t) };
 }
 
@@ -188,7 +188,7 @@ fn map(bytes: usize) -> usize {
 
 #[cfg(unix)]
 fn unmap(start: usize) {
-    // SAFETY: `start` came from `map`, and only the caller has it: it was swapped out of `RESERVED`, or never put there.
+    // SAFETY: `start` came from `map`, and only the caller has it: it was taken out of `RESERVED`, or never put in.
     unsafe { libc::munmap(start as *mut libc::c_void, RESERVE) };
 }
 

@@ -77,7 +77,7 @@ impl TieBreak {
 pub struct Candidate {
     pub count: u64,
     pub key: u64,
-    /// The pair does not occur before this place; only for the rule that needs it, and corrected when the pair comes up.
+    /// The pair does not occur before this place; only for the rule that needs it, corrected when it comes up.
     pub first: u32,
 }
 
