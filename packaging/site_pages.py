@@ -190,7 +190,7 @@ def _list_in_nav(nav: list[Any], pages: dict[str, str]) -> None:
 
 
 def relink_page(path: Path, docs: Path) -> str:
-    """A page of docs/ whose links to root documents go to their pages, and those to code to the repository."""
+    """A page of docs/ whose links to root documents go to their pages, those to code to the repository."""
     depth = len(path.relative_to(docs).parts)
 
     def target(match: re.Match[str]) -> str:
