@@ -1,4 +1,5 @@
 //! `_core.Codec`: a whole tokenizer, built from a recipe.
+#![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
 use std::path::PathBuf;
 
@@ -57,7 +58,6 @@ fn special_from(name: &str) -> PyResult<Special> {
 impl Codec {
     #[new]
     #[pyo3(signature = (recipe, tokens, order, kept=None))]
-    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
     fn new(
         py: Python<'_>,
         recipe: &str,
@@ -140,7 +140,6 @@ impl Codec {
         lists::to_list(py, &ids, self.id_limit())
     }
 
-    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
     /// The ids of a part of a UTF-8 text, as narrow as the vocabulary allows; `continued` says that it goes on after
     /// a cut.
     fn encode_part<'py>(
@@ -160,7 +159,6 @@ impl Codec {
         Ok(narrow.into_pyarray(py).into_any())
     }
 
-    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
     /// The last byte at which a text that begins with `data` can be cut; 0 if nowhere.
     fn last_cut(&self, py: Python<'_>, data: Borrowed<u8>) -> PyResult<usize> {
         let data = data.as_slice()?;
@@ -181,8 +179,7 @@ impl Codec {
         self.flat(py, &docs, special, template, threads)
     }
 
-    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
-    /// The ids of Arrow chunks, each `(kind, offsets or views, data buffers)`: `(ids, offsets)`.
+    /// The ids of Arrow chunks, each `(offsets or views, data buffers)`: `(ids, offsets)`.
     fn encode_chunks<'py>(
         &self,
         py: Python<'py>,
@@ -214,7 +211,6 @@ impl Codec {
         }
     }
 
-    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
     /// The ids of flat texts, each between the ids of `frame`, as views of the core's own memory.
     fn encode_framed<'py>(
         &self,
@@ -301,7 +297,6 @@ impl Codec {
         decode::bytes(py, self.inner.bpe(), ids)
     }
 
-    #[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
     /// One text for each document of a flat array; `errors` is that of `bytes.decode`.
     fn decode_batch<'py>(
         &self,
@@ -365,7 +360,6 @@ impl Codec {
     }
 }
 
-#[allow(clippy::needless_pass_by_value)] // PyO3 hands arguments over by value
 /// One Python list of ints for each document of a flat array.
 #[pyfunction]
 pub fn ids_to_lists<'py>(

@@ -2,7 +2,7 @@
 //!
 //! A call that may take long goes through [`run_long`]: the work runs on a thread of its own while
 //! the calling thread, the only one that Python lets handle signals, waits and looks for Ctrl-C.
-//! A call that is surely short goes through [`run_short`], which spares the thread.
+//! A call that is surely short goes through [`run_short`], which needs no thread.
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};

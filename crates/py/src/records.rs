@@ -1,4 +1,5 @@
 //! Record readers: a borrowed block of bytes in, flat buffers out that Arrow takes without a copy.
+#![allow(clippy::needless_pass_by_value)] // a buffer is released when the argument is dropped
 
 use std::sync::{Mutex, PoisonError};
 
@@ -146,7 +147,6 @@ impl JsonlReader {
 
     /// Reads a block of whole lines; the last line needs no newline.
     #[pyo3(signature = (block, /))]
-    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read(&self, py: Python<'_>, block: PyBuffer<u8>) -> PyResult<Records> {
         let bytes = bytes_of(&block)?;
         let batch = run_short(py, || Ok(jsonl::read(bytes, &self.fields)))?;
@@ -156,7 +156,6 @@ impl JsonlReader {
     /// Unescapes the text of a block that is one line, in place, and gives its span; None, with the block
     /// unchanged, if the line must be read with `read`.
     #[pyo3(signature = (block, /))]
-    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read_in_place(
         &self,
         py: Python<'_>,
@@ -185,7 +184,6 @@ impl JsonlReader {
     /// previous call returned; returns the records, the bytes used, the next state (4 is after the
     /// value) and whether the value is broken there.
     #[pyo3(signature = (block, state, /, *, last))]
-    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read_elements(
         &self,
         py: Python<'_>,
@@ -230,7 +228,6 @@ enum OutlinePart {
 impl JsonOutline {
     /// Takes more of the line: how many bytes were used, and how many the outline holds.
     #[pyo3(signature = (window, /, *, last))]
-    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn feed(&self, py: Python<'_>, window: PyBuffer<u8>, last: bool) -> PyResult<(usize, usize)> {
         let bytes = bytes_of(&window)?;
         run_short(py, || {
@@ -282,7 +279,6 @@ fn json_members(head: &[u8]) -> (Vec<(String, char)>, bool) {
 /// Unescapes a part of the body of a good JSON string: the text, and how many bytes it took.
 #[pyfunction]
 #[pyo3(signature = (part, /, *, replace, last))]
-#[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
 fn unescape_part(
     py: Python<'_>,
     part: PyBuffer<u8>,
@@ -348,7 +344,6 @@ impl CsvReader {
 
     /// Reads the whole rows of a block; returns them and the bytes that they took.
     #[pyo3(signature = (block, /, *, last))]
-    #[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
     fn read(&self, py: Python<'_>, block: PyBuffer<u8>, last: bool) -> PyResult<(Records, usize)> {
         let bytes = bytes_of(&block)?;
         let (batch, used) = run_short(py, || Ok(read_rows(bytes, &self.spec, last)))?;
@@ -359,7 +354,6 @@ impl CsvReader {
 /// Splits a block of whole documents at each `separator`; an empty one keeps the block whole.
 #[pyfunction]
 #[pyo3(signature = (block, separator, *, strip_cr, limit, replace))]
-#[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
 fn split_text(
     py: Python<'_>,
     block: PyBuffer<u8>,
@@ -378,7 +372,6 @@ fn split_text(
 /// Rows of a large string array that are not UTF-8, as `(row, offset of the fault)`.
 #[pyfunction]
 #[pyo3(signature = (data, offsets, /))]
-#[allow(clippy::needless_pass_by_value)] // the buffer is released when the argument is dropped
 fn invalid_rows(
     py: Python<'_>,
     data: PyBuffer<u8>,

@@ -1,4 +1,5 @@
 //! Many small files in one call.
+#![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
 use std::path::PathBuf;
 
@@ -14,7 +15,6 @@ type Views = (Py<PyMemoryView>, Py<PyMemoryView>, Py<PyMemoryView>);
 /// Up to `most` bytes of each file, flat; where each begins; size, mtime and inode of each, or -1 three times if it
 /// must be read on its own.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 fn read_small(py: Python<'_>, paths: Vec<PathBuf>, most: usize) -> PyResult<Views> {
     let found = run_short(py, || Ok(small_files::read_small(&paths, most)))?;
     Ok((

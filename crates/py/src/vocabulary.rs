@@ -1,4 +1,5 @@
 //! Vocabularies as Python sees them: sequences that make an object only when asked for one.
+#![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -114,7 +115,6 @@ impl Tokens {
     }
 
     /// Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged.
-    #[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
     fn splits(&self, py: Python<'_>, order: Vec<u32>, characters: bool) -> PyResult<Merges> {
         run_short(py, || {
             let splits = files::all_splits(&self.tokens, &order, characters);
@@ -293,7 +293,6 @@ type HfFile<'py> = (Bound<'py, PyBytes>, Option<(Spellings, Merges)>);
 /// the folder `kept`.
 #[pyfunction]
 #[pyo3(signature = (data, source, kept=None))]
-#[allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 pub fn read_hf<'py>(
     py: Python<'py>,
     data: &[u8],

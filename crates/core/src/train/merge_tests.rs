@@ -89,7 +89,7 @@ fn corpus(seed: u64, letters: u64, words: usize, longest: u64) -> Vec<(Bytes, u6
 
 fn merger(words: &[(Bytes, u64)], options: MergeOptions) -> Merger {
     let mut table = PieceTable::new(true);
-    // The later ones first: where a piece stands is told, and not when.
+    // The later ones first: what counts is where a piece occurs, not when it is added.
     for (place, (word, count)) in words.iter().enumerate().rev() {
         let key = PieceKey::of(word, 0, word.len());
         table.add_seen(word, key, *count, place as u64);
