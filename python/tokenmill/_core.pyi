@@ -24,7 +24,6 @@ __all__ = [
     "StringCounter",
     "Tokens",
     "__version__",
-    "answer_abort",
     "begin_writeback",
     "best_fit",
     "blank_texts",
@@ -50,6 +49,7 @@ __all__ = [
     "regex_pre_tokenizer",
     "scan_family",
     "scan_pieces",
+    "set_abort_message",
     "spell",
     "split_text",
     "stored_ends",
@@ -121,7 +121,7 @@ def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
 def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
     """Whether any text is."""
 
-def answer_abort(message: bytes, code: int) -> None:
+def set_abort_message(message: bytes, code: int) -> None:
     """Makes an abort of this process, when memory is refused, print `message` and exit with `code`."""
 
 def begin_writeback(file: int, start: int, length: int) -> None:
@@ -296,7 +296,7 @@ class PairMerger:
         unify: bool,
     ) -> PairMerger: ...
     @staticmethod
-    def continued(
+    def from_vocabulary(
         data: NDArray[np.uint8],
         ends: NDArray[np.int64],
         ids: NDArray[np.uint32],
@@ -508,7 +508,7 @@ class Tokens(Sequence[bytes | None]):
     @staticmethod
     def from_flat(bytes: bytes, lengths: bytes, ids: bytes) -> Tokens:
         """What pickling took apart: the bytes of all tokens, their lengths and their ids."""
-    def after(self, first: Sequence[bytes]) -> Tokens:
+    def prepend(self, first: Sequence[bytes]) -> Tokens:
         """These tokens after `first`, with their ids raised by as many."""
     def splits(self, order: Sequence[int], characters: bool) -> Merges:
         """Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged."""
@@ -530,7 +530,7 @@ class Merges(Sequence[tuple[int, int]]):
     @staticmethod
     def from_flat(pairs: bytes, products: bytes) -> Merges:
         """What pickling took apart."""
-    def shifted(self, by: int) -> Merges:
+    def shift_ids(self, by: int) -> Merges:
         """These merges with every id raised by `by`."""
     def json(self) -> str:
         """`[[left,right],…]`, as a fingerprint hashes it."""

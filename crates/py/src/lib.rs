@@ -24,7 +24,7 @@ static ALLOCATOR: ReserveAllocator = ReserveAllocator;
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     reserve();
-    module.add_function(wrap_pyfunction!(answer_abort, module)?)?;
+    module.add_function(wrap_pyfunction!(set_abort_message, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<codec::Codec>()?;
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
@@ -40,6 +40,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Makes an abort of this process, when memory is refused, print `message` and exit with `code`.
 #[pyfunction]
-fn answer_abort(message: Vec<u8>, code: i32) {
+fn set_abort_message(message: Vec<u8>, code: i32) {
     tokenmill_core::memory::set_abort_message(message, code);
 }

@@ -247,7 +247,7 @@ impl PairMerger {
     #[staticmethod]
     #[allow(clippy::too_many_arguments)] // keyword arguments on the Python side
     #[pyo3(signature = (data, ends, ids, offsets, counts, *, tokens, min_frequency, max_token_length, tie_break, apart, scripts, whole_characters))]
-    fn continued(
+    fn from_vocabulary(
         py: Python<'_>,
         data: Borrowed<u8>,
         ends: Borrowed<i64>,

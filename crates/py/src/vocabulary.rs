@@ -101,7 +101,7 @@ impl Tokens {
     }
 
     /// These tokens after `first`, with their ids raised by as many.
-    fn after(&self, first: Vec<Vec<u8>>) -> PyResult<Self> {
+    fn prepend(&self, first: Vec<Vec<u8>>) -> PyResult<Self> {
         let shift = first.len() as u32;
         let room = first.len() + self.tokens.len();
         let mut tokens = CoreTokens::with_room(room, self.tokens.bytes().len());
@@ -207,7 +207,7 @@ impl Merges {
     }
 
     /// These merges with every id raised by `by`.
-    fn shifted(&self, by: u32) -> Self {
+    fn shift_ids(&self, by: u32) -> Self {
         let pairs = self.list.pairs().iter();
         let pairs: Vec<(u32, u32)> = pairs.map(|(a, b)| (a + by, b + by)).collect();
         let products = self.list.products().unwrap_or_default();

@@ -89,11 +89,11 @@ def give_back(memory: mmap.mmap, start: int, size: int) -> None:
         memory.madvise(mmap.MADV_DONTNEED, start, size)
 
 
-def answer_abort(words: str, code: int) -> None:
+def set_abort_message(words: str, code: int) -> None:
     """Make an abort of this process print a message and exit: some libraries abort when out of memory."""
     from tokenmill import _core  # here, so that this module needs nothing to be imported
 
-    _core.answer_abort(words.encode(), code)
+    _core.set_abort_message(words.encode(), code)
 
 
 def is_refusal(error: Exception) -> bool:

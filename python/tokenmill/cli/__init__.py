@@ -16,7 +16,7 @@ import click
 
 from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 from tokenmill.base.near import near_words
-from tokenmill.base.platform import answer_abort, is_refusal, is_room_limited
+from tokenmill.base.platform import is_refusal, is_room_limited, set_abort_message
 from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
             stream.reconfigure(errors="backslashreplace")
     if argv is None:
         cause = "A library aborted the process, most likely because memory ran out"
-        answer_abort(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
+        set_abort_message(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
         if is_room_limited():
             from tokenmill.cli.room import guard_numpy_import
 

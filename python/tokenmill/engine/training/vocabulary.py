@@ -24,8 +24,8 @@ def build_recipe(merged: Merged, options: TrainingConfig, source: str = "trained
         format="hf",
         model=Model(
             "bytes",
-            merged.vocabulary.after([token.encode() for token in special]),
-            merges=merged.merges.shifted(len(special)),
+            merged.vocabulary.prepend([token.encode() for token in special]),
+            merges=merged.merges.shift_ids(len(special)),
         ),
         added=added,
         pre_tokenizer=make_pre_tokenizer(options.pattern),

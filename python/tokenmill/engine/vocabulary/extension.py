@@ -59,7 +59,7 @@ def extend_recipe(
     """
     wishes = replace(wishes, add=wishes.add - len(characters))
     old, model = spell_tokens(base), base.recipe.model
-    merger = _core.PairMerger.continued(
+    merger = _core.PairMerger.from_vocabulary(
         np.frombuffer(b"".join(old), np.uint8),
         np.concatenate([[0], np.cumsum([len(token) for token in old])]).astype(np.int64),
         words.ids,
