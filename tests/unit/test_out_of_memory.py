@@ -102,7 +102,7 @@ def test_an_abort_of_a_library_is_a_sentence_and_an_exit_code():
     code = "import os, tokenmill.cli as c; c.cli.main = lambda **_: os.abort(); c.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1 != -signal.SIGABRT
-    assert done.stderr.startswith("tokenmill: The process was aborted")
+    assert done.stderr.startswith("tokenmill: A library aborted the process")
 
 
 NO_THREADS = """
