@@ -110,7 +110,7 @@ def test_counts_without_the_order_of_the_texts_are_refused():
     with pytest.raises(InputError, match="do not say which piece came first"):
         ordered.add_counts(flat(["ab"]), np.array([2], np.uint64))
     plain = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
-    with pytest.raises(InputError, match="needs counts that know which piece came first"):
+    with pytest.raises(InputError, match="needs counts that record which piece came first"):
         merge(plain.finish(), options, checkpoint=Checkpoint(None), like_minbpe=True)
 
 
