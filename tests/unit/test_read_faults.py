@@ -112,6 +112,26 @@ def test_a_fault_is_tried_again_then_ends_the_reading_under_skip(tmp_path, code)
             list(read_blocks(file, part, config))
 
 
+class ShortFile(io.FileIO):
+    """Gives half of what is asked for, as a network file system may."""
+
+    def read(self, size=-1):
+        return super().read(size if size < 2 else size // 2)
+
+    def readinto(self, buffer):
+        return super().readinto(memoryview(buffer)[: max(len(buffer) // 2, 1)])
+
+
+def test_a_read_that_falls_short_is_not_the_end(tmp_path, monkeypatch):
+    paths = list(files(tmp_path))
+    expected = [read_all(path, unit_bytes=4000, text_field="text") for path in paths]
+    monkeypatch.setattr(raw, "_open", lambda file: ShortFile(file.url))
+    for path, whole in zip(paths, expected, strict=True):
+        found = read_all(path, unit_bytes=4000, text_field="text", on_error="skip")
+        assert (found.texts, found.parts) == (whole.texts, whole.parts), path
+        assert found.texts == TEXTS
+
+
 def test_a_fault_while_inputs_are_found_is_no_file_of_another_format(tmp_path):
     url = put(write_format(tmp_path, "parquet"))
     FaultySystem.arm(0, failures=1000)

@@ -121,7 +121,13 @@ class RawFile(io.RawIOBase):
         return count
 
     def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes in one call, or all that are left."""
+        """`size` bytes, or all that are left; fewer only at the end, since Arrow takes fewer for the end."""
+        data = self._read_some(size)
+        while data and len(data) < size and (more := self._read_some(size - len(data))):
+            data += more
+        return data
+
+    def _read_some(self, size: int) -> bytes:
         data = self._attempt(lambda file: cast("bytes", file.read(size)))
         self._at += len(data)
         return data
