@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -283,6 +284,24 @@ def test_an_interrupted_training_goes_on(tmp_path, jsonl):
     assert merges(tokenizer) == expected(TEXTS, 300)
     assert not (output / ".training").exists()
     assert seen[0][0] == "counting"
+
+
+def test_what_a_kill_left_is_gone_after_the_next_training(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    left, smaller = (
+        tmp_path / "out" / folder / f".tmp-{platform.node()}-{ended.stdout.strip()}-0a1b2c3d-tokenizer.json"
+        for folder in (".", "280")
+    )
+    ours = left.with_name(f".tmp-{platform.node()}-{os.getpid()}-0a1b2c3d-tokenizer.json")
+    folder = left.with_name(left.name.replace("tokenizer.json", "tokenizer"))
+    smaller.parent.mkdir(parents=True)
+    folder.mkdir()
+    for path in (left, smaller, ours, folder / "tokenizer.json"):
+        path.write_text("{")
+    tokenmill.train(iter(TEXTS), 300, ladder="280", output=tmp_path / "out", progress=False)
+    assert [path.exists() for path in (left, folder, smaller, ours)] == [False, False, False, True]
 
 
 def test_an_interrupted_training_on_objects_goes_on_with_the_same_ones_only(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from contextlib import contextmanager
 from platform import node
 from typing import TYPE_CHECKING, Any
@@ -65,13 +66,16 @@ def temporary_name(path: Path) -> Path:
 
 
 def sweep_leftovers(directory: Path) -> int:
-    """Delete the unfinished files of dead processes of this host; returns how many."""
+    """Delete the unfinished files and folders of dead processes of this host; returns how many."""
     prefix = f"{_TEMPORARY}{node()}-"
     swept = 0
     for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
         if owner.isdigit() and int(owner) != os.getpid() and not is_alive(int(owner)):
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
             swept += 1
     return swept
 

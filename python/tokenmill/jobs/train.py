@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
+from tokenmill.base.durable import sweep_leftovers
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.base.sizes import parse_size
 from tokenmill.engine.pre_tokenizer import make_pre_tokenizer
@@ -142,6 +143,9 @@ class _Training:
     def run(self) -> Trained:
         """From the first text to the report."""
         started = time.perf_counter()
+        if self.output is not None:
+            for folder in (self.output, *(self.output / str(size) for size in self._list_sizes())):
+                sweep_leftovers(folder)
         steps = self.checkpoint.begin(resume=self.execution.resume)
         with self.recorder:
             counted = self._count(kept=steps is not None)
