@@ -66,7 +66,7 @@ def main():
         else:
             graft_model(HOME / "model", change, HOME / init, init=init, embeddings=["tokens.weight"])
             file = TensorFile(HOME / init / "model.safetensors")
-            made[:] = torch.from_numpy(file.rows(file.tensors["tokens.weight"], 0, change.size).copy())
+            made[:] = torch.from_numpy(file.read_rows(file.tensors["tokens.weight"], 0, change.size).copy())
         grafted = Decoder(DecoderConfig(vocab_size=change.size))
         grafted.load_state_dict({**model.state_dict(), "tokens.weight": made})
         with torch.no_grad():
