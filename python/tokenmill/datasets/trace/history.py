@@ -165,8 +165,9 @@ def _spread(name: str, given: Sizes, count: int) -> list[int]:
     if not sizes or min(sizes) < 1:
         raise ConfigError(f"the {name} is {given}; it must be at least 1")
     if len(sizes) not in {1, count - 1, count}:
+        legs = "leg" if count == 1 else "legs"
         raise ConfigError(
-            f"{len(sizes)} {name}s for a run of {count} leg{"s" * (count > 1)}: give one for all of them, or one for each"
+            f"{len(sizes)} {name}s for a run of {count} {legs}: give one for all of them, or one for each"
         )
     return sizes + [sizes[-1]] * (count - len(sizes))
 
