@@ -48,7 +48,9 @@ def test_a_format_is_found_by_the_name_of_its_file(name):
 
 
 def test_an_unknown_format_is_an_error_that_lists_the_known():
-    with pytest.raises(DatasetError, match=r"'jpeg' is not an output format; known are arrow, .*tokenmill"):
+    with pytest.raises(
+        DatasetError, match=r"'jpeg' is not an output format; the formats are arrow, .*tokenmill"
+    ):
         find_format("jpeg")
 
 

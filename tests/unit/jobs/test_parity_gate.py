@@ -106,7 +106,7 @@ def test_memory_is_of_one_build_one_version_and_one_reading(bpe, monkeypatch):
     assert not ParityMemory(bpe, TEXTS, "parse").has_agreed()
     assert not ParityMemory(bpe, TEXTS[:2], "text").has_agreed()
     assert not ParityMemory(bpe, ["".join(TEXTS)], "text").has_agreed()
-    for part in ("_build", "_version_of_hf"):
+    for part in ("_identify_build", "_find_hf_version"):
         with monkeypatch.context() as changed:
             changed.setattr(f"tokenmill.engine.parity.memory.{part}", lambda: "another")
             assert not ParityMemory(bpe, TEXTS, "text").has_agreed()

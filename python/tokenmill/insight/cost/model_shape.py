@@ -87,7 +87,7 @@ def _from_own(raw: dict[str, Any], path: Path) -> ModelShape:
     unknown = raw.keys() - OWN_KEYS - OPTIONAL_KEYS
     if unknown:
         raise ConfigError(
-            f"{path}: unknown key {_list(unknown)}; known are {_list(OWN_KEYS | OPTIONAL_KEYS)}"
+            f"{path}: unknown key {_list(unknown)}; the known keys are {_list(OWN_KEYS | OPTIONAL_KEYS)}"
         )
     return ModelShape(**raw)
 
