@@ -1,13 +1,13 @@
 //! Long pieces in linear time: guess the longest token, check it against the one before, go back if wrong.
 //!
-//! If products rank after their parts, a sequence of tokens is what merging gives exactly when each two
-//! neighbours are what merging gives for the two of them alone. So the ids of a piece can be found from left
-//! to right: take the longest token that stays apart from the last one; where none does, the last one was
-//! wrong, and no guess will lead to that position again. Each position is given up at most once.
+//! If every product ranks after its parts, a sequence of tokens is the result of merging exactly when every two
+//! neighbours are the result of merging those two alone. So the ids of a piece can be found from left to right: take
+//! the longest token that stays apart from the previous one; if there is none, the previous token was wrong, and no
+//! guess will lead to that position again. Each position is given up at most once.
 //!
-//! The idea is that of the `bpe` crate of github/rust-gems. On whole corpora this brings nothing; it is for long pieces
-//! that windows give up: a megabyte of one word takes 136 MB/s instead of the 4.5 of a heap of merges, one of a
-//! single letter 104 instead of 26, one of runs of signs 7 instead of 3.6.
+//! The idea comes from the `bpe` crate in github/rust-gems. On whole corpora it gains nothing; it is for long pieces
+//! on which `windows` gives up: a megabyte of one word runs at 136 MB/s instead of 4.5 with a heap of merges, a
+//! megabyte of a single letter at 104 instead of 26, and one of runs of signs at 7 instead of 3.6.
 
 use super::pairs::PairTable;
 use super::tables::Tables;
@@ -28,7 +28,7 @@ impl Dead {
     }
 }
 
-/// Appends the symbols of a piece; `false`, with nothing appended, if some part of it is in no token.
+/// Appends the symbols of a piece; returns `false`, with nothing appended, if some part of it is in no token.
 pub(crate) fn encode(tables: &Tables, trie: &Trie, piece: &[u8], out: &mut Vec<u32>) -> bool {
     let first = out.len();
     let mut dead = Dead(vec![0; piece.len() / 64 + 1]);
@@ -36,7 +36,7 @@ pub(crate) fn encode(tables: &Tables, trie: &Trie, piece: &[u8], out: &mut Vec<u
     let mut guess = trie.longest(piece);
     while at < piece.len() {
         if guess == NONE {
-            // Nothing fits here: the token before was wrong, whatever it was.
+            // Nothing fits here, so the previous token was wrong, whatever it was.
             dead.insert(at);
             if out.len() == first {
                 return false;
@@ -76,8 +76,8 @@ pub(crate) fn stay_apart(tables: &Tables, left: u32, right: u32) -> bool {
 
 /// The same for tables that are still being built: `split` gives the two parts of a product.
 ///
-/// Merges are undone from the last one back. At each step, two parts meet at the boundary; had they a
-/// product that ranks before the merge undone last, they would have merged first.
+/// Merges are undone, last one first. At each step two parts meet at the boundary; if they had a product that ranks
+/// before the merge undone last, they would have merged first.
 #[inline(always)]
 pub(crate) fn apart(
     pairs: &PairTable,

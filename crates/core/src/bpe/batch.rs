@@ -1,8 +1,8 @@
-//! A batch of pieces that follow each other: the loop in which nearly all the time is spent.
+//! A batch of consecutive pieces: the loop in which nearly all the time is spent.
 //!
-//! Two phases. The first packs each piece into a key and fetches its cache line; the second probes and
-//! emits. By then most lines have arrived, so the latency of memory is paid once a batch. What the lines do
-//! not hold, a few pieces in a hundred, is left to `Bpe::encode_other`.
+//! There are two phases. The first packs each piece into a key and prefetches its cache line; the second probes the
+//! lines and emits the ids. By then most lines have arrived, so memory latency is paid once per batch. The few pieces
+//! in a hundred that the lines do not hold are left to `Bpe::encode_other`.
 
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ use super::{Bpe, EncodeState};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::Cpu;
 
-/// Keys of a batch and where their lines are. 128 to 320 pieces were best: as many as lines can be in
-/// flight, and as keys fit the first-level cache.
+/// The keys of a batch and the indices of their lines. Batches of 128 to 320 pieces were best: as many lines as can
+/// be in flight, and as many keys as fit in the first-level cache.
 pub(super) struct Probes {
     keys: [ShortKey; ROOM],
     lines: [u32; ROOM],
@@ -31,7 +31,7 @@ impl Default for Probes {
     }
 }
 
-/// Chunks of ids that may come from outside the lines before room is made again.
+/// Chunks of ids that may come from the spill before more room has to be reserved.
 const SPARE: usize = 64;
 
 /// Pieces that follow each other without gaps.
@@ -42,14 +42,14 @@ pub(super) struct Tiles<'a> {
     pub(super) start: usize,
     /// Where each piece ends; at most [`ROOM`] of them.
     pub(super) ends: &'a [u32],
-    /// What keeps pieces of equal bytes apart in the cache; read only with `TAGGED`.
+    /// Tags that tell pieces with equal bytes apart in the cache; read only with `TAGGED`.
     pub(super) tags: &'a [u8; ROOM],
-    /// What stands between pieces, in order.
+    /// What comes between pieces, in order.
     pub(super) marks: &'a [Mark],
 }
 
 impl Tiles<'_> {
-    /// How many pieces, from the first on, have [`READ`] bytes of text from their start on.
+    /// How many pieces, counted from the first, have [`READ`] bytes of text from their start.
     #[inline(always)]
     fn inside(&self) -> usize {
         let Some(last) = self.text.len().checked_sub(READ) else {
@@ -58,7 +58,7 @@ impl Tiles<'_> {
         if self.start > last {
             return 0;
         }
-        // A piece starts where the one before it ends. All are looked at, in vectors: so nobody has to
+        // A piece starts where the previous one ends. All of them are checked, in vectors, so callers need not
         // promise that they are in order.
         let starts = &self.ends[..self.ends.len() - 1];
         let latest = starts.iter().fold(0, |latest, end| latest.max(*end));
@@ -88,7 +88,7 @@ impl Bpe {
     ) {
         #[cfg(target_arch = "x86_64")]
         if Cpu::get().avx2().is_some() {
-            // SAFETY: there is a proof of AVX2.
+            // SAFETY: AVX2 was detected.
             return unsafe { self.encode_batch_avx2::<TAGGED>(tiles, state, out) };
         }
         self.encode_batch_any::<TAGGED>(tiles, state, out);
@@ -125,7 +125,7 @@ impl Bpe {
         self.emit_until::<TAGGED>(tiles, next..tiles.ends.len(), state, out);
     }
 
-    /// Appends the ids of some tiles, whose lines were asked for.
+    /// Appends the ids of some tiles, whose lines have been prefetched.
     #[inline(always)]
     fn emit_until<const TAGGED: bool>(
         &self,
@@ -140,7 +140,7 @@ impl Bpe {
         } = range;
         while next < count {
             out.reserve((count - next) * INLINE + SPARE * CHUNK);
-            // SAFETY: room for the lanes of all pieces from `next` on, and as much to spare, was just reserved.
+            // SAFETY: room for the lanes of all pieces from `next` on, and for the spare chunks, was just reserved.
             let index = unsafe { state.emit(next, count, out) };
             if index < count {
                 let (start, end, tag) = tiles.piece::<TAGGED>(index);
@@ -152,12 +152,12 @@ impl Bpe {
 }
 
 impl EncodeState {
-    /// The first phase: keys, and their lines asked for.
+    /// The first phase: builds the keys and prefetches their lines.
     #[inline(always)]
     fn fetch<const TAGGED: bool>(&mut self, tiles: Tiles) {
         let (safe, count) = (tiles.inside(), tiles.ends.len());
         let start = self.fetch_some::<TAGGED>(tiles, 0..safe, tiles.start, |text, at, len, tag| {
-            // SAFETY: `Tiles::inside` says so of these pieces.
+            // SAFETY: `Tiles::inside` guarantees `READ` bytes of text for these pieces.
             unsafe { ShortKey::inside(text, at, len, tag) }
         });
         if safe < count {
@@ -165,7 +165,7 @@ impl EncodeState {
         }
     }
 
-    /// The same for some pieces, the first of which starts at `at`; gives the end of the last.
+    /// The same for a range of pieces, the first of which starts at `at`; returns the end of the last.
     #[inline(always)]
     fn fetch_some<const TAGGED: bool>(
         &mut self,
@@ -198,11 +198,11 @@ impl EncodeState {
         at
     }
 
-    /// The second phase: appends the ids of pieces `next..end` up to the first that its line does not know; gives
-    /// that piece, or `end`.
+    /// The second phase: appends the ids of pieces `next..end` up to the first one missing from its line; returns the
+    /// index of that piece, or `end`.
     ///
     /// # Safety
-    /// `out` must have room for [`INLINE`] ids of each of these pieces, and for [`SPARE`] chunks.
+    /// `out` must have room for [`INLINE`] ids for each of these pieces, and for [`SPARE`] chunks.
     #[inline(always)]
     unsafe fn emit(&self, next: usize, end: usize, out: &mut Vec<u32>) -> usize {
         let Probes { keys, lines } = &*self.batch;
@@ -211,15 +211,15 @@ impl EncodeState {
         let mut len = out.len();
         let (mut stop, mut spare) = (end, SPARE);
         for index in next..end.min(ROOM) {
-            // SAFETY: `fetch` has asked for the line of each key, or put 0.
+            // SAFETY: `fetch` has set the line of each key with `line_of`, or to 0.
             let Some(found) = (unsafe { table.probe(lines[index], keys[index]) }) else {
                 stop = index;
                 break;
             };
             let count = found.count();
             if count <= INLINE {
-                // SAFETY: the caller's promise; each piece so far has added at most its lanes to `len`, or what
-                // was spared.
+                // SAFETY: the caller's promise; each piece so far has added to `len` at most its lanes, or chunks
+                // from the spare room.
                 unsafe { found.write(start.add(len)) };
                 len += count;
                 continue;
@@ -230,7 +230,7 @@ impl EncodeState {
                 break;
             };
             for (at, chunk) in chunks.iter().enumerate() {
-                // SAFETY: as above; there was so much to spare.
+                // SAFETY: as above; `spare` was large enough for these chunks.
                 unsafe {
                     let place = start.add(len + at * CHUNK).cast::<Chunk>();
                     place.write_unaligned(*chunk);

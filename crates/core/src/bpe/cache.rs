@@ -1,8 +1,9 @@
-//! Bounded memory of what pieces became: vocabulary and cache in one structure.
+//! A bounded cache of the ids of pieces: vocabulary and cache in one structure.
 //!
-//! Three tiers by length. Up to 15 bytes, where nearly all pieces are: the lines. Up to 31 bytes: a cache
-//! line each, eight ids. Longer ones, and lists of ids that do not fit their place: a ring. New entries
-//! push out old ones, so memory never grows; as a value is a function of its key, forgetting changes no result.
+//! Three tiers by length. Pieces of up to 15 bytes, which nearly all are, go in the lines. Pieces of up to 31 bytes
+//! take a cache line each, with eight ids. Longer pieces, and lists of ids that do not fit in their place, go in a
+//! ring. New entries evict old ones, so memory never grows; as a value is a function of its key, eviction changes no
+//! result.
 
 use super::keys::{hash_long, long_key, Key, ShortKey, LONG, SHORT};
 use super::lines::Lines;
@@ -35,8 +36,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most `bytes`, but never less than a few kilobytes, that has room for `first` pieces at once and for
-    /// more when they come.
+    /// A cache of at most `bytes`, but never less than a few kilobytes, with room for `first` pieces from the start
+    /// and for more as they come.
     pub(crate) fn new(bytes: usize, first: usize) -> Self {
         Self {
             lines: Lines::new(bytes / 3 * 2, first),
@@ -45,7 +46,7 @@ impl Cache {
         }
     }
 
-    /// Fetches the slot of a longer piece, if it has one.
+    /// Prefetches the slot of a longer piece, if it has one.
     #[cold]
     pub(crate) fn prefetch_long(&self, text: &[u8], start: usize, len: usize, tag: u8) {
         if len <= LONG {
@@ -54,7 +55,7 @@ impl Cache {
         }
     }
 
-    /// Fetches the place of a key.
+    /// Prefetches the line or slot of a key.
     pub(crate) fn prefetch(&self, key: Key) {
         match key.by_length() {
             Ok(key) => {
@@ -70,7 +71,8 @@ impl Cache {
         hash_long(key) as usize & (self.long.len() - 1)
     }
 
-    /// The ids that a probe of the lines found outside of them, in chunks, and how many count; nothing if they are gone.
+    /// The spilled ids of an entry that a probe of the lines found, in chunks, and how many of them are valid; `None`
+    /// if they are gone.
     #[inline(always)]
     pub(crate) fn spilled(&self, found: Packed) -> Option<(&[Chunk], usize)> {
         let place = found.place()?;
@@ -115,7 +117,7 @@ impl Cache {
         })
     }
 
-    /// What a long slot holds, its first id still with the count; or what its place in the spill holds.
+    /// The ids in a long slot, the first still carrying the count, or the ids that the slot points to in the spill.
     fn find_long(&self, key: [u64; 4]) -> Option<&[u32]> {
         let at = self.slot_of(key);
         let mut spilled = key;
@@ -151,7 +153,7 @@ impl Cache {
         }
     }
 
-    /// Remembers a token, which is its own id, unless a better one would have to go.
+    /// Remembers a token, whose bytes encode to its own id, unless that would evict a better one.
     pub(crate) fn seed(&mut self, key: Key, id: u32) {
         match key.by_length() {
             Ok(key) => {
@@ -187,14 +189,14 @@ impl Cache {
         } else {
             return;
         }
-        // The one that it pushes out goes next door.
+        // The entry that it evicts moves to the neighbouring slot.
         if self.long[at].key != key {
             self.long[at ^ 1] = self.long[at];
         }
         self.long[at] = LongSlot { key, ids: lanes };
     }
 
-    /// Whether it is large enough to hold a vocabulary as well.
+    /// Whether the cache is large enough to hold a vocabulary as well.
     pub(crate) fn has_room_for(&self, tokens: usize) -> bool {
         self.lines.room() >= tokens
     }

@@ -1,9 +1,9 @@
 //! From a list of merges, or of ranked tokens, to one canonical split per token.
 //!
-//! Entries are visited in rank order with a table of what was found so far. A listed pair is a split if its two
-//! tokens stay apart under all better pairs; else, and where only the product is known, the token's bytes are
-//! merged with all better pairs; if two symbols are left, they are its split. Only where more are left (a token
-//! that needs a *worse* pair first, or that merges never make) are its merges replayed in full.
+//! Entries are visited in rank order, with a table of what was found so far. A listed pair is a split if its two
+//! tokens stay apart under all better pairs. Otherwise, or if only the product is known, the token's bytes are merged
+//! with all better pairs; if two symbols are left, they are its split. Only if more are left (the token needs a
+//! *worse* pair first, or is never made by merges) are its merges replayed in full.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const REPLAY_LIMIT: usize = 2048;
 
 const UNREACHABLE: u32 = u32::MAX - 1;
 
-/// A token that merges make: `left + right -> product`, all token ids, best rank first in a list.
+/// A token made by merges: `left + right -> product`, all of them token ids. In a list, the best rank comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split {
     pub(crate) rank: u32,
@@ -29,19 +29,19 @@ pub(crate) struct Split {
     pub(crate) product: u32,
 }
 
-/// The merges as given, asked about one pair of token ids at a time.
+/// The merges as given, queried one pair of token ids at a time.
 struct Rules<'a> {
     vocabulary: &'a Vocabulary,
     /// `List`: all pairs in rank order.
     list: &'a [(u32, u32)],
-    /// `List`: rank of a pair, filled when first asked for.
+    /// `List`: rank of a pair, filled on first use.
     ranks: OnceCell<HashMap<(u32, u32), u32>>,
     /// `Ranked`: rank by product.
     priority: Vec<u32>,
 }
 
 impl Rules<'_> {
-    /// A pair that is listed twice has its last rank, as in HF.
+    /// A pair that is listed twice takes its last rank, as in HF.
     fn rank(&self, pair: (u32, u32)) -> Option<u32> {
         let ranks = self.ranks.get_or_init(|| {
             let pairs = self.list.iter().enumerate();
@@ -67,7 +67,7 @@ impl Rules<'_> {
         (rank != NONE).then_some((rank, product))
     }
 
-    /// All merges of a token's first symbols, in order.
+    /// All merges of a token's initial symbols, in order.
     fn replay(&self, mut ids: Vec<u32>) -> Result<Vec<Split>> {
         if ids.len() > REPLAY_LIMIT {
             return Err(Error::Tokenizer(format!(
@@ -113,7 +113,7 @@ struct Builder<'a> {
     rises: bool,
     table: PairTable,
     scratch: MergeScratch,
-    /// Splits whose rank is still to come: a better entry must not see them.
+    /// Splits whose rank has not been reached yet: a better entry must not see them.
     delayed: HashMap<u32, Split>,
     splits: Vec<Split>,
 }
@@ -213,7 +213,7 @@ impl<'a> Builder<'a> {
         ))
     }
 
-    /// Settles the split of `product` if it is not known yet; tables it once its own rank has come.
+    /// Settles the split of `product` if it is not known yet, and adds it to the table once its own rank is reached.
     fn visit(&mut self, rank: u32, product: u32, pair: Option<(u32, u32)>) -> Result<()> {
         let settled = self.base[product as usize] != NONE || self.ranks[product as usize] != NONE;
         if !settled {
@@ -238,7 +238,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Whether two tokens that are made already stay apart until `rank`; `false` only asks to look closer.
+    /// Whether two tokens that are already made stay apart until `rank`; `false` only means that a closer look is
+    /// needed.
     fn is_split(&self, rank: u32, left: u32, right: u32) -> bool {
         let is_made = |id: u32| self.base[id as usize] != NONE || self.ranks[id as usize] < rank;
         let base = self.base_ids.len() as u32;
@@ -293,7 +294,7 @@ impl<'a> Builder<'a> {
         (rank != NONE).then_some((rank, product))
     }
 
-    /// All merges of a token, asked for one by one.
+    /// Replays all merges of a token, looking them up one by one.
     fn replay(&mut self, rank: u32, product: u32, token: &[u8]) -> Result<()> {
         let mut first = Vec::new();
         self.symbols.of_token(token, &mut first);

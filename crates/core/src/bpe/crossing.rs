@@ -1,4 +1,4 @@
-//! Which merges of a vocabulary lie across a boundary between two characters: what `cuts` proves its cuts from.
+//! The merges of a vocabulary that cross a boundary between two characters, from which `cuts` proves its cuts.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,18 +7,20 @@ use super::tables::Tables;
 use super::NONE;
 use crate::hash::{hash_bytes, mix, SPREAD};
 
-/// Of characters whose edges are not known: they are only cut from neighbours that no partial split concerns.
+/// The groups of characters whose edges are not known: they are only cut from neighbours that no partial split
+/// concerns.
 pub(super) const ALL_GROUPS: u16 = 0xFFFF;
 
-/// The canonical splits that lie on a boundary between characters, sorted by how much of each is whole.
+/// The canonical splits that lie on a boundary between characters, classified by which of the two characters are
+/// whole.
 #[derive(Default)]
 pub(super) struct Crossing {
     pub(super) whole: Vec<(u32, u32)>,
-    /// A part of a character on the left: (product, group) by its bytes.
+    /// Splits with only part of a character on the left: (product, group), keyed by the bytes of that part.
     left_part: Parts,
-    /// A part of a character on the right.
+    /// The same with only part of a character on the right.
     right_part: Parts,
-    /// Groups by the whole character on the other side.
+    /// Groups of the splits with a part on one side, keyed by the whole character on the other.
     left_whole: ByCode<u8>,
     right_whole: ByCode<u8>,
 }
@@ -111,8 +113,8 @@ impl Crossing {
 /// Splits by a part of a character: (product, group).
 type Parts = ByCode<Vec<(u32, u8)>>;
 
-/// By a character's code, or by the bytes of a part of one. Seventy thousand characters are asked about when a
-/// vocabulary is first used; with the standard hash and bytes as keys that took 22 ms instead of 8.
+/// A map keyed by a character's code, or by the bytes of part of one. Seventy thousand characters are looked up when
+/// a vocabulary is first used; with the standard hash and bytes as keys that took 22 ms instead of 8.
 type ByCode<T> = HashMap<u32, T, BuildHasherDefault<CodeHasher>>;
 
 /// The hash of one number.
@@ -125,7 +127,7 @@ impl Hasher for CodeHasher {
     }
 
     fn write_u32(&mut self, code: u32) {
-        // The upper bits are the good ones, and the map looks at both ends.
+        // The upper bits are the well-mixed ones, and the map uses both ends.
         self.0 = u64::from(code).wrapping_mul(SPREAD).rotate_left(32);
     }
 
@@ -134,7 +136,7 @@ impl Hasher for CodeHasher {
     }
 }
 
-/// The bytes of a part of a character as one number; 0, which no part is, for anything longer.
+/// The bytes of part of a character as one number; 0, which is never a part, for anything longer.
 fn spelled(part: &[u8]) -> u32 {
     let bytes = if part.len() > 4 { &[] } else { part };
     bytes
@@ -154,8 +156,8 @@ fn all_groups(parts: &Parts, part: u32) -> u8 {
     splits.fold(0, |groups, (_, group)| groups | group)
 }
 
-/// A part at the edge of a character, and the rank after which it is certain to have been taken in: that of the
-/// worst merge up to then, which need not be the last (Llama 3 has tokens that rank before a part of theirs).
+/// A part at the edge of a character, and the rank after which it is certain to have been absorbed: that of the worst
+/// merge so far, which need not be the last (Llama 3 has tokens that rank before one of their parts).
 #[derive(Clone, Copy, Default)]
 struct State {
     part: u32,
@@ -163,7 +165,7 @@ struct State {
 }
 
 impl State {
-    /// Groups of the splits that find this part still standing.
+    /// Groups of the splits that find this part not yet absorbed.
     fn groups_in(self, parts: &Parts) -> u8 {
         let splits = parts.get(&self.part).into_iter().flatten();
         let open = splits.filter(|(product, _)| *product < self.absorbed);
@@ -171,7 +173,7 @@ impl State {
     }
 }
 
-/// What stands at the start and at the end of a character while it merges alone: it has at most four bytes.
+/// The parts at the start and at the end of a character while it merges on its own; it has at most four bytes.
 #[derive(Default)]
 struct EdgeStates {
     starts: [State; 4],

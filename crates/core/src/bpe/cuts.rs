@@ -1,23 +1,23 @@
 //! Where a run of text can be cut without changing its ids.
 //!
-//! Chinese, Japanese and Korean pieces are long and rarely come twice, but most of their neighbouring
-//! characters can never end up in one token. Between two such characters a piece may be cut, and the short
-//! segments repeat, so the cache finds them.
+//! Chinese, Japanese and Korean pieces are long and rarely repeat, but most of their neighbouring characters can
+//! never end up in the same token. A piece may be cut between two such characters, and the short segments do repeat,
+//! so the cache finds them.
 //!
-//! *When is a cut between c1 and c2 exact?* When no merge ever crosses it. The first one that did would
-//! join a token that ends there with one that starts there, and these two would be the canonical split
-//! (l, r) of their product. So it is enough to rule out every split whose l can stand at the end of c1
-//! and whose r can stand at the start of c2:
+//! *When is a cut between c1 and c2 exact?* When no merge ever crosses it. The first merge to do so would join a
+//! token that ends there with one that starts there, and these two would be the canonical split (l, r) of their
+//! product. So it is enough to rule out every split whose l can be at the end of c1 and whose r can be at the start
+//! of c2:
 //!
 //! - l ends with all of c1 and r starts with all of c2. Such pairs of characters are kept in a bit set.
-//! - l or r is only a part of its character. While nothing else has touched a character, its own next merge
-//!   is always there to be taken, so a product that ranks after all of its merges up to some point comes
-//!   after them. The part must then be the edge of a state that is left later: made, and not yet absorbed by
-//!   merges that all rank before the product. If the character's *other* edge may have been touched before,
-//!   any of its parts is assumed to be possible.
+//! - l or r is only part of its character. While nothing else has touched a character, its own next merge is always
+//!   available, so a product that ranks after all of its merges up to some point is made after them. The part must
+//!   then be at the edge of a state that is left later: made, and not yet absorbed by merges that all rank before the
+//!   product. If the character's *other* edge may have been touched before, any of its parts is assumed to be
+//!   possible.
 //!
-//! Splits with a part are few; each has one of eight group bits, and a character holds the bits of those
-//! it can take part in on either side. A shared bit, like a collision in the bit set, only forgoes a cut.
+//! Splits with a part are few; each has one of eight group bits, and a character holds the bits of those it can take
+//! part in on either side. A shared bit, like a collision in the bit set, only means a missed cut.
 
 use super::crossing::{Crossing, ALL_GROUPS};
 use super::keys::LONG;
@@ -33,21 +33,21 @@ const EMOJI: std::ops::Range<u32> = 0x1_F000..0x2_0000;
 pub(crate) struct Cuts {
     /// By character: groups it can be the left side of (low byte) and the right side of (high byte).
     edges: Vec<u16>,
-    /// Hashed set of whole characters that some merge joins.
+    /// Hashed set of pairs of whole characters that some merge joins.
     joined: Vec<u64>,
     shift: u32,
-    /// The same for two characters of ASCII, edges included: a bit where they stay together.
+    /// The same for two ASCII characters, edges included: a set bit means that they stay together.
     ascii: Box<[u64; 256]>,
-    /// Cuts are looked for where one of two neighbours is at least this: with symbols that are whole
-    /// characters all of them are known, with bytes the pairs of ASCII are left to the cache.
+    /// Cuts are looked for where at least one of two neighbours is not below this code: if symbols are whole
+    /// characters, all pairs are known; if they are bytes, pairs of ASCII characters are left to the cache.
     from: u32,
     /// Whether words of alphabets with two bytes to a letter are left whole.
     whole_words: bool,
 }
 
-/// What says whether two-byte letters can be told apart: those of Russian.
+/// The letters that decide whether two-byte letters can be cut apart: those of Russian.
 const LETTERS: std::ops::Range<u32> = 0x430..0x450;
-/// Words are left whole where fewer than one in so many pairs of letters can be cut apart.
+/// Words are left whole if fewer than one in this many pairs of letters can be cut apart.
 const RARE_CUTS: usize = 2;
 
 impl Cuts {
@@ -101,10 +101,10 @@ impl Cuts {
             .count()
     }
 
-    /// Whether a piece is not worth the walk: nothing but ASCII, a word that the cache can hold and that begins with
-    /// ASCII, as accented ones do, or one of an alphabet (Cyrillic, Greek, Arabic) in which this vocabulary has too many
-    /// merges to be cut. Words of Russian in Llama 3 were walked for a fifth of the time and hardly ever cut; GPT-2,
-    /// which cuts them nearly everywhere, is a third faster for it.
+    /// Whether a piece is not worth walking: it is all ASCII, or it is a word that the cache can hold and that either
+    /// begins with ASCII, as accented words do, or is in an alphabet (Cyrillic, Greek, Arabic) in which this
+    /// vocabulary has too many merges for cuts. With Llama 3, walking Russian words took a fifth of the time and they
+    /// were hardly ever cut; GPT-2, which cuts them nearly everywhere, is a third faster for it.
     #[inline(always)]
     pub(crate) fn leaves_whole(&self, piece: &[u8]) -> bool {
         let first = piece[usize::from(piece[0] < 0x80)];
@@ -154,7 +154,8 @@ impl Cuts {
         self.edges[index as usize]
     }
 
-    /// Whether no merge can ever cross between two characters of ASCII; never where these are not looked at.
+    /// Whether no merge can ever cross between two ASCII characters; always `false` where pairs of them are not
+    /// examined.
     #[inline(always)]
     pub(crate) fn is_safe_ascii(&self, left: u32, right: u32) -> bool {
         let at = left << 7 | right;

@@ -1,19 +1,19 @@
 //! From token ids back to bytes.
 //!
-//! A token of up to 15 bytes is found, with its length, in one slot of 16 bytes, and copied by one store of that
-//! size: no loop, no call, and one line of memory where an offset and then the bytes would be two. The length of
-//! all tokens is added up first, so the bytes are written once, where the caller wants them.
+//! A token of up to 15 bytes is stored with its length in one 16-byte slot, and copied with one store of that size:
+//! no loop, no call, and one cache line where an offset and then the bytes would take two. The lengths of all tokens
+//! are added up first, so the bytes are written once, where the caller wants them.
 
 use super::vocabulary::Vocabulary;
 use super::Bpe;
 use crate::{Error, Result};
 
 const SLOT: usize = 16;
-/// Bytes that fit a slot beside their length.
+/// Bytes that fit in a slot beside their length.
 const INLINE: u8 = SLOT as u8 - 1;
-/// Where the length would be: the token is longer than a slot.
+/// In place of the length: the token is too long for a slot.
 const LONG: u8 = 0xFE;
-/// The same: no token has this id.
+/// In place of the length: no token has this id.
 const HOLE: u8 = 0xFF;
 
 /// One slot for each id; the last byte is the length.
@@ -38,7 +38,7 @@ impl Slots {
 }
 
 impl Bpe {
-    /// How many bytes the tokens have together.
+    /// The number of bytes in all tokens together.
     pub fn decoded_len<I: Copy + Into<u32>>(&self, ids: &[I]) -> Result<usize> {
         let slots = &self.slots().0;
         let mut total = 0;
@@ -54,7 +54,7 @@ impl Bpe {
         Ok(total)
     }
 
-    /// Writes the bytes of all tokens: `[15339, 1917] -> b"hello world"`; `out` is as long as
+    /// Writes the bytes of all tokens: `[15339, 1917] -> b"hello world"`; `out` must be exactly as long as
     /// [`Self::decoded_len`] says.
     pub fn decode_to<I: Copy + Into<u32>>(&self, ids: &[I], out: &mut [u8]) -> Result<()> {
         let slots = &self.slots().0;
@@ -66,7 +66,7 @@ impl Bpe {
             let room = &mut out[at..];
             if len <= INLINE {
                 match room.first_chunk_mut::<SLOT>() {
-                    // What is too much is overwritten by the next token.
+                    // The surplus is overwritten by the next token.
                     Some(room) => *room = slot,
                     None => copy(&slot[..usize::from(len)], room)?,
                 }

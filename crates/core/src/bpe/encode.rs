@@ -16,10 +16,10 @@ use crate::kept::{Folder, Key};
 use crate::scan::Scanner;
 use crate::Result;
 
-/// Pieces up to this length are looked up as they are: short words repeat, and a cut costs a walk.
-/// Measured on Korean and Chinese with three vocabularies: 9 to 15 are best.
+/// Pieces up to this length are looked up whole: short words repeat, and cutting costs a walk. Measured on Korean and
+/// Chinese with three vocabularies: 9 to 15 are best.
 const UNCUT: usize = 12;
-/// Tag of a segment that is not a whole piece, where whole pieces have ids of their own.
+/// Tag of a segment that is not a whole piece, for vocabularies in which whole pieces have ids of their own.
 pub(crate) const SEGMENT: u8 = 0x40;
 
 /// An exact byte-pair encoder; immutable, shared by threads.
@@ -36,7 +36,7 @@ impl Bpe {
         Ok(Self::of(Tables::new(spec)?))
     }
 
-    /// The same with tables that are kept in a folder; `key` says all that decides `spec`.
+    /// The same with tables that are kept in a folder; `key` must cover everything that determines `spec`.
     pub fn kept(spec: &VocabSpec, folder: &Folder, key: &Key) -> Result<Self> {
         if let Some(tables) = folder.get(key) {
             return Ok(Self::of(tables));
@@ -63,27 +63,27 @@ impl Bpe {
         &self.tables
     }
 
-    /// Whether a character is a token of a model of characters.
+    /// Whether a character is a token, in a model of characters.
     pub fn knows(&self, character: char) -> bool {
         self.tables.symbols.knows(character)
     }
 
-    /// Whether a byte is a token of a model of bytes.
+    /// Whether a byte is a token, in a model of bytes.
     pub fn knows_byte(&self, byte: u8) -> bool {
         !self.tables.gaps.as_ref().is_some_and(|gaps| gaps.has(byte))
     }
 
-    /// The token for what is no token.
+    /// The token for bytes or characters that are not tokens.
     pub fn unknown(&self) -> Option<Unknown> {
         self.tables.unknown
     }
 
-    /// For appending ids to `out`, with what one thread keeps.
+    /// A writer that appends ids to `out`, with the state of one thread.
     pub fn writer<'a>(&'a self, state: &'a mut EncodeState, out: &'a mut Vec<u32>) -> Writer<'a> {
         Writer::new(self, state, out)
     }
 
-    /// Appends the ids of pieces; those that were not known may be missing until [`Self::finish`].
+    /// Appends the ids of pieces; those of pieces not in the cache may be missing until [`Self::finish`].
     pub(super) fn encode_filled(
         &self,
         pieces: &mut impl Pieces,
@@ -112,7 +112,7 @@ impl Bpe {
         }
     }
 
-    /// Encodes pieces that follow each other without gaps; gives the end of the last.
+    /// Encodes consecutive pieces without gaps; returns the end of the last.
     #[inline(always)]
     fn encode_tiles(
         &self,
@@ -143,7 +143,7 @@ impl Bpe {
         end
     }
 
-    /// The same for pieces of which some are not ASCII: those are cut where that is exact.
+    /// The same for pieces some of which are not ASCII: those are cut where that is exact.
     fn encode_cut(
         &self,
         cuts: &Cuts,
@@ -201,7 +201,7 @@ impl Bpe {
         }
     }
 
-    /// Puts off a short text of ASCII; `false` if it is none.
+    /// Defers a short ASCII text; returns `false` if it is not one.
     pub(super) fn gather(
         &self,
         scanner: &Scanner,
@@ -219,12 +219,12 @@ impl Bpe {
         Ok(true)
     }
 
-    /// Appends the ids of all texts that were put off.
+    /// Appends the ids of all deferred texts.
     pub(super) fn encode_gathered(&self, state: &mut EncodeState, out: &mut Vec<u32>) {
         if state.gathered.is_empty() {
             return;
         }
-        // Taken from the state, which goes to others meanwhile.
+        // Taken out of the state, which is lent out meanwhile.
         let mut gathered = std::mem::take(&mut state.gathered);
         gathered.pad();
         let tiles = Tiles {
@@ -239,8 +239,8 @@ impl Bpe {
         state.gathered = gathered;
     }
 
-    /// The proof tables for cuts, built for the first text that is not ASCII and has a full cache: they take
-    /// some 20 ms, which a few lines never earn back.
+    /// The proof tables for cuts, built for the first non-ASCII text that comes with a full cache: building them
+    /// takes some 20 ms, which a few lines never earn back.
     fn cuts(&self, state: &EncodeState) -> Option<&Cuts> {
         if !state.full {
             return self.cuts.get()?.as_ref();
@@ -248,7 +248,7 @@ impl Bpe {
         self.cuts.get_or_init(|| Cuts::new(&self.tables)).as_ref()
     }
 
-    /// A piece that is long, or not at home in its line.
+    /// Encodes a piece that is long, or not in its own line.
     #[inline(never)]
     pub(super) fn encode_other(
         &self,
@@ -311,13 +311,13 @@ fn is_cut(cuts: &Cuts, text: &[u8], piece: Range<usize>) -> bool {
     piece.len() > UNCUT && !cuts.leaves_whole(&text[piece])
 }
 
-/// As [`slice::is_ascii`], which looks at up to 31 bytes at the end one by one: 3 % of what a document of 100 bytes
-/// costs.
+/// Like [`slice::is_ascii`], but without checking up to 31 bytes at the end one by one, which is 3 % of the cost of a
+/// document of 100 bytes.
 #[inline(always)]
 fn is_ascii(text: &[u8]) -> bool {
     const CHUNK: usize = 32;
     let (chunks, rest) = text.as_chunks::<CHUNK>();
-    // The last bytes again with some before them, if there are any.
+    // The last bytes again, with some of those before them if there are any.
     let last = text.last_chunk::<CHUNK>().map_or(rest, |last| last);
     let all = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all | byte);
     chunks.iter().all(|chunk| all(chunk) < 0x80) && all(last) < 0x80

@@ -1,8 +1,8 @@
-//! Bytes that text may hold and no token spells, in vocabularies that were trained without the whole alphabet.
+//! Bytes that text may contain but that no token covers, in vocabularies trained without the whole alphabet.
 //!
-//! Hugging Face leaves such a byte out, and what stands on both sides of it may then merge; or it puts the unknown
-//! token there, if the model has one. Such bytes are rare (`StarCoder` lacks those that start the planes beyond the
-//! third), so a text that has none costs one look at its bytes.
+//! Hugging Face drops such a byte, so that its neighbours may then merge, or puts the unknown token there, if the
+//! model has one. Such bytes are rare (`StarCoder` lacks those that start the planes beyond the third), so a text
+//! without any costs one pass over its bytes.
 
 use super::symbols::Symbols;
 use super::{Bpe, EncodeState, Unknown, NONE};
@@ -35,7 +35,7 @@ impl Gaps {
         })
     }
 
-    /// Refused where nobody says what becomes of such a byte: tiktoken cannot encode it either.
+    /// The error for vocabularies that do not say what becomes of such a byte: tiktoken cannot encode it either.
     pub(crate) fn refuse(&self) -> Error {
         Error::Tokenizer(format!(
             "no token for the byte 0x{:02X}: text that holds it could not be encoded; a byte-level vocabulary needs \
@@ -64,7 +64,7 @@ impl Gaps {
 }
 
 impl Bpe {
-    /// Whether some byte of a text is no token.
+    /// Whether some byte of a text is not a token.
     pub(crate) fn lacks(&self, text: &[u8]) -> bool {
         let gaps = self.tables().gaps.as_ref();
         gaps.is_some_and(|gaps| gaps.any_in(text))

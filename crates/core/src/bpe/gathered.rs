@@ -1,8 +1,8 @@
-//! Short texts, put off until their pieces are enough for a batch.
+//! Short texts, deferred until they have enough pieces for a batch.
 //!
-//! A batch pays for the latency of memory once, and a text of a hundred bytes has some twenty pieces: too few. So the
-//! pieces of several such texts share one, and what stands between them is noted: English documents of 100 bytes
-//! are encoded 1.2 to 1.28 times as fast.
+//! A batch pays for memory latency once, and a text of a hundred bytes has some twenty pieces: too few. So the pieces
+//! of several such texts share a batch, and what comes between them is recorded: English documents of 100 bytes are
+//! encoded 1.2 to 1.28 times as fast.
 
 use super::keys::READ;
 use super::segments::ROOM;
@@ -14,19 +14,19 @@ const LONGEST: usize = 160;
 /// The scan adds the pieces of a whole block at once.
 const BLOCK: usize = 64;
 
-/// What follows the first so many pieces.
+/// What follows the first `pieces` pieces.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub(super) pieces: usize,
-    /// An id that the caller knows; none where a text ends.
+    /// An id supplied by the caller; `None` where a text ends.
     pub(super) id: Option<u32>,
 }
 
-/// What waits: texts one after the other, where their pieces end, and what stands between them.
+/// The deferred texts, one after the other, where their pieces end, and what comes between them.
 #[derive(Default)]
 pub(crate) struct Gathered {
     pub(super) text: Vec<u8>,
-    /// [`ROOM`] of them, of which [`Self::count`] count.
+    /// [`ROOM`] entries, of which the first [`Self::count`] are valid.
     pub(super) ends: Vec<u32>,
     pub(super) count: usize,
     pub(super) marks: Vec<Mark>,
@@ -40,7 +40,7 @@ impl Gathered {
         }
     }
 
-    /// Whether a text is short enough to wait.
+    /// Whether a text is short enough to be deferred.
     pub(super) fn takes(text: &str) -> bool {
         text.len() <= LONGEST
     }
@@ -54,7 +54,7 @@ impl Gathered {
         self.count == 0
     }
 
-    /// Adds the pieces of a text, for which there is room.
+    /// Adds the pieces of a text; there must be room for them.
     pub(super) fn push(&mut self, scanner: &Scanner, text: &str) -> Result<()> {
         let start = self.text.len() as u32;
         let mut spans = scanner.spans(text);
@@ -74,7 +74,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Notes what stands behind the pieces so far.
+    /// Records what comes after the pieces so far.
     pub(super) fn mark(&mut self, id: Option<u32>) {
         self.marks.push(Mark {
             pieces: self.count,
@@ -82,7 +82,7 @@ impl Gathered {
         });
     }
 
-    /// Makes the bytes after the last piece readable, as those of all others are.
+    /// Makes the bytes after the last piece readable, as they are after all others.
     pub(super) fn pad(&mut self) {
         self.text.extend_from_slice(&[0; READ]);
     }

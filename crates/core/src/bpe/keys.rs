@@ -6,7 +6,7 @@ use crate::hash::{mix, SPREAD};
 pub(crate) const SHORT: usize = 15;
 /// The longest piece of a long key.
 pub(crate) const LONG: usize = 31;
-/// Bytes that are read at once, those after a short piece too.
+/// Bytes that are read at once, including those after a short piece.
 pub(crate) const READ: usize = 16;
 
 /// A piece of 1 to [`SHORT`] bytes, and its length (with a tag) in the last byte.
@@ -18,7 +18,7 @@ pub(crate) struct ShortKey {
 }
 
 impl ShortKey {
-    /// The key of no piece, for those that are too long: no slot holds it.
+    /// A placeholder for pieces that are too long for a key: no slot holds it.
     pub(crate) const NONE: Self = Self {
         low: 0,
         high: 1 << 63,
@@ -30,13 +30,13 @@ impl ShortKey {
     #[inline(always)]
     pub(crate) fn new(text: &[u8], start: usize, len: usize, tag: u8) -> Self {
         if text.len().saturating_sub(start) >= READ {
-            // SAFETY: so many bytes were just found to be there.
+            // SAFETY: the text was just found to have this many bytes from `start`.
             return unsafe { Self::inside(text, start, len, tag) };
         }
         Self::of_bytes(at_end(text, start, len), len, tag)
     }
 
-    /// The same where there is more text.
+    /// The same where enough text follows.
     ///
     /// # Safety
     /// `text` must have [`READ`] bytes from `start` on.
@@ -58,7 +58,7 @@ impl ShortKey {
         }
     }
 
-    /// A hash whose upper bits are good: one multiplication, as this is done for every piece.
+    /// A hash whose upper bits are good: one multiplication, as every piece is hashed.
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
         (self.low ^ self.high.rotate_left(29)).wrapping_mul(SPREAD)
@@ -105,7 +105,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(buffer)
 }
 
-/// A piece at the end of its text, where sixteen bytes cannot be read from its start on.
+/// A piece at the end of its text, where sixteen bytes cannot be read from its start.
 #[inline(never)]
 fn at_end(text: &[u8], start: usize, len: usize) -> [u8; READ] {
     if let Some(last) = text.last_chunk() {
@@ -117,8 +117,8 @@ fn at_end(text: &[u8], start: usize, len: usize) -> [u8; READ] {
     buffer
 }
 
-/// The key of a piece of 1 to [`LONG`] bytes. That of a short piece leaves the last word zero, where a long
-/// one has its length.
+/// The key of a piece of 1 to [`LONG`] bytes. A short piece leaves the last word zero, where a long one has its
+/// length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key([u64; 4]);
 
@@ -135,7 +135,8 @@ impl Key {
         Self(long_key(text, start, len, tag))
     }
 
-    /// Whether both are the same. Word by word: as a vector, one that was just made would have to go through memory.
+    /// Whether both are the same. Compared word by word: to be compared as a vector, a key that was just built would
+    /// have to go through memory.
     #[inline(always)]
     pub(crate) fn is(self, other: Self) -> bool {
         let [a, b, c, d] = self.0;
@@ -159,7 +160,7 @@ pub(crate) fn long_key(text: &[u8], start: usize, len: usize, tag: u8) -> [u64; 
     debug_assert!((SHORT + 1..=LONG).contains(&len));
     let mut buffer = [0; 32];
     buffer[..16].copy_from_slice(&text[start..start + 16]);
-    // The last sixteen bytes overlap the first: shifted down, they need no mask and no byte beyond.
+    // The last sixteen bytes overlap the first: shifted down, they need no mask and no byte beyond the piece.
     let last = &text[start + len - 16..start + len];
     let mut end = [0; 16];
     end.copy_from_slice(last);

@@ -1,14 +1,14 @@
-//! The cache of short pieces, where nearly all pieces of any text are found: one cache line per look.
+//! The cache of short pieces, where nearly all pieces of any text are found: one cache line per lookup.
 //!
-//! A line has two keys and what they became. A piece that finds both taken may go to the neighbouring line,
-//! where it is looked for only when it is not at home.
+//! A line holds two keys and their ids. A piece that finds both slots of its home line taken may go to the
+//! neighbouring line, which is searched only if the piece is not in its home line.
 
 use super::keys::ShortKey;
 use super::packed::Packed;
 use crate::pages::{prefetch, Pages, Plain};
 
 const SLOTS: usize = 2;
-/// No table starts with fewer, if it may have so many.
+/// No table starts with fewer lines, if it may have this many.
 const LEAST_LINES: usize = 1 << 14;
 
 #[derive(Clone, Copy)]
@@ -21,24 +21,26 @@ struct Line {
 // SAFETY: integers only.
 unsafe impl Plain for Line {}
 
-/// A table in which new pieces push out others of their line. It may start small, for a text that is too short to
-/// fill it: when a sixteenth as many were pushed out as it has lines it grows once, to its full size. Growing takes
-/// some 4 ms, and a new table of full size 1 ms more than a small one (5 ms on another machine); growing only after
-/// as many as it has lines cost GPT-2 a fifth of its speed.
+/// A table in which new pieces evict others from their line. It may start small, for a text too short to fill it:
+/// once the evictions exceed a sixteenth of its lines, it grows once, to its full size. Growing takes some 4 ms, and
+/// a new table of full size takes 1 ms more than a small one (5 ms on another machine); growing only after as many
+/// evictions as there are lines cost GPT-2 a fifth of its speed.
 pub(crate) struct Lines {
     table: Pages<Line>,
-    /// The upper bits of a hash, from here on, number the lines.
+    /// The upper bits of a hash, from this one up, are the index of a line.
     shift: u32,
-    /// The same when it has grown.
+    /// The same once the table has grown.
     full_shift: u32,
-    /// How many were pushed out; says which slot goes next.
+    /// Number of evictions; decides which slot is evicted next.
     turn: usize,
-    /// How many came home for another; says which slot that was in.
+    /// Number of entries that were moved home in exchange for one that belonged there; decides which slot is
+    /// exchanged.
     moved: usize,
 }
 
 impl Lines {
-    /// A table that grows to about `bytes`, at least a few lines; before, it has room for twice `first` pieces.
+    /// A table that grows to about `bytes`, but at least a few lines; until then, it has room for twice `first`
+    /// pieces.
     pub(crate) fn new(bytes: usize, first: usize) -> Self {
         let full = (bytes / size_of::<Line>()).clamp(16, 1 << 31).ilog2();
         let wanted = first.saturating_mul(2).div_ceil(SLOTS).max(LEAST_LINES);
@@ -85,7 +87,8 @@ impl Lines {
         self.view().line_of(key)
     }
 
-    /// What is known of a key, at home or next door; from there it comes home, as the next look may be soon.
+    /// The ids of a key, from its home line or the neighbouring one; an entry found there is moved home, as the next
+    /// lookup may come soon.
     pub(crate) fn find(&mut self, key: ShortKey) -> Option<Packed> {
         let home = self.line_of(key) as usize;
         let slot = |line: &Line| line.keys.iter().position(|held| held.is(key));
@@ -93,7 +96,7 @@ impl Lines {
         if let Some(slot) = slot(line) {
             return Some(line.ids[slot]);
         }
-        // Nobody goes next door while there is room at home.
+        // No entry goes to the neighbouring line while its home line has room.
         if line.keys[SLOTS - 1].is(ShortKey::EMPTY) {
             return None;
         }
@@ -101,8 +104,9 @@ impl Lines {
         Some(self.come_home(home, from))
     }
 
-    /// Exchanges what is in a slot next door to `home` for what is at home: if possible for one that then is at home
-    /// too. Of the vocabulary of o200k, a fortieth of all looks were next door before.
+    /// Swaps an entry in the line next to `home` with one in `home`: if possible with one that belongs in that line,
+    /// so that both are then home. With the vocabulary of o200k, a fortieth of all lookups ended in the neighbouring
+    /// line before.
     fn come_home(&mut self, home: usize, from: usize) -> Packed {
         let is_guest = |key: &ShortKey| self.line_of(*key) as usize != home;
         let guest = self.table[home].keys.iter().position(is_guest);
@@ -117,7 +121,8 @@ impl Lines {
         here.ids[to]
     }
 
-    /// Remembers what a key became: where it is or nothing is, at home first, else instead of another.
+    /// Remembers the ids of a key: in the slot that holds it or an empty one, home line first, or else in place of
+    /// another entry.
     pub(crate) fn insert(&mut self, key: ShortKey, ids: Packed) {
         if !self.offer(key, ids) {
             self.turn = self.turn.wrapping_add(1);
@@ -130,7 +135,7 @@ impl Lines {
         }
     }
 
-    /// Remembers what a key became unless another would have to go; says whether it was.
+    /// Remembers the ids of a key unless another entry would have to be evicted; returns whether it did.
     pub(crate) fn offer(&mut self, key: ShortKey, ids: Packed) -> bool {
         let home = self.line_of(key) as usize;
         for (line, slot) in [(home, 0), (home, 1), (home ^ 1, 0), (home ^ 1, 1)] {
@@ -145,7 +150,7 @@ impl Lines {
     }
 }
 
-/// The lines and what numbers them, in registers.
+/// The lines and the shift that indexes them, kept in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     lines: &'a [Line],
@@ -159,21 +164,21 @@ impl<'a> View<'a> {
         (key.hash() >> self.shift) as u32
     }
 
-    /// Fetches a line ahead of its probe.
+    /// Prefetches a line ahead of its probe.
     #[inline(always)]
     pub(crate) fn prefetch(self, line: u32) {
         prefetch(self.lines.as_ptr().wrapping_add(line as usize));
     }
 
-    /// What is known of a key in `line`.
+    /// The ids of a key, if it is in `line`.
     ///
     /// # Safety
     /// `line` must come from [`Self::line_of`], now or before the table grew, or be 0.
     #[inline(always)]
     pub(crate) unsafe fn probe(self, line: u32, key: ShortKey) -> Option<&'a Packed> {
         debug_assert!((line as usize) < self.lines.len());
-        // SAFETY: a hash shifted by `shift` is less than the length, which is a power of two, never 0 and never
-        // gets less.
+        // SAFETY: a hash shifted by `shift` is less than the length, which is a power of two, is never 0 and never
+        // shrinks.
         let line = unsafe { self.lines.get_unchecked(line as usize) };
         let slot = usize::from(line.keys[1].is(key));
         line.keys[slot].is(key).then(|| &line.ids[slot])

@@ -1,8 +1,9 @@
 //! The exact merge of any number of symbols: always the best pair, leftmost among equals.
 //!
-//! Three ways. The heap is for any vocabulary and any piece. The scan is for tokens, each of which is merged when a
-//! vocabulary is loaded: without it cl100k takes 24 % more instructions. Sweeps are for runs of one sign that guessing
-//! is not for, lines of dashes and the like: without them runs of 40 to 400 signs take twice as many instructions.
+//! There are three ways. The heap is for any vocabulary and any piece. The scan is for tokens, each of which is
+//! merged when a vocabulary is loaded: without it, cl100k takes 24 % more instructions. Sweeps are for runs of one
+//! sign that guessing does not handle, lines of dashes and the like: without them, runs of 40 to 400 signs take twice
+//! as many instructions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +13,7 @@ use super::NONE;
 
 /// Up to this many symbols, finding the best pair by looking at all of them beats a heap.
 const SHORT: usize = 64;
-/// A sweep pays if it merges at least one in so many symbols.
+/// A sweep pays off if it merges at least one in this many symbols.
 const WORTH_A_SWEEP: usize = 8;
 
 /// Buffers that merges reuse from piece to piece.
@@ -36,11 +37,11 @@ impl MergeScratch {
         }
     }
 
-    /// As [`Self::merge`], for vocabularies whose products all rank after their parts.
+    /// Like [`Self::merge`], for vocabularies whose products all rank after their parts.
     ///
-    /// What a merge brings then ranks after it, so all merges of the best pair come before anything else
-    /// and can be made in one sweep. Lines of dashes and runs of spaces need a few sweeps, each of half as
-    /// many symbols; where sweeps stop paying, the rest is merged as usual.
+    /// Any pair that a merge makes possible then ranks after it, so all merges of the best pair come before anything
+    /// else and can be done in one sweep. Lines of dashes and runs of spaces need a few sweeps, each over half as
+    /// many symbols; once sweeps stop paying off, the rest is merged as usual.
     pub(crate) fn merge_rising(&mut self, pairs: &PairTable) {
         loop {
             let symbols = &mut self.symbols;
@@ -132,7 +133,7 @@ impl MergeScratch {
     }
 }
 
-/// Makes every merge into `best`, from left to right.
+/// Does every merge into `best`, from left to right.
 fn sweep(symbols: &mut Vec<u32>, products: &[u32], best: u32) {
     let (mut from, mut to) = (0, 0);
     while from < symbols.len() {

@@ -5,11 +5,10 @@
 //! text -> pieces -> (cuts) -> cache hit | exact merge -> ids
 //! ```
 //!
-//! The one theorem that everything here rests on: a merge inside an interval of symbols can only depend
-//! on that interval as long as nothing has merged across its edges. So whenever a token comes into
-//! being, in whatever context, its bytes went through the very steps they go through alone. Each token
-//! is therefore either never made by merges or always made by one *canonical* split, and a table with
-//! one pair per token gives the same ids as the full list of merges.
+//! Everything here rests on one theorem: a merge inside an interval of symbols can only depend on that interval as
+//! long as nothing has merged across its edges. So whenever a token is made, in whatever context, its bytes have gone
+//! through exactly the steps they go through alone. Each token is therefore either never made by merges or always
+//! made by one *canonical* split, and a table with one pair per token gives the same ids as the full list of merges.
 
 mod backtrack;
 mod batch;
@@ -56,5 +55,5 @@ pub use vocabulary::Vocabulary;
 pub use words::WordCut;
 pub use writer::Writer;
 
-/// The symbol that stands for "none": no pair, no neighbour, no token.
+/// The symbol that means "none": no pair, no neighbour, no token.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -1,16 +1,17 @@
-//! Up to four ids in one vector, so that a piece's ids come with its key in one cache line, and leave it in one store.
+//! Up to four ids in one vector, so that a piece's ids share a cache line with its key and are written with one
+//! store.
 
 use super::spill::Stretch;
 
-/// Ids that fit.
+/// The number of ids that fit.
 pub(crate) const INLINE: usize = 4;
-/// The last lane has the count above its id.
+/// The last lane holds the count above its id.
 const COUNT_SHIFT: u32 = 24;
 const LAST_MASK: u32 = (1 << COUNT_SHIFT) - 1;
-/// Stands where the count would: the ids are in the spill.
+/// In place of the count: the ids are in the spill.
 const SPILLED: u32 = 0xFF;
 
-/// What a piece became: its ids and their count, or a place in the spill.
+/// The ids of a piece and their count, or a place in the spill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub(crate) struct Packed([u32; INLINE]);
@@ -48,23 +49,23 @@ impl Packed {
         })
     }
 
-    /// The number of ids that are here; more than fit if they are in the spill.
+    /// The number of ids stored here; more than fit if they are in the spill.
     #[inline(always)]
     pub(crate) fn count(self) -> usize {
         (self.0[INLINE - 1] >> COUNT_SHIFT) as usize
     }
 
-    /// All lanes, of which [`Self::count`] count.
+    /// All lanes, of which the first [`Self::count`] are valid.
     #[inline(always)]
     pub(crate) fn lanes(self) -> [u32; INLINE] {
         let [first, second, third, last] = self.0;
         [first, second, third, last & LAST_MASK]
     }
 
-    /// Writes all lanes in one store: no branch on how many of them count.
+    /// Writes all lanes in one store: no branch on how many of them are valid.
     ///
     /// # Safety
-    /// `out` must be good for writing [`INLINE`] ids.
+    /// `out` must be valid for writing [`INLINE`] ids.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, out: *mut u32) {
         #[cfg(target_arch = "x86_64")]

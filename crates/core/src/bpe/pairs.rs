@@ -1,10 +1,10 @@
-//! Which two symbols merge, and into which: one canonical pair per product.
+//! Which two symbols merge, and into what: one canonical pair per product.
 //!
 //! Symbols are internal numbers: the alphabet first, then products in rank order. So the product of a
 //! pair is also its priority, and "the best pair" is "the smallest product".
 //!
-//! Every pair has two places in the table and is in one of them, so a look is two loads and no loop: whether
-//! a pair merges is hard to predict, and a wrong guess would cost more than both loads.
+//! Every pair has two possible slots in the table and is in one of them, so a lookup is two loads and no loop:
+//! whether a pair merges is hard to predict, and a misprediction would cost more than both loads.
 
 use super::NONE;
 use crate::hash::{SALT, SPREAD};
@@ -12,15 +12,15 @@ use crate::kept::{Kept, Reader, Writer};
 use crate::pages::{prefetch, Pages};
 
 const SYMBOL_BITS: u32 = 21;
-/// More symbols than this do not fit the packed entries of the pair table.
+/// More symbols than this do not fit in the packed entries of the pair table.
 pub(crate) const SYMBOL_LIMIT: usize = (1 << SYMBOL_BITS) - 1;
 const EMPTY: u64 = u64::MAX;
-/// One for each of a pair's places.
+/// One for each of a pair's slots.
 const MULTIPLIERS: [u64; 2] = [SPREAD, SALT];
-/// A pair that has pushed out so many others shows that the table is too full.
+/// If inserting a pair displaces this many others, the table is too full.
 const MOST_MOVES: usize = 256;
 
-/// A look into the table that has been prepared.
+/// A prepared lookup in the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot {
     key: u64,
@@ -44,7 +44,7 @@ pub(crate) struct PairTable {
 impl PairTable {
     /// An empty table with room for `pairs` entries.
     pub(crate) fn with_room(pairs: usize) -> Self {
-        // Two places each are enough up to half of the table, in theory.
+        // In theory, two slots each are enough up to half of the table.
         let slots = (pairs * 9 / 4).next_power_of_two().max(64);
         let (entries, shift) = Self::empty(slots);
         Self { entries, shift }
@@ -75,8 +75,9 @@ impl PairTable {
         self.get_at(Spot { key, slots })
     }
 
-    /// Where a pair will be looked for, fetched ahead. A filter of pairs that never merge saved most of these fetches
-    /// and was itself waited for: without it, English and code not seen before are 5 to 12 % faster (Llama 3).
+    /// The slots in which a pair will be looked up, prefetched. A filter of pairs that never merge saved most of
+    /// these fetches but had to be waited for itself: without it, English and code not seen before are 5 to 12 %
+    /// faster (Llama 3).
     #[inline(always)]
     pub(crate) fn spot(&self, left: u32, right: u32) -> Spot {
         let key = Self::key(left, right);
@@ -113,8 +114,8 @@ impl PairTable {
         }
     }
 
-    /// Puts an entry to one of its places; who was there goes to its other one. The one that finds none is
-    /// given back.
+    /// Puts an entry in one of its slots; the entry that was there moves to its other slot. Returns the entry that
+    /// finds none.
     fn place(&mut self, mut entry: u64) -> Result<(), u64> {
         let mut slot = self.slots(key_of(entry))[0];
         for _ in 0..MOST_MOVES {
@@ -128,7 +129,7 @@ impl PairTable {
         Err(entry)
     }
 
-    /// Twice the room, for a set of pairs that happen to want the same places.
+    /// Doubles the room, for a set of pairs that happen to compete for the same slots.
     fn grow(&mut self) {
         let (entries, shift) = Self::empty(self.entries.len() * 2);
         let old = std::mem::replace(&mut self.entries, entries);

@@ -1,15 +1,15 @@
-//! Pieces that the cache does not know, put off until several can be merged together.
+//! Pieces that are not in the cache, deferred until several can be merged together.
 //!
-//! The output goes on without them, also into the next texts; when there are enough, or all texts are done,
-//! they are merged side by side, remembered, and spliced in where they belong. A piece that comes again
-//! meanwhile is merged once.
+//! The output continues without them, even into the next texts; when there are enough, or all texts are done, they
+//! are merged side by side, cached, and spliced in where they belong. A piece that occurs again in the meantime is
+//! merged once.
 
 use super::cache::Cache;
 use super::keys::Key;
 use super::merge_together::{merge, Word, CAPACITY, MOST, WORDS};
 use super::tables::Tables;
 
-/// Places that wait at most: more than words, as words come again.
+/// The most places that may wait: more than words, as words repeat.
 const PLACES: usize = 4 * WORDS;
 
 /// Where in the output the ids of a word are missing.
@@ -21,18 +21,18 @@ struct Missing {
     ended: usize,
 }
 
-/// What waits, of one output.
+/// The deferred pieces of one output.
 pub(crate) struct Pending {
     keys: [Key; WORDS],
     words: [Word; WORDS],
     count: usize,
-    /// What the words became, while they are put where they belong.
+    /// The ids of the words, while they are put where they belong.
     made: [[u32; CAPACITY]; WORDS],
-    /// The symbols of a piece while it is put off.
+    /// The symbols of a piece while it is being deferred.
     symbols: Vec<u32>,
     places: [Missing; PLACES],
     placed: usize,
-    /// Where each text ends in the output, as far as the output goes by now.
+    /// Where each text ends in the output as it is now.
     ends: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// Forgets what waits, and all ends.
+    /// Forgets the deferred pieces, and all ends.
     pub(crate) fn clear(&mut self) {
         (self.count, self.placed) = (0, 0);
         self.ends.clear();
@@ -62,22 +62,22 @@ impl Pending {
         self.placed == 0
     }
 
-    /// Whether a piece can be put off at all.
+    /// Whether a piece can be deferred at all.
     pub(crate) fn takes(len: usize) -> bool {
         len <= MOST
     }
 
-    /// A text ends where the output does.
+    /// Records that a text ends where the output does.
     pub(crate) fn end(&mut self, out: &[u32]) {
         self.ends.push(out.len());
     }
 
-    /// The ends of all texts; right once nothing waits.
+    /// The ends of all texts; correct once nothing is pending.
     pub(crate) fn take_ends(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.ends.drain(..)
     }
 
-    /// Puts off a piece, whose ids belong at `at`; `true` if there is no more room.
+    /// Defers a piece whose ids belong at `at`; returns `true` if there is no more room.
     pub(crate) fn push(&mut self, tables: &Tables, piece: &[u8], key: Key, at: usize) -> bool {
         let known = self.keys[..self.count]
             .iter()
@@ -97,7 +97,7 @@ impl Pending {
         self.count == WORDS || self.placed == PLACES
     }
 
-    /// Merges everything that waits, remembers it, and puts it where it belongs in `out`.
+    /// Merges all deferred pieces, caches them, and puts their ids where they belong in `out`.
     pub(crate) fn flush(&mut self, tables: &Tables, cache: &mut Cache, out: &mut Vec<u32>) {
         let words = &mut self.words[..self.count];
         merge(&tables.pairs, words);
@@ -112,7 +112,7 @@ impl Pending {
         (self.count, self.placed) = (0, 0);
     }
 
-    /// Every text ends later by what was missing before its end.
+    /// Moves the end of every text by the number of ids that were missing before it.
     fn move_ends(&mut self, counts: &[usize; WORDS]) {
         let mut next = self.places[0].ended;
         let mut missing = 0;
@@ -128,7 +128,7 @@ impl Pending {
         }
     }
 
-    /// Moves the output apart from its end on, so that every id moves once.
+    /// Spreads out the output, starting from its end so that every id moves once, and fills in the missing ids.
     fn splice(&self, counts: &[usize; WORDS], out: &mut Vec<u32>) {
         let places = &self.places[..self.placed];
         let mut from = out.len();

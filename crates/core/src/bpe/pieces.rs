@@ -8,7 +8,7 @@ pub trait Pieces {
     /// Fills `ends` from its start and says how many were written; 0 means the text is done.
     fn fill(&mut self, ends: &mut [u32]) -> Result<usize>;
 
-    /// Whether some stretches between ends may be no pieces at all.
+    /// Whether some stretches between ends may not be pieces at all.
     fn drops_text(&self) -> bool {
         false
     }

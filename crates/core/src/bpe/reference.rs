@@ -1,4 +1,4 @@
-//! A slow encoder that is short enough to trust: it asks the merges as given, at every step.
+//! A slow encoder that is short enough to trust: it consults the merges as given, at every step.
 
 use std::collections::HashMap;
 

@@ -2,8 +2,8 @@
 
 use super::cuts::Cuts;
 
-/// Segments that are gathered before they are encoded: 256, and as many as one block of text can have, which
-/// the scan adds at once.
+/// Segments that are gathered before they are encoded: 256, plus as many as one block of text can have, as the scan
+/// adds a block at once.
 pub(crate) const ROOM: usize = 256 + 64;
 
 /// Ends of consecutive segments, with the tag that keeps segments and whole pieces apart in the cache.
@@ -78,8 +78,8 @@ impl<'a> Cutter<'a> {
             } else {
                 self.cuts.is_safe(self.last, next)
             };
-            // Where a text can be cut is anybody's guess: the end is written in any case, and only counted
-            // where it is one.
+            // Where a text can be cut is unpredictable, so there is no branch: the end is always written, and counted
+            // only if it is one.
             segments.ends[count] = self.at as u32;
             segments.tags[count] = self.tag;
             count += usize::from(cut);

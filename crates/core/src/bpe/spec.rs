@@ -18,16 +18,16 @@ pub struct VocabSpec {
     pub merges: Merges,
     /// What the first symbols of a piece are.
     pub alphabet: Alphabet,
-    /// What stands for bytes or characters that are no tokens; without it they are left out.
+    /// The token for bytes or characters that are not tokens; without it they are dropped.
     pub unknown: Option<Unknown>,
-    /// Whether a piece that is a token as a whole is taken as it stands (`tiktoken` always does).
+    /// Whether a piece that is a token as a whole becomes that token without merging (`tiktoken` always does this).
     pub ignore_merges: bool,
 }
 
 /// The order of merges, in one of the two forms that vocabularies come in.
 #[derive(Debug, Clone)]
 pub enum Merges {
-    /// Pairs of token ids in rank order; the product is the token that spells both.
+    /// Pairs of token ids in rank order; the product is the token that spells both together.
     List(MergeList),
     /// Token ids in order of priority; any two neighbours that together spell such a token may merge.
     Ranked(Vec<u32>),
@@ -35,7 +35,7 @@ pub enum Merges {
 
 type Pairs = Vec<(u32, u32)>;
 
-/// Pairs of token ids in rank order, and, where a loader looked them up already, their products.
+/// Pairs of token ids in rank order, and their products if a loader has already looked them up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MergeList {
     pairs: Pairs,
@@ -43,7 +43,7 @@ pub struct MergeList {
 }
 
 impl MergeList {
-    /// A list whose products are known; what was given is the error where a pair is there twice.
+    /// A list whose products are known; if a pair is listed twice, the arguments come back as the error.
     pub fn checked(pairs: Pairs, products: Vec<u32>) -> Result<Self, (Pairs, Vec<u32>)> {
         if pairs.len() == products.len() && !has_twins(&pairs) {
             Ok(Self { pairs, products })
@@ -57,7 +57,7 @@ impl MergeList {
         &self.pairs
     }
 
-    /// The product of each pair, if it is known that there is one and that no pair is there twice.
+    /// The product of each pair, if it is known that there is one and that no pair is listed twice.
     pub fn products(&self) -> Option<&[u32]> {
         (self.products.len() == self.pairs.len()).then_some(&self.products)
     }
@@ -117,11 +117,11 @@ pub enum Alphabet {
     },
 }
 
-/// The token that stands for what is no token.
+/// The token for text that is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unknown {
     /// Its id.
     pub id: u32,
-    /// Whether it stands for a whole run of such bytes or characters.
+    /// Whether one such token covers a whole run of such bytes or characters.
     pub fused: bool,
 }

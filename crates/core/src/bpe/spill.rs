@@ -1,10 +1,10 @@
 //! A ring of fixed size for long keys and long lists of ids: the oldest are overwritten.
 //!
-//! Places are counted from the beginning of time, so whether one was overwritten is one comparison.
+//! Positions are counted from the first word ever written, so one comparison tells whether one was overwritten.
 
 use crate::hash::hash_bytes;
 
-/// Pieces longer than this are not remembered: they hardly ever come twice.
+/// Pieces longer than this are not remembered: they hardly ever repeat.
 const KEY_LIMIT: usize = 1024;
 
 /// Ids that are copied at once.
@@ -28,7 +28,7 @@ struct Entry {
 }
 
 pub(crate) struct Ring {
-    /// As many as `size`, and a few more that make whole chunks of whatever ends last.
+    /// `size` words, and a few more so that whatever is stored last can be read in whole chunks.
     words: Vec<u32>,
     size: usize,
     /// Words written since the beginning.
@@ -49,7 +49,7 @@ impl Ring {
         }
     }
 
-    /// Room for `count` words that follow each other; `None` if that is too much to ask.
+    /// Room for `count` consecutive words; `None` if that is too many.
     fn room(&mut self, count: usize) -> Option<u64> {
         let size = self.size;
         if count > size / 4 {
@@ -68,7 +68,7 @@ impl Ring {
         start as usize & (self.size - 1)
     }
 
-    /// Whether what starts there has not been overwritten.
+    /// Whether the words that start there have not been overwritten.
     fn is_kept(&self, start: u64) -> bool {
         start + self.size as u64 >= self.head
     }
@@ -95,7 +95,7 @@ impl Ring {
         }
     }
 
-    /// Stored ids in whole chunks, the last of which ends with something else, unless they were overwritten.
+    /// Stored ids in whole chunks, unless they were overwritten; the last chunk ends with something else.
     #[inline(always)]
     pub(crate) fn chunks(&self, place: Stretch) -> Option<&[Chunk]> {
         let at = self.index(place.start);

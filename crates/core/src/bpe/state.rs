@@ -11,9 +11,9 @@ use super::segments::ROOM;
 use super::tables::Tables;
 use super::Bpe;
 
-/// Cache memory of a thread unless the caller says otherwise: 16 MB of short pieces were the best in
-/// measurements (2 MB: 15 % slower), more brought nothing. A quarter is for pieces of 16 to 31 bytes, which
-/// many words of Russian have: with a fourth of that, seen Russian with Llama 3 took 1.14 times as long.
+/// Cache memory of a thread unless the caller says otherwise: 16 MB of short pieces measured best (2 MB: 15 %
+/// slower), and more gained nothing. A quarter is for pieces of 16 to 31 bytes, as many Russian words are: with a
+/// fourth of that, Russian seen before took 1.14 times as long with Llama 3.
 pub const DEFAULT_CACHE_BYTES: usize = 32 << 20;
 
 /// Buffers and caches of one thread, for one [`Bpe`]; memory is fixed when it is built.
@@ -25,7 +25,7 @@ pub struct EncodeState {
     pub(super) batch: Box<Probes>,
     /// Ends of the pieces of a batch.
     pub(super) ends: Box<[u32]>,
-    /// Whether there is so much text that tables which take time to build are worth it.
+    /// Whether there is enough text to make tables that take time to build worthwhile.
     pub(crate) full: bool,
 }
 
@@ -55,12 +55,12 @@ impl EncodeState {
         }
     }
 
-    /// Where each text that was noted ends, right once their writer is gone.
+    /// Where each recorded text ends; correct once their writer has been dropped.
     pub fn take_ends(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.pending.take_ends()
     }
 
-    /// Forgets what an error has left behind.
+    /// Discards what an error has left behind.
     pub fn clear(&mut self) {
         self.pending.clear();
         self.gathered.clear();
@@ -75,11 +75,11 @@ impl EncodeState {
     }
 }
 
-/// Tokens between the one whose line is fetched and the one that is put there.
+/// Tokens between the one whose line is prefetched and the one that is stored.
 const AHEAD: usize = 12;
 
-/// Every token is what its own bytes become: those that merges make, and those found as whole pieces.
-/// Best first: they come most often, and are found where they are looked for first.
+/// Every token is the encoding of its own bytes: those made by merges, and those found as whole pieces. The best come
+/// first: they occur most often, and so get the slots that are searched first.
 fn seed(cache: &mut Cache, tables: &Tables) {
     for (token, id) in &tables.whole {
         if token.len() <= LONG {
@@ -88,7 +88,7 @@ fn seed(cache: &mut Cache, tables: &Tables) {
     }
     let count = tables.splits.len();
     for symbol in 0..count {
-        // The line of a later token is fetched meanwhile: they lie anywhere.
+        // The line of a later token is prefetched meanwhile: the lines are scattered.
         let later = tables.bytes_of((symbol + AHEAD).min(count - 1) as u32);
         if (1..=LONG).contains(&later.len()) {
             cache.prefetch(Key::new(later, 0, later.len(), 0));

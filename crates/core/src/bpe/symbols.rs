@@ -7,13 +7,13 @@ use crate::kept::{Kept, Reader, Writer};
 
 /// How text becomes its first symbols. Symbols `0..len()` are the alphabet; products come after.
 pub(crate) enum Symbols {
-    /// Symbol of each byte; [`NONE`] for bytes that no token spells, which never come here (`gaps`).
+    /// Symbol of each byte; [`NONE`] for bytes without a token, which never get here (see `gaps`).
     Bytes(Box<[u32; 256]>),
     /// Symbols of characters.
     Chars(CharSymbols),
 }
 
-/// Symbols of characters, with what stands in for characters that are no tokens.
+/// Symbols of characters, and the stand-ins for characters that are not tokens.
 pub(crate) struct CharSymbols {
     /// Symbol of each character of the basic plane.
     basic: Vec<u32>,
@@ -26,7 +26,7 @@ pub(crate) struct CharSymbols {
 }
 
 impl Symbols {
-    /// Numbers the alphabet; gives back the token id of each symbol as well.
+    /// Numbers the alphabet; also returns the token id of each symbol.
     pub(crate) fn new(
         alphabet: &Alphabet,
         unknown: Option<Unknown>,
@@ -88,7 +88,7 @@ impl Symbols {
         }
     }
 
-    /// Like [`Self::of_piece`], but `false` where a part of the token is not in the alphabet itself.
+    /// Like [`Self::of_piece`], but returns `false` if part of the token is not in the alphabet itself.
     pub(crate) fn of_token(&self, token: &[u8], out: &mut Vec<u32>) -> bool {
         match self {
             Self::Bytes(_) => {
@@ -163,8 +163,8 @@ impl CharSymbols {
 
     fn of_piece(&self, piece: &[u8], out: &mut Vec<u32>) {
         let mut unknown = false;
-        // Pieces are cut from valid UTF-8 at character boundaries; anything else would be a mistake of
-        // ours, and the replacement characters would show it.
+        // Pieces are cut from valid UTF-8 at character boundaries; anything else would be a bug of ours, and the
+        // replacement characters would show it.
         let text = String::from_utf8_lossy(piece);
         for character in text.chars() {
             let symbol = self.get(character);
@@ -222,7 +222,7 @@ impl Kept for CharSymbols {
         sorted.sort_unstable();
         out.pairs(&sorted);
         out.number(u64::from(*letters));
-        // An array of none or one of each.
+        // Options are written as zero or one value each.
         out.number(u64::from(bytes.is_some()));
         if let Some(bytes) = bytes {
             out.words(&bytes[..]);

@@ -26,21 +26,21 @@ pub(crate) struct Tables {
     pub(crate) vocabulary: Vocabulary,
     pub(crate) symbols: Symbols,
     pub(crate) pairs: PairTable,
-    /// Product of each pair of bytes: the first look at a piece needs no hashing.
+    /// Product of each pair of bytes, so that the first pass over a piece needs no hashing.
     byte_pairs: Vec<u32>,
-    /// Bytes that are no tokens.
+    /// Bytes that are not tokens.
     pub(crate) gaps: Option<Gaps>,
-    /// What stands for what is no token.
+    /// The token for text that is not a token.
     pub(crate) unknown: Option<Unknown>,
     /// Token id of each symbol.
     pub(crate) ids: Vec<u32>,
     /// The canonical split of each symbol; the alphabet has none.
     pub(crate) splits: Vec<(u32, u32)>,
-    /// Tokens that merges do not make, found only as whole pieces.
+    /// Tokens that are not made by merges and are found only as whole pieces.
     pub(crate) whole: Whole,
     /// Where text without a pre-tokenizer may be cut into words.
     pub(crate) word_cut: WordCut,
-    /// What long pieces need, built when the first one arrives.
+    /// The trie for long pieces, built when the first one arrives.
     trie: OnceLock<Trie>,
     /// Whether every product ranks after both of its parts, so that merges happen in rank order.
     pub(crate) ranks_rise: bool,
@@ -62,7 +62,7 @@ impl Tables {
         let mut splits = vec![(NONE, NONE); ids.len()];
         ids.extend(found.iter().map(|split| split.product));
         let mut symbol_of = vec![NONE; vocabulary.id_limit()];
-        // From the back, so that a letter comes before a stand-in of the same id: Gemma's tab is both.
+        // In reverse, so that a letter takes precedence over a stand-in of the same id: Gemma's tab is both.
         for (symbol, id) in ids.iter().enumerate().rev() {
             symbol_of[*id as usize] = symbol as u32;
         }
@@ -129,8 +129,9 @@ impl Tables {
         })
     }
 
-    /// None for tokens that have more bytes together than the trie has numbers for its nodes: some token is then
-    /// megabytes long, as training on one endless letter makes them, and a trie of it costs more than it saves.
+    /// `None` if the tokens together have more bytes than the trie has numbers for its nodes: some token is then
+    /// megabytes long, as training on one endlessly repeated letter produces, and a trie for it would cost more than
+    /// it saves.
     fn trie(&self) -> Option<&Trie> {
         let bytes: u64 = self.lens.iter().map(|&length| u64::from(length)).sum();
         (bytes < Trie::MOST_NODES).then(|| self.trie.get_or_init(|| Trie::new(self)))
@@ -141,7 +142,7 @@ impl Tables {
         self.splits[symbol as usize].0 != NONE || self.symbols.is_letter(symbol)
     }
 
-    /// Whether pieces of ASCII are cut too: only symbols that are whole characters make that cheap to prove.
+    /// Whether ASCII pieces are cut too: that is cheap to prove only if symbols are whole characters.
     pub(crate) fn cuts_ascii(&self) -> bool {
         matches!(self.symbols, Symbols::Chars(_))
     }
@@ -175,7 +176,7 @@ impl Tables {
     }
 
     fn stitch(&self, piece: &[u8], symbols: &mut Vec<u32>) -> bool {
-        // Without an attempt by windows, short runs of one sign take 30 % fewer instructions.
+        // Short runs of one sign take 30 % fewer instructions if windows are not tried first.
         let is_short_run =
             piece.len() <= windows::SHORT_PIECE && piece.iter().all(|byte| *byte == piece[0]);
         let letters = self.letters().filter(|_| !is_short_run);
@@ -183,7 +184,8 @@ impl Tables {
     }
 
     fn guess(&self, piece: &[u8], symbols: &mut Vec<u32>) -> bool {
-        // Of bytes, only a piece that windows gave up, and a short one does not pay for the trie.
+        // With an alphabet of bytes, this is only for pieces that `windows` gave up on, and a short one does not pay
+        // for the trie.
         let least = if self.letters().is_some() {
             windows::SHORT_PIECE
         } else {
@@ -193,7 +195,7 @@ impl Tables {
         trie.is_some_and(|trie| backtrack::encode(self, trie, piece, symbols))
     }
 
-    /// What a piece of at most [`MOST`] bytes is before any merge.
+    /// Starts `word` with a piece of at most [`MOST`] bytes, before any merge.
     pub(crate) fn start(&self, piece: &[u8], room: &mut Vec<u32>, word: &mut Word) {
         if let Some(letters) = self.letters() {
             return word.start(self, letters, piece);
@@ -289,14 +291,14 @@ impl Kept for Tables {
     }
 }
 
-/// Not by [`Tokens::iter`], which trusts the ends: these may be damaged still.
+/// Does not use [`Tokens::iter`], which trusts the ends: these may still be damaged.
 fn whole_of(tokens: &Tokens) -> Whole {
     let places = 0..tokens.len();
     let found = places.map(|place| (tokens.at(place).to_vec(), tokens.ids()[place]));
     found.collect()
 }
 
-/// HF merges the unknown token like any other; here it stands apart.
+/// HF merges the unknown token like any other; here it never merges, so such vocabularies are refused.
 fn refuse_merged(unknown: Option<Unknown>, splits: &[canonical::Split]) -> Result<()> {
     let Some(Unknown { id, .. }) = unknown else {
         return Ok(());

@@ -12,7 +12,7 @@ use super::{
     reference, Alphabet, Bpe, EncodeState, MergeList, Merges, Pieces, Unknown, VocabSpec, WordCut,
 };
 
-/// A small generator with a fixed seed: failures repeat.
+/// A small generator with a fixed seed, so that failures can be reproduced.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -41,7 +41,7 @@ impl Pieces for One {
     }
 }
 
-/// All bytes, then random joins of what is there: some made by merges, some not, in any order of rank.
+/// All bytes, then random joins of existing tokens: some made by merges, some not, in any order of rank.
 pub(crate) fn byte_spec(
     random: &mut Random,
     letters: &[&str],
@@ -302,7 +302,7 @@ fn cuts_and_guesses_change_nothing_on_tangled_characters() {
             );
         }
     }
-    // Of vocabularies whose ranks fall somewhere, and of those whose ranks rise.
+    // First the vocabularies whose ranks fall somewhere, then those whose ranks rise.
     assert!(cuttable[0] > 6 && cuttable[1] > 12, "{cuttable:?}");
 }
 

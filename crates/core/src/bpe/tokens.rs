@@ -13,7 +13,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Empty, with room for so many tokens of so many bytes together.
+    /// Empty, with room for `tokens` tokens of `bytes` bytes in total.
     pub fn with_room(tokens: usize, bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -28,7 +28,7 @@ impl Tokens {
         self.close(id);
     }
 
-    /// Adds a token whose bytes `write` appends; where it gives `false`, nothing is added.
+    /// Adds a token whose bytes `write` appends; if it returns `false`, nothing is added.
     pub fn push_with(&mut self, id: u32, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let before = self.bytes.len();
         let good = write(&mut self.bytes);
@@ -65,7 +65,7 @@ impl Tokens {
         &self.ids
     }
 
-    /// The bytes of the token at a place (not of an id); empty beyond the end.
+    /// The bytes of the token at a place in the list (not of an id); empty beyond the end.
     pub fn at(&self, place: usize) -> &[u8] {
         let start = match place.checked_sub(1) {
             Some(before) => self.ends.get(before).copied().unwrap_or(usize::MAX),
@@ -93,7 +93,7 @@ impl Tokens {
         })
     }
 
-    /// The place of each id, [`u32::MAX`] in the holes; the places of two tokens that have one id are the error.
+    /// The place of each id, [`u32::MAX`] in the holes; if two tokens share an id, their places are the error.
     pub fn places(&self) -> Result<Vec<u32>, (usize, usize)> {
         let limit = self.ids.iter().max().map_or(0, |id| *id as usize + 1);
         let mut places = vec![NONE; limit];

@@ -22,7 +22,7 @@ pub(crate) struct Trie {
 }
 
 impl Trie {
-    /// A node and a byte are one number of 32 bits.
+    /// A node and a byte must fit in one number of 32 bits.
     pub(crate) const MOST_NODES: u64 = 1 << 24;
 
     pub(crate) fn new(tables: &Tables) -> Self {
@@ -88,7 +88,7 @@ impl Trie {
         child
     }
 
-    /// Nodes are fewer than [`Self::MOST_NODES`]: the caller has checked.
+    /// There are fewer nodes than [`Self::MOST_NODES`]: the caller has checked.
     #[inline(always)]
     fn key(node: u32, byte: u8) -> u64 {
         (u64::from(node) << 8) | u64::from(byte)

@@ -1,14 +1,14 @@
-//! Long pieces as rows of windows that overlap: all are merged side by side, then stitched.
+//! Long pieces as rows of overlapping windows: all are merged side by side, then stitched together.
 //!
-//! Text is what merging gives exactly when each two neighbouring tokens stay apart (see `backtrack`). Two
-//! windows that agree on some token, at the same place, may therefore be stitched there: whatever is left of
-//! it comes from the one, the rest from the other, and every two neighbours stood together in one of them.
-//! Where two windows do not agree, the row ends, and the next one starts two tokens before; only the pair
-//! at that joint needs a look, and mostly not even that, as the next row starts with the very token that
-//! followed.
+//! A sequence of tokens is the result of merging exactly when every two neighbours stay apart (see `backtrack`). Two
+//! windows that agree on some token, at the same place, may therefore be stitched there: everything to the left of it
+//! comes from one window, the rest from the other, and every two neighbours were neighbours in one of them. Where two
+//! windows do not agree, the row ends, and the next one starts two tokens earlier; only the pair at that joint needs
+//! checking, and usually not even that, as the next row starts with the very token that followed.
 //!
-//! Texts have few such pieces, and on whole corpora this brings nothing. It is for the bar on long pieces: random
-//! letters take 47 MB/s instead of the 7 of guessing, words without spaces 10 instead of 6.5 (on a loaded machine).
+//! Texts have few such pieces, and on whole corpora this gains nothing. It is there to meet the bar for long pieces:
+//! random letters run at 47 MB/s instead of 7 with guessing, words without spaces at 10 instead of 6.5 (on a loaded
+//! machine).
 
 use super::backtrack::stay_apart;
 use super::merge_together::{merge, Word, MOST, WORDS};
@@ -17,18 +17,19 @@ use super::NONE;
 
 /// Bytes of a window.
 const WINDOW: usize = MOST;
-/// Bytes from one window to the next. What is left overlaps, and has to hold a token that both agree on.
+/// Bytes from the start of one window to the start of the next. The rest of a window overlaps the next, and has to
+/// contain a token that both agree on.
 const STRIDE: usize = 20;
 /// Tokens at the end of a row that the text after it may still change.
 const UNSURE: u32 = 2;
 /// Pieces up to this length count as short; the tables for guessing take megabytes and time to build.
 pub(crate) const SHORT_PIECE: usize = 4096;
-/// Rows that may fail before the attempt is given up, and bytes that earn one more: at long tokens, guessing is
+/// Rows that may fail before the attempt is given up, and bytes that earn one more: with long tokens, guessing is
 /// better. Failures are never forgotten: a step back can lead to the same joint again.
 const PATIENCE: usize = 4;
 const BYTES_PER_FAILURE: usize = 128;
 
-/// Appends the symbols of a piece; `false`, with nothing appended, if this is not the way for it.
+/// Appends the symbols of a piece; returns `false`, with nothing appended, if windows do not suit it.
 pub(crate) fn encode(
     tables: &Tables,
     letters: &[u32; 256],
@@ -38,7 +39,8 @@ pub(crate) fn encode(
     let first = out.len();
     let (mut at, mut expected, mut failed) = (0, NONE, 0);
     let mut words = [Word::EMPTY; WORDS];
-    // One at first, then twice as many: of a run of spaces, the first window says that this is not the way.
+    // One window at first, then twice as many: for a run of spaces, the first window already shows that windows do
+    // not suit it.
     let mut width = 1;
     while at < piece.len() {
         let row = Row::merged(tables, letters, &piece[at..], &mut words[..width]);
@@ -79,7 +81,7 @@ struct Row<'a> {
     words: &'a [Word],
     /// Bytes that all of them cover together.
     covered: usize,
-    /// Whether that is all there is.
+    /// Whether that is all of the rest of the piece.
     is_last: bool,
 }
 
@@ -101,7 +103,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Appends the symbols of all windows up to the first two that do not agree, but for the last few.
+    /// Appends the symbols of all windows up to the first two that do not agree, except for the last few.
     fn stitch(&self, out: &mut Vec<u32>) -> Kept {
         let (mut from, mut window) = (0, 0);
         let mut word = &self.words[0];

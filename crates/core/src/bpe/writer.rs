@@ -1,8 +1,8 @@
-//! The one way to ids: a writer holds the output, and gives it back whole.
+//! The only way to produce ids: a writer holds the output, and hands it back complete.
 //!
-//! Ids of pieces that were not known are made together, also those of several texts, and so are those of short texts; while
-//! texts are written some are missing from the output. Nobody can see that: the output is borrowed until the writer is dropped, and then
-//! they are in their places.
+//! Pieces that are not in the cache are merged together, even across texts, and short texts are encoded together too;
+//! so while texts are being written, some ids are missing from the output. Nobody can see that: the output is
+//! borrowed until the writer is dropped, and by then they are in their places.
 
 use super::words::Words;
 use super::{Bpe, EncodeState, Pieces, WordCut};
@@ -21,7 +21,7 @@ impl<'a> Writer<'a> {
         Self { bpe, state, out }
     }
 
-    /// Appends ids that the caller knows.
+    /// Appends ids supplied by the caller.
     #[inline]
     pub fn extend(&mut self, ids: impl IntoIterator<Item = u32>) {
         let gathered = &mut self.state.gathered;
@@ -67,7 +67,7 @@ impl<'a> Writer<'a> {
 
     /// Appends the ids of `text`, whose pieces come from `pieces`.
     pub fn encode_pieces(&mut self, mut pieces: impl Pieces, text: &str) -> Result<()> {
-        // Taken from the state, which goes to others meanwhile.
+        // Taken out of the state, which is lent out meanwhile.
         let mut room = std::mem::take(&mut self.state.ends);
         let (state, out) = (&mut *self.state, &mut *self.out);
         self.bpe.encode_gathered(state, out);
@@ -78,7 +78,7 @@ impl<'a> Writer<'a> {
         outcome
     }
 
-    /// Notes that a text ends here; [`EncodeState::take_ends`] has its place once the writer is gone.
+    /// Records that a text ends here; [`EncodeState::take_ends`] gives its place once the writer has been dropped.
     pub fn end_text(&mut self) {
         if self.state.gathered.is_empty() {
             self.state.pending.end(self.out);
