@@ -1,11 +1,11 @@
 //! Piece starts from class masks: the `u64` steps that the families share.
 //!
-//! Every step sees one block with its neighbours and carries what it must from block to block. A
-//! window starts at a piece start, so before its first block there is nothing.
+//! Every step sees one block with its neighbours and carries state from block to block where it must. A window starts
+//! at a piece start, so there is nothing before its first block.
 
 use super::block::{role, Block};
 
-/// The mask moved one byte on: bit `i` says what byte `i - 1` was.
+/// The mask moved one byte forward: bit `i` says what byte `i - 1` was.
 #[inline(always)]
 pub fn after(mask: u64, before: u64) -> u64 {
     mask << 1 | before >> 63
@@ -94,8 +94,8 @@ pub struct LineStarts {
 }
 
 impl Lines {
-    /// `blocks` from the one before the current on; `signs` are the bytes of punctuation that takes
-    /// newlines along, moved one byte on; `last` the last white space before something else.
+    /// `blocks` starts with the block before the current one; `signs` are the bytes of punctuation that takes
+    /// newlines along, moved one byte forward; `last` is the last white space before something else.
     #[inline(always)]
     pub fn step(&mut self, blocks: &[Block], signs: u64, last: u64, tail: bool) -> LineStarts {
         let (before, block) = (&blocks[0], &blocks[1]);
@@ -118,7 +118,7 @@ impl Lines {
     }
 }
 
-/// What cl100k and o200k have in common: all but where words start.
+/// What cl100k and o200k have in common: everything except where words start.
 #[derive(Default)]
 pub struct Common {
     prefixes: NextChar,
@@ -130,20 +130,20 @@ pub struct Common {
 pub struct CommonStarts {
     /// Starts of punctuation, lines and numbers.
     pub starts: u64,
-    /// Those of punctuation alone.
+    /// Starts of punctuation alone.
     pub signs: u64,
-    /// Bytes after one of punctuation.
+    /// Bytes that follow a byte of punctuation.
     pub after_signs: u64,
-    /// Where a letter has its prefix before it: one other character that starts a piece itself, or white space
-    /// that is no newline.
+    /// Where a letter is preceded by its prefix: one other character that starts a piece itself, or white space that
+    /// is not a newline.
     pub prefixed: u64,
     /// Newlines that belong to the punctuation before them.
     pub swallowed: u64,
 }
 
 impl Common {
-    /// `blocks` from the one before the current on; numbers go by one or by three `digits`; `tail` says that white
-    /// space at the end of the text is one piece.
+    /// `blocks` starts with the block before the current one; a number piece has one or up to three `digits`; with
+    /// `tail`, white space at the end of the text is one piece.
     #[inline(always)]
     pub fn step(&mut self, blocks: &[Block], digits: u8, tail: bool) -> CommonStarts {
         let (before, block, next) = (&blocks[0], &blocks[1], &blocks[2]);
@@ -172,8 +172,7 @@ impl Common {
     }
 }
 
-/// Whether the white space from `bit` of the first block on leads to a newline, or (for `tail`) to
-/// the end of the text.
+/// Whether the white space from `bit` of the first block leads to a newline, or (with `tail`) to the end of the text.
 #[inline(always)]
 fn newline_follows(blocks: &[Block], bit: u32, tail: bool) -> bool {
     let mut from = bit;

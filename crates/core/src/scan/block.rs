@@ -1,15 +1,15 @@
 //! Sixty-four bytes of text as class masks: bit `i` of a mask says whether byte `i` is in the class.
 //!
-//! ASCII is classified by SIMD, then every other character is decoded and all its bytes are put in
-//! its class, so that the same algebra serves all scripts. What nearly all of Chinese, Korean, Japanese, Russian
-//! and accented text is made of is recognised from its first bytes without decoding: Han, Hangul, kana, their
-//! punctuation, and the letters of two bytes from U+00C0 and U+0400 on (AVX2, MB per CPU-second, seen Russian: Llama 3
-//! 154 -> 226, GPT-2 131 -> 175, o200k 140 -> 207).
+//! ASCII is classified with SIMD; then every other character is decoded and all its bytes are put in its class, so
+//! that the same algebra serves all scripts. The characters that make up nearly all Chinese, Korean, Japanese,
+//! Russian and accented text are recognised from their first bytes without decoding: Han, Hangul, kana, their
+//! punctuation, and the two-byte letters from U+00C0 and U+0400 on (AVX2, MB per CPU-second, Russian seen before:
+//! Llama 3 154 -> 226, GPT-2 131 -> 175, o200k 140 -> 207).
 
 use super::classes::{char_at, class, DEEPSEEK_CJK, SPACES};
 use super::lanes::Lanes;
 
-/// Masks that exclude each other; what is in none of them is "other".
+/// Masks that are mutually exclusive; a byte in none of them is "other".
 pub mod role {
     /// Letters; in cased families only those without case.
     pub const LETTER: u8 = 0;
@@ -19,7 +19,7 @@ pub mod role {
     pub const LOWER: u8 = 2;
     /// Numbers.
     pub const NUMBER: u8 = 3;
-    /// White space, newlines too.
+    /// White space, including newlines.
     pub const BLANK: u8 = 4;
     /// Characters that form runs of their own: Han for Kimi-K2, CJK for `DeepSeek`.
     pub const APART: u8 = 5;
@@ -44,14 +44,14 @@ pub struct Block {
     pub high: u64,
     /// Bytes that continue a character.
     pub inner: u64,
-    /// First byte of a wide white space that is the last of its run before something else.
+    /// First byte of a wide white-space character that is the last of its run before something else.
     pub last_wide: u64,
     /// First byte of a character that the algebra does not know how to place.
     pub odd: u64,
 }
 
 impl Block {
-    /// No character of any class.
+    /// No byte is in any class.
     const NONE: Self = Self {
         class: [0; 6],
         newline: 0,
@@ -63,13 +63,13 @@ impl Block {
         last_wide: 0,
         odd: 0,
     };
-    /// What lies before a window, which begins with a piece: newlines join nothing that follows.
+    /// What lies before a window, which begins with a piece: newlines, which join nothing that follows.
     pub const BEFORE: Self = Self {
         class: [0, 0, 0, 0, !0, 0],
         newline: !0,
         ..Self::NONE
     };
-    /// What lies beyond the end of a text: white space that goes on.
+    /// What lies beyond the end of a text: endless white space.
     pub const AFTER: Self = Self {
         class: [0, 0, 0, 0, !0, 0],
         ..Self::NONE
@@ -87,18 +87,18 @@ impl Block {
         self.class[role as usize]
     }
 
-    /// What is in no class.
+    /// Bytes that are in no class.
     #[inline(always)]
     pub fn other(&self) -> u64 {
         !self.class.iter().fold(0, |all, mask| all | mask)
     }
 }
 
-/// How a family sorts characters into roles.
+/// How a family assigns roles to characters.
 pub trait Roles: Copy {
-    /// Upper and lower case are told apart.
+    /// Whether upper and lower case are distinguished.
     const CASED: bool;
-    /// ASCII control characters are odd.
+    /// Whether ASCII control characters are odd.
     const ODD_CONTROLS: bool = false;
 
     /// The role of a character that is not ASCII, and whether it is odd.
@@ -107,13 +107,12 @@ pub trait Roles: Copy {
     /// The role of U+4E00..=U+9F7F.
     fn han(self) -> u8;
 
-    /// Whether the white space before a character of this kind keeps its last character, as it
-    /// would at the end of the text.
+    /// Whether white space before such a character keeps its own last character, as it would at the end of the text.
     fn ends_blank(self, properties: u8) -> bool;
 }
 
-/// Classifies the ASCII of a block, and the bulk of Han and Hangul. `spill` holds the bits that
-/// characters of the block before reach into this one, by role; it is left for the next block.
+/// Classifies the ASCII of a block, and most Han and Hangul. `spill` holds, by role, the bits by which characters of
+/// the previous block reach into this one; it is updated for the next block.
 #[inline(always)]
 pub fn classify<R: Roles, L: Lanes>(roles: R, lanes: L, spill: &mut [u64; 2]) -> (Block, u64) {
     let mut block = Block {
@@ -140,7 +139,7 @@ pub fn classify<R: Roles, L: Lanes>(roles: R, lanes: L, spill: &mut [u64; 2]) ->
     }
     block.inner = lanes.within(0x80, 0xBF);
     let second = |low, high| lanes.within(low, high) >> 1;
-    // U+4E00..=U+9F7F and U+AC00..=U+D77F; a lead in the last place is left for decoding.
+    // U+4E00..=U+9F7F and U+AC00..=U+D77F; a lead byte in the last position is left for decoding.
     let han = lanes.within(0xE5, 0xE8)
         | lanes.equal(0xE4) & second(0xB8, 0xBF)
         | lanes.equal(0xE9) & second(0x80, 0xBD);
@@ -159,8 +158,8 @@ pub fn classify<R: Roles, L: Lanes>(roles: R, lanes: L, spill: &mut [u64; 2]) ->
     (block, left)
 }
 
-/// Places the letters of two bytes that French, German or Russian have, U+00C0..=U+00FF and U+0400..=U+047F; gives
-/// their first bytes.
+/// Places the two-byte letters of French, German and Russian, U+00C0..=U+00FF and U+0400..=U+047F; returns their
+/// first bytes.
 #[inline(always)]
 fn place_two<L: Lanes>(
     lanes: L,
@@ -184,14 +183,14 @@ fn place_two<L: Lanes>(
     let upper = latin & second(0x80, 0x9E) & !signs | first & second(0x80, 0xAF);
     let lower = latin & second(0x9F, 0xBF) & !signs
         | first & second(0xB0, 0xBF)
-        // Beyond, cases take turns.
+        // Beyond these, upper and lower case alternate.
         | last & second(0x80, 0x9F);
     block.class[role::UPPER as usize] |= upper | upper << 1;
     block.class[role::LOWER as usize] |= lower | lower << 1;
     upper | lower
 }
 
-/// Places kana, and the punctuation of Chinese and Japanese, which is in no class; gives their first bytes.
+/// Places kana, and the punctuation of Chinese and Japanese, which is in no class; returns their first bytes.
 #[inline(always)]
 fn place_kana<R: Roles, L: Lanes>(roles: R, lanes: L, left: u64, block: &mut Block) -> u64 {
     let (kana, forms) = (left & lanes.equal(0xE3), left & lanes.equal(0xEF));
@@ -200,7 +199,7 @@ fn place_kana<R: Roles, L: Lanes>(roles: R, lanes: L, left: u64, block: &mut Blo
     }
     let second = |byte| lanes.equal(byte) >> 1;
     let third = |low, high| lanes.within(low, high) >> 2;
-    // U+3001..=U+3003, U+3008..=U+3011, and the wide forms of ASCII but digits and letters.
+    // U+3001..=U+3003, U+3008..=U+3011, and the wide forms of ASCII except digits and letters.
     let mut signs = forms & second(0xBC) & (third(0x81, 0x8F) | third(0x9A, 0xA0));
     if kana != 0 {
         signs |= kana & second(0x80) & (third(0x81, 0x83) | third(0x88, 0x91));
@@ -222,8 +221,8 @@ fn place_three(mask: &mut u64, leads: u64, spill: &mut u64) {
     *spill = leads >> 63 | leads >> 62;
 }
 
-/// Decodes the characters that start at the bits of `leads` in block `at` (of `blocks`, where
-/// block 0 stands for what precedes the window) and puts their bytes in their classes.
+/// Decodes the characters that start at the bits of `leads` in block `at` of `blocks` (where block 0 represents what
+/// precedes the window) and puts their bytes in their classes.
 #[inline(always)]
 pub fn place_wide<R: Roles>(
     roles: R,

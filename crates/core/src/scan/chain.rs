@@ -32,7 +32,7 @@ struct Splitter {
 #[derive(Debug)]
 enum Finder {
     Regex(Regex),
-    /// A step that is a family of its own: quicker, and no run of white space is too long for it.
+    /// A step that is itself a known family: faster, and no run of white space is too long for it.
     Known(Scanner),
     Literal(String),
     /// Each character whose property byte has one of these bits.
@@ -46,7 +46,7 @@ type Found = (usize, bool);
 impl Chain {
     /// Compiles every pattern of the chain.
     pub fn new(steps: &[Step]) -> Result<Self> {
-        // One step alone stays a regex: it is what the families are compared with.
+        // A single step stays a regex: it is what the families are compared with.
         let alone = steps.len() == 1;
         let made = |step| match Splitter::known(step)? {
             Some(known) if !alone => Ok(known),
@@ -80,7 +80,7 @@ impl Chain {
 }
 
 impl Splitter {
-    /// A step that is a family of its own.
+    /// A step that is itself a known family.
     fn known(step: &Step) -> Result<Option<Self>> {
         let spec = ScanSpec::from_steps(vec![step.clone()]);
         if !spec.is_known() {

@@ -16,7 +16,7 @@ use super::runs::{blank, contraction_any_case, newlines, numbers, run};
 use super::spec::{Dialect, Step};
 use super::window::{Family, Starts};
 
-/// Words, with marks among the letters or not.
+/// Words, without and with marks among the letters.
 const WORDS: [&[&str]; 2] = [
     &[
         r"[^\r\n\p{L}\p{N}]?\p{L}+",
@@ -25,7 +25,7 @@ const WORDS: [&[&str]; 2] = [
     ],
     &[r"[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+"],
 ];
-/// Punctuation, without marks where they are letters.
+/// Punctuation, excluding marks where they count as letters.
 const SIGNS: [&[&str]; 2] = [
     patterns::OTHERS,
     &[
@@ -33,8 +33,8 @@ const SIGNS: [&[&str]; 2] = [
         r" ?[^\s\p{L}\p{N}\p{M}]+[\r\n]*",
     ],
 ];
-/// White space with all of it at the end of the text first. `$` is read alike everywhere: nothing blank is left
-/// before which it could match.
+/// White space, with the white space at the end of the text first. `$` means the same in every dialect here: no white
+/// space is left before which it could match.
 const LINES_TAIL: &[&str] = &[
     r"\s++$|\s*[\r\n]|\s+(?!\S)|\s",
     r"\s++$|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -92,7 +92,7 @@ impl Known for Cl100k {
     }
 }
 
-/// The letters and the others of a flag set: marks join one or the other.
+/// The letters and the others for a set of flags: marks join one or the other.
 pub fn sets(flags: Cl100k) -> (ClassSet, ClassSet) {
     if flags.marks {
         (LETTERS_MARKS, OTHERS_UNMARKED)

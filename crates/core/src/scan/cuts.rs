@@ -1,25 +1,25 @@
-//! Where a text may be cut so that its parts have, one after the other, the pieces of the whole.
+//! Where a text may be cut so that the pieces of its parts, one after the other, are the pieces of the whole.
 //!
-//! This is what lets threads share one large document, and encoder and trainer take it in bounded memory. Two kinds
-//! of places are proven for every family:
+//! This is what lets threads share one large document, and lets the encoder and the trainer read it in bounded
+//! memory. Two kinds of places are proven for every family:
 //!
-//! - before a space or newline that follows a letter or a number: a piece that has come so far ends there, and
-//!   none looks back over it;
-//! - after a lone newline that follows something other than white space and is followed by a letter: no piece goes
-//!   on past such a newline.
+//! - before a space or newline that follows a letter or a number: a piece that has reached this far ends there, and
+//!   none looks back across it;
+//! - after a lone newline that follows something other than white space and is followed by a letter: no piece
+//!   continues past such a newline.
 //!
-//! A general pattern promises nothing. Text without a pattern is cut before spaces alone, where its owner has
-//! proven that no token spans a letter and the space after it.
+//! A general pattern guarantees nothing. Text without a pattern is cut only before spaces, where its owner has proven
+//! that no token spans a letter and the space after it.
 
 use memchr::memmem;
 
 use super::{Engine, Scanner};
 
-/// The places that are proven for one tokenizer or pattern.
+/// The places that are proven safe for one tokenizer or pattern.
 #[derive(Debug, Clone, Default)]
 pub struct SafeCuts {
     places: Places,
-    /// Strings that no cut may touch: they are found before the text becomes pieces.
+    /// Strings that no cut may touch: they are matched before the text is split into pieces.
     whole: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl SafeCuts {
         Self { places, whole }
     }
 
-    /// Whether any place is proven at all.
+    /// Whether any place is proven safe at all.
     pub fn any(&self) -> bool {
         self.places != Places::None
     }
@@ -63,7 +63,7 @@ impl SafeCuts {
         (from.max(1)..to).find(|&at| self.is_cut(text, at))
     }
 
-    /// The last cut of a text of which more may follow.
+    /// The last cut of a text that may continue.
     pub fn last(&self, text: &[u8]) -> Option<usize> {
         let end = text.len().saturating_sub(self.context());
         let end = if self.any() { end } else { 0 };
@@ -83,8 +83,8 @@ impl SafeCuts {
     }
 }
 
-/// Whether the last character is surely a letter or number in every Unicode version: ASCII ones, and the blocks
-/// U+5000..U+8FFF (Han) and U+B000..U+CFFF (Hangul), which have been full since Unicode 2.
+/// Whether the last character is certain to be a letter or number in every Unicode version: ASCII ones, and the
+/// blocks U+5000..U+8FFF (Han) and U+B000..U+CFFF (Hangul), which have been full since Unicode 2.
 fn ends_with_letter(text: &[u8]) -> bool {
     match *text {
         [.., lead, _, last] if last >= 0x80 => matches!(lead, 0xE5..=0xE8 | 0xEB | 0xEC),
@@ -110,7 +110,7 @@ fn ends_with_space(text: &[u8]) -> bool {
     start.is_none_or(|start| first_char(&text[start..]).is_none_or(char::is_whitespace))
 }
 
-/// Looks at four bytes and no more: whatever follows may be a gigabyte.
+/// Looks at no more than four bytes: what follows may be a gigabyte.
 fn first_char(text: &[u8]) -> Option<char> {
     let start = text[..text.len().min(4)].utf8_chunks().next()?;
     start.valid().chars().next()

@@ -29,8 +29,8 @@ const SPLITS: [&str; 3] = [
 
 const SIGNS: ClassSet = ClassSet::of(&[class::PUNCTUATION, class::SYMBOL]);
 
-/// The text as the third split sees it from one place on: up to the next number, and all inside a
-/// run of CJK or all outside. A piece of the second split may still be cut by the third (`中・`).
+/// The text from one place on, as the third split sees it: up to the next number, and either all inside a run of CJK
+/// or all outside. A piece of the second split may still be cut by the third (`中・`).
 #[derive(Clone, Copy)]
 struct Segment<'t> {
     text: &'t [u8],
@@ -38,7 +38,7 @@ struct Segment<'t> {
 }
 
 impl Segment<'_> {
-    /// Properties and width of the character at `at`; the end of the segment is the end of the text.
+    /// Properties and width of the character at `at`; the end of the segment counts as the end of the text.
     #[inline(always)]
     fn char_at(self, at: usize) -> (u8, usize) {
         let (properties, width) = char_at(self.text, at);
@@ -184,8 +184,8 @@ impl Family for DeepSeek {
         piece_end(text, start)
     }
 
-    /// Like cl100k, but of the signs only ASCII ones are prefixes, and of ASCII words: there the
-    /// first letter that is not ASCII starts another piece.
+    /// Like cl100k, except that the only signs that can be prefixes are ASCII ones, and only of ASCII words: in
+    /// those, the first letter that is not ASCII starts another piece.
     #[inline(always)]
     fn starts(self, blocks: &[Block], starts: &mut Starts) {
         let (mut words, mut lines, mut triples) =

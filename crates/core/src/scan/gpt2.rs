@@ -1,7 +1,7 @@
 //! GPT-2: `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
 //!
-//! With `digits`, HF's `Digits(individual)` runs first (`StarCoder`, Command-R): every digit is a
-//! piece of its own, and the text between two digits is matched as if it stood alone.
+//! With `digits`, HF's `Digits(individual)` runs first (`StarCoder`, Command-R): every digit is a piece of its own,
+//! and the text between two digits is matched as if it were alone.
 
 use std::sync::Arc;
 
@@ -161,8 +161,8 @@ impl Family for Gpt2 {
         piece_end(self, text, start)
     }
 
-    /// A run of letters, numbers or others starts a piece unless a space before it does; white
-    /// space starts one at its first character and at its last.
+    /// A run of letters, numbers or others starts a piece unless a space before it does; white space starts a piece
+    /// at its first character and at its last.
     #[inline(always)]
     fn starts(self, blocks: &[Block], starts: &mut Starts) {
         for (i, blocks) in blocks.windows(3).enumerate() {

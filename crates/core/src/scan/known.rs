@@ -1,4 +1,4 @@
-//! The patterns that have a hand-written scanner: the one table of their names, and how they are recognised.
+//! The patterns that have a hand-written scanner: the single table of their names, and how they are recognised.
 //!
 //! A new family is a file with its flags, its canonical steps, its known spellings and its scanner, and a row here.
 
@@ -15,19 +15,19 @@ use super::spec::Step;
 
 /// A hand-written scanner with its flags.
 pub trait Known: Debug + Send + Sync {
-    /// The chain of steps that it stands for. The patterns are canonical and mean the same in every dialect: they
-    /// are what is saved, and what the scanner is tested against.
+    /// The chain of steps that the scanner implements. The patterns are canonical and mean the same in every dialect:
+    /// they are what is saved, and what the scanner is tested against.
     fn steps(&self) -> Vec<Step>;
 
-    /// Writes the ends of the next pieces and gives their number.
+    /// Writes the ends of the next pieces and returns their number.
     fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize;
 }
 
 /// A row of the table.
 pub struct Family {
-    /// The name that `name()` gives.
+    /// The name that `name()` returns.
     pub name: &'static str,
-    /// Models with the very same pattern.
+    /// Models with exactly the same pattern.
     pub aliases: &'static [&'static str],
     make: fn() -> Arc<dyn Known>,
 }
@@ -55,7 +55,7 @@ const O200K: O200k = O200k {
     han: false,
 };
 
-/// Every family, and every name that `pattern=` takes.
+/// Every family, and every name that `pattern=` accepts.
 #[rustfmt::skip] // one row a line
 pub const FAMILIES: &[Family] = &[
     Family { name: "gpt2", aliases: &["r50k", "p50k"], make: || Arc::new(Gpt2 { digits: false }) },
@@ -70,7 +70,8 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "deepseek-v3", aliases: &[], make: || Arc::new(DeepSeek) },
 ];
 
-/// Takes a chain of steps that is one of its known spellings. Anything unexpected means "not known", never "nearly".
+/// Accepts a chain of steps that is one of its known spellings. Anything unexpected means "not known", never
+/// "nearly".
 type Recogniser = fn(&[Step]) -> Option<Arc<dyn Known>>;
 
 const RECOGNISERS: &[Recogniser] = &[
@@ -99,14 +100,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .flat_map(|family| std::iter::once(family.name).chain(family.aliases.iter().copied()))
 }
 
-/// The name that takes the fewest changes to write `wrong` as it; the first of several.
+/// The name closest to `wrong` by number of edits; the first if several tie.
 pub fn nearest(wrong: &str) -> &'static str {
     names()
         .min_by_key(|name| distance(name.as_bytes(), wrong.as_bytes()))
         .unwrap_or(FAMILIES[0].name)
 }
 
-/// Levenshtein's, with two exchanged neighbours as one change.
+/// Levenshtein distance, with swapping two neighbours as one edit.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect(), Vec::new()];
     for i in 1..=a.len() {

@@ -1,7 +1,8 @@
-//! Sixty-four bytes compared at once: what block classification needs, and the way back from bits to places.
+//! Sixty-four bytes compared at once: what block classification needs, and the conversion from bits back to
+//! positions.
 //!
-//! One small trait: AVX-512, AVX2 and NEON where the CPU has them, and eight 64-bit words elsewhere.
-//! The answer is always a `u64` with bit `i` for byte `i`.
+//! One small trait: AVX-512, AVX2 and NEON where the CPU has them, and eight 64-bit words elsewhere. The result is
+//! always a `u64` with bit `i` for byte `i`.
 
 #[cfg(target_arch = "x86_64")]
 pub mod avx2;
@@ -12,7 +13,7 @@ pub mod neon;
 
 /// Sixty-four bytes of text.
 pub trait Lanes: Copy {
-    /// What proves that the CPU has the instructions.
+    /// The proof that the CPU has the instructions.
     type Proof: Copy;
 
     /// Loads a block.
@@ -30,12 +31,12 @@ pub trait Lanes: Copy {
     /// Which bytes are ASCII letters.
     fn letters(self) -> u64;
 
-    /// Writes `base` plus the place of each set bit, in order, to the front of `places`; what is behind
-    /// them may change too.
+    /// Writes `base` plus the position of each set bit, in order, to the front of `places`; the rest of `places` may
+    /// change too.
     fn unpack(proof: Self::Proof, bits: u64, base: u32, places: &mut [u32; 64]);
 }
 
-/// Eight at a time without looking, as the number of bits is hard to predict.
+/// Eight at a time without checking, as the number of bits is hard to predict.
 #[inline(always)]
 fn unpack_by_bit(mut bits: u64, base: u32, places: &mut [u32; 64]) {
     for eight in places.chunks_exact_mut(8) {

@@ -1,8 +1,8 @@
-//! Text -> pieces: the one scan that the encoder and the trainer share.
+//! Text -> pieces: the single scan that the encoder and the trainer share.
 //!
-//! A [`ScanSpec`] says which pattern; a [`Scanner`] is ready to run; [`Spans`] gives the ends of the
-//! pieces of one text, a batch at a time. The known families are matched by hand-written code, any
-//! other pattern by a regex engine, and both give exactly what the regex would.
+//! A [`ScanSpec`] says which pattern to use; a [`Scanner`] is ready to run; [`Spans`] gives the ends of the pieces of
+//! one text, a batch at a time. The known families are matched by hand-written code, any other pattern by a regex
+//! engine, and both give exactly what the regex would.
 //!
 //! A family's pattern never looks behind, so what follows a piece depends only on where the next one
 //! starts. That is why a text can be scanned from any piece start, window by window.
@@ -58,7 +58,7 @@ impl Scanner {
         Self::with_path(spec, Path::Blocks(Cpu::get()))
     }
 
-    /// Compiles a spec for one way to run it, which all give the same pieces.
+    /// Compiles a spec for one way of running it; all ways give the same pieces.
     pub fn with_path(spec: &ScanSpec, path: Path) -> Result<Self> {
         let engine = match spec {
             ScanSpec::Known(known) => Engine::Known(Arc::clone(known)),
@@ -67,8 +67,8 @@ impl Scanner {
         Ok(Self { engine, path })
     }
 
-    /// Whether every byte of every text is in some piece: true of all families, false of a chain
-    /// that drops what it splits at.
+    /// Whether every byte of every text is in some piece: true for all families, false for a chain that drops what it
+    /// splits at.
     pub fn tiles(&self) -> bool {
         match &self.engine {
             Engine::Chain(chain) => chain.tiles(),
@@ -76,7 +76,7 @@ impl Scanner {
         }
     }
 
-    /// Starts to scan a text, which must be shorter than 4 GiB.
+    /// Starts scanning a text, which must be shorter than 4 GiB.
     pub fn spans<'a>(&'a self, text: &'a str) -> Spans<'a> {
         Spans::new(self, text)
     }

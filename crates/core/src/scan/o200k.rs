@@ -22,7 +22,7 @@ const WORDS: [&str; 2] = [
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
 ];
-/// What Kimi-K2 puts in place of the end of a letter class.
+/// What Kimi-K2 has in place of the end of a letter class.
 const NOT_HAN: &str = r"\p{M}&&[^\p{Han}]]";
 /// Kimi-K2's first alternative.
 const HAN_RUN: &str = r"[\p{Han}]+";
@@ -161,7 +161,7 @@ fn word_end(flags: O200k, text: &[u8], start: usize, first: u8, width: usize) ->
     if with_lower.is_some() || !prefixed {
         return with_lower.or((upper > body).then_some(upper));
     }
-    // The first character may be a mark: then it can be the word instead of its prefix.
+    // The first character may be a mark: then it can be the word itself instead of its prefix.
     if first & 15 == class::MARK {
         let upper = cased_run(flags, text, start, UPPER_BOTH);
         return lower_tail(flags, text, start, upper);
@@ -169,8 +169,8 @@ fn word_end(flags: O200k, text: &[u8], start: usize, first: u8, width: usize) ->
     (upper > body).then_some(upper)
 }
 
-/// `[UB]*[lB]+` from `body`, where `upper` ends the longest `[UB]*`. Without a lower-case letter
-/// there, the regex gives characters back until the last of B can stand for `[lB]+`.
+/// `[UB]*[lB]+` from `body`, where `upper` is the end of the longest `[UB]*`. If no lower-case letter follows, the
+/// regex gives characters back until the last one in B can match `[lB]+`.
 #[inline(always)]
 fn lower_tail(flags: O200k, text: &[u8], body: usize, upper: usize) -> Option<usize> {
     let end = cased_run(flags, text, upper, LOWER_BOTH);
@@ -245,8 +245,8 @@ impl Family for O200k {
         piece_end(self, text, start)
     }
 
-    /// Like cl100k, and a word also starts at an upper-case letter after a lower-case one. Whether
-    /// one after a caseless letter does depends on what follows; so does a mark after punctuation.
+    /// Like cl100k, except that a word also starts at an upper-case letter after a lower-case one. Whether it starts
+    /// at one after a caseless letter depends on what follows; the same goes for a mark after punctuation.
     #[inline(always)]
     fn starts(self, blocks: &[Block], starts: &mut Starts) {
         let (mut common, mut swallowed) = (Common::default(), 0);

@@ -15,7 +15,7 @@ pub enum Path {
 }
 
 impl Path {
-    /// Writes the next ends of a family's pieces and gives their number.
+    /// Writes the ends of a family's next pieces and returns their number.
     pub(super) fn fill<F: Family>(
         self,
         family: F,
@@ -26,7 +26,7 @@ impl Path {
         match self {
             Self::Plain => pieces.fill_plain(family, text, ends),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the proof says that these instructions are here.
+            // SAFETY: the proof shows that the CPU has these instructions.
             Self::Blocks(Cpu::Avx2(proof)) => unsafe {
                 x86_64::fill_avx2(proof, family, pieces, text, ends)
             },

@@ -1,7 +1,7 @@
 //! The spellings of alternatives that several known patterns share.
 //!
-//! A published pattern comes in several spellings that match alike. Each top-level alternative is looked up among its
-//! known spellings; the first of them is the canonical one.
+//! A published pattern comes in several spellings that match the same text. Each top-level alternative is looked up
+//! among its known spellings; the first of them is the canonical one.
 
 use super::spec::{Behavior, Dialect, Pattern, Step};
 
@@ -52,7 +52,7 @@ pub fn take<'a>(rest: &'a str, spellings: &[&str]) -> Option<&'a str> {
         .find_map(|spelling| rest.strip_prefix(spelling)?.strip_prefix('|'))
 }
 
-/// Takes the alternative of numbers off the front: the longest run of them in one piece, and the rest.
+/// Takes the number alternative off the front: the longest run of numbers in one piece, and the rest.
 pub fn take_digits(rest: &str, dialect: Dialect) -> Option<(u8, &str)> {
     // Oniguruma reads `{1,3}+` as a repeated group, not as a possessive quantifier.
     let three: &[&str] = match dialect {
@@ -64,7 +64,7 @@ pub fn take_digits(rest: &str, dialect: Dialect) -> Option<(u8, &str)> {
         .or_else(|| Some((1, take(rest, &[r"\p{N}"])?)))
 }
 
-/// The alternative of numbers.
+/// The number alternative.
 pub fn digits(limit: u8) -> &'static str {
     if limit == 1 {
         r"\p{N}"

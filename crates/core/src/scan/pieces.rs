@@ -1,21 +1,21 @@
-//! From windows to batches: scans a window when the last one is used up, and unpacks its bits.
+//! From windows to batches: scans a new window when the last one is used up, and unpacks its bits.
 
 use super::lanes::Lanes;
 use super::window::{scan, Family, Starts, BLOCKS};
 
-/// Ends that were found but not given yet, and where the search goes on.
+/// Ends that were found but not yet returned, and where the search continues.
 pub struct Pieces {
     starts: Starts,
     /// Start of the window.
     base: usize,
-    /// The block of the window that is read next, with what is left of its bits.
+    /// The block of the window that is read next, and its remaining bits.
     block: usize,
     bits: u64,
-    /// The last end given: all that comes before it is done.
+    /// The last end returned: everything before it is done.
     at: usize,
-    /// End of the window, as far as its pieces are sure.
+    /// End of the part of the window whose pieces are certain.
     sure: usize,
-    /// Pieces before this place are matched one by one.
+    /// Pieces before this position are matched one by one.
     plain: usize,
 }
 
@@ -33,7 +33,7 @@ impl Pieces {
         }
     }
 
-    /// Writes the next ends by the matcher alone.
+    /// Writes the next ends using the matcher alone.
     pub fn fill_plain<F: Family>(&mut self, family: F, text: &[u8], ends: &mut [u32]) -> usize {
         let mut count = 0;
         while count < ends.len() && self.at < text.len() {
@@ -44,8 +44,8 @@ impl Pieces {
         count
     }
 
-    /// Writes the next ends and gives their number; 0 means the text is done. The last places of `ends`
-    /// may stay unused, as a block is unpacked in one go.
+    /// Writes the next ends and returns their number; 0 means the text is done. The last places of `ends` may stay
+    /// unused, as a block is unpacked all at once.
     #[inline(always)]
     pub fn fill<F: Family, L: Lanes>(
         &mut self,
@@ -74,8 +74,8 @@ impl Pieces {
         count
     }
 
-    /// Scans the next window. One without a sure end, in the middle of a very long piece or of text
-    /// without letters, is matched piece by piece.
+    /// Scans the next window. A window without a certain end, in the middle of a very long piece or of text without
+    /// letters, is matched piece by piece.
     #[inline(always)]
     fn find<F: Family, L: Lanes>(&mut self, family: F, proof: L::Proof, text: &[u8]) {
         self.base = self.at;
@@ -87,8 +87,8 @@ impl Pieces {
         self.bits = self.starts.word(0);
     }
 
-    /// Moves ends from the window's bits to `ends`, until either is used up. `ends` may be left with less
-    /// than a block of room, unless that is all it has.
+    /// Moves ends from the window's bits to `ends` until either is exhausted. `ends` may be left with less than a
+    /// block of room, unless that is all it has.
     #[inline(always)]
     fn take<L: Lanes>(&mut self, proof: L::Proof, ends: &mut [u32]) -> usize {
         let (mut count, last) = (0, (self.sure - self.base) / 64);
@@ -114,7 +114,7 @@ impl Pieces {
     }
 }
 
-/// Writes the places of the set bits while there is room, and clears them.
+/// Writes the positions of the set bits while there is room, and clears those bits.
 fn unpack_some(bits: &mut u64, base: u32, ends: &mut [u32]) -> usize {
     let mut count = 0;
     for end in ends {

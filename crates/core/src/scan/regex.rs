@@ -5,8 +5,8 @@ use fancy_regex::RegexBuilder;
 use super::spec::Dialect;
 use crate::{Error, Result};
 
-/// Steps that one match may cost before the pattern is called catastrophic. tiktoken's engine has
-/// the same limit; a pattern that needs more takes seconds a document.
+/// Steps that one match may cost before the pattern is considered catastrophic. tiktoken's engine has the same limit;
+/// a pattern that needs more takes seconds per document.
 const BACKTRACK_LIMIT: usize = 1_000_000;
 
 /// A compiled pattern.
@@ -16,7 +16,7 @@ pub struct Regex {
 }
 
 impl Regex {
-    /// Compiles `source`; an error names the pattern and what the engine says of it.
+    /// Compiles `source`; an error names the pattern and what the engine says about it.
     pub fn new(source: &str, dialect: Dialect) -> Result<Self> {
         let mut builder = match dialect {
             Dialect::Rust => RegexBuilder::new(source),
@@ -24,7 +24,7 @@ impl Regex {
         };
         builder.backtrack_limit(BACKTRACK_LIMIT);
         if dialect == Dialect::Oniguruma {
-            // In Ruby's syntax `^` and `$` are always those of a line.
+            // In Ruby's syntax, `^` and `$` always match at line boundaries.
             builder.oniguruma_mode(true).multi_line(true);
         }
         let inner = builder.build().map_err(|error| Error::Pattern {
@@ -47,9 +47,9 @@ impl Regex {
     }
 }
 
-/// Spells out `\w`, `\W` and `[:punct:]` as Oniguruma reads them: joiners are no word characters to it, and outside
-/// of brackets superscripts and fractions are; punctuation includes symbols. That is all it tells apart from this
-/// engine, of all scalar values.
+/// Spells out `\w`, `\W` and `[:punct:]` as Oniguruma reads them: it does not count joiners as word characters, but
+/// does count superscripts and fractions outside brackets; punctuation includes symbols. Over all scalar values,
+/// these are its only differences from this engine.
 fn with_oniguruma_words(source: &str) -> String {
     const WORD: &str = r"[\w²³¹¼½¾&&[^\u200c\u200d]]";
     const WORD_IN_BRACKETS: &str = r"[\w&&[^\u200c\u200d]]";

@@ -1,7 +1,7 @@
 //! The small matches that the families share: runs, white space, contractions, digit groups.
 //!
-//! Each takes the text and a place and gives the end of the match, as the pattern's greedy
-//! alternative would. They are the plain definition that the block algebra is tested against.
+//! Each takes the text and a position and returns the end of the match, as the pattern's greedy alternative would.
+//! They are the plain definition that the block algebra is tested against.
 
 use super::classes::{char_at, class, ClassSet, SPACES};
 
@@ -17,7 +17,7 @@ pub fn run(text: &[u8], mut at: usize, set: ClassSet) -> usize {
     }
 }
 
-/// The end of the longest run of bytes that `accept` takes.
+/// The end of the longest run of bytes that `accept` accepts.
 #[inline(always)]
 pub fn byte_run(text: &[u8], at: usize, accept: impl Fn(u8) -> bool) -> usize {
     let rest = text.get(at..).unwrap_or_default();
@@ -50,7 +50,7 @@ pub struct Blank {
     pub end: usize,
     /// Start of its last character.
     pub last: usize,
-    /// End of its last `\r` or `\n`; the start of the run where there is none.
+    /// End of its last `\r` or `\n`; the start of the run if there is none.
     pub newline: usize,
 }
 
@@ -76,7 +76,7 @@ pub fn blank(text: &[u8], at: usize) -> Blank {
 }
 
 impl Blank {
-    /// `\s+(?!\S)|\s+`: all of it before the end of the text, else all but its last character.
+    /// `\s+(?!\S)|\s+`: all of it at the end of the text, otherwise all but its last character.
     #[inline(always)]
     pub fn without_last(&self, start: usize, at_end: bool) -> usize {
         if at_end || self.last == start {

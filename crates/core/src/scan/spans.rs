@@ -11,9 +11,9 @@ pub struct Spans<'a> {
     text: &'a str,
     /// Used by the families.
     pieces: Pieces,
-    /// All cuts of a chain, once the first batch was asked for.
+    /// All cuts of a chain, once the first batch has been requested.
     cuts: Option<Vec<Cut>>,
-    /// Which cuts the last batch held.
+    /// Which cuts were in the last batch.
     batch: std::ops::Range<usize>,
 }
 
@@ -28,9 +28,9 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// Writes the ends (byte offsets in the text) of the next pieces and gives their number; 0 means
-    /// the text is done. A piece starts where the one before it ends, so the ends tile the text;
-    /// where a chain drops text, [`Spans::kept`] tells which stretches are no pieces.
+    /// Writes the ends (byte offsets in the text) of the next pieces and returns their number; 0 means the text is
+    /// done. A piece starts where the one before it ends, so the ends tile the text; where a chain drops text,
+    /// [`Spans::kept`] tells which stretches are not pieces.
     pub fn fill(&mut self, ends: &mut [u32]) -> Result<usize> {
         if u32::try_from(self.text.len()).is_err() {
             return Err(Error::TextTooLong {
@@ -44,7 +44,7 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// As [`Scanner::tiles`].
+    /// Same as [`Scanner::tiles`].
     pub fn tiles(&self) -> bool {
         self.scanner.tiles()
     }

@@ -1,4 +1,4 @@
-//! What to scan for: a pattern that has a hand-written scanner, or a chain of steps as HF `tokenizers` has them.
+//! What to scan for: a pattern that has a hand-written scanner, or a chain of steps as in HF `tokenizers`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::known::{self, Known};
 use crate::{Error, Result};
 
-/// The name of a spec that is no family.
+/// The name of a spec that is not a family.
 const CHAIN: &str = "chain";
 
 /// How the pieces of a text are found.
@@ -19,7 +19,7 @@ pub enum ScanSpec {
     Chain(Vec<Step>),
 }
 
-/// Whose regex syntax a pattern is written in; they differ in `$`, `^`, `{n,m}+`, `(?m)`…
+/// The regex syntax that a pattern is written in; dialects differ in `$`, `^`, `{n,m}+`, `(?m)`…
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
@@ -30,7 +30,7 @@ pub enum Dialect {
     Oniguruma,
 }
 
-/// What becomes of a match (HF's `SplitDelimiterBehavior`).
+/// What happens to a match (HF's `SplitDelimiterBehavior`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Behavior {
     /// Dropped.
@@ -51,12 +51,11 @@ pub enum Behavior {
 pub enum Pattern {
     /// A regular expression.
     Regex(String),
-    /// A string as it stands; an empty one matches between all characters.
+    /// A literal string; an empty one matches between all characters.
     String(String),
 }
 
-/// One step of a chain: it splits every piece that the step before it left. Read and written as a
-/// `tokenizer.json` spells it.
+/// One step of a chain: it splits every piece that the previous step left. Read and written as in a `tokenizer.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 pub enum Step {
@@ -64,12 +63,12 @@ pub enum Step {
     Split {
         /// The pattern.
         pattern: Pattern,
-        /// What becomes of a match.
+        /// What happens to a match.
         behavior: Behavior,
-        /// Exchange matches and what lies between them.
+        /// Swap matches and what lies between them.
         #[serde(default)]
         invert: bool,
-        /// The syntax of a regex. Not HF's: it reads every regex as Oniguruma would.
+        /// The syntax of a regex. Not part of HF's format: HF reads every regex as Oniguruma would.
         #[serde(default, skip_serializing_if = "is_default")]
         dialect: Dialect,
     },
@@ -81,15 +80,15 @@ pub enum Step {
     },
     /// Split at punctuation characters.
     Punctuation {
-        /// What becomes of them.
+        /// What happens to them.
         #[serde(default)]
         behavior: Behavior,
     },
-    /// Words and runs of signs; white space is dropped.
+    /// Words and runs of signs are pieces; white space is dropped.
     Whitespace {},
     /// Split at white space and drop it.
     WhitespaceSplit {},
-    /// GPT-2's pattern. HF has it as a flag of the step that spells bytes, so it is no step of its own there.
+    /// GPT-2's pattern. In HF it is a flag of the step that spells bytes, so it is not a step of its own there.
     #[serde(skip)]
     ByteLevel,
 }
@@ -99,7 +98,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Step {
-    /// A split whose matches are pieces, and so is what lies between them.
+    /// A split in which both the matches and what lies between them are pieces.
     pub fn isolate(regex: impl Into<String>) -> Self {
         Self::Split {
             pattern: Pattern::Regex(regex.into()),
@@ -127,13 +126,13 @@ impl ScanSpec {
         Self::from_steps(vec![Step::matches(regex)])
     }
 
-    /// The spec of a chain of HF steps; a chain that is one of the known ones gets its scanner.
+    /// The spec of a chain of HF steps; a known chain gets its hand-written scanner.
     pub fn from_steps(steps: Vec<Step>) -> Self {
         known::recognise(&steps).map_or(Self::Chain(steps), Self::Known)
     }
 
-    /// The spec of a family's name, e.g. `"llama3"`, or of a regex. What looks like a name and is none is refused:
-    /// as a regex it would match next to nothing.
+    /// The spec for a family's name, e.g. `"llama3"`, or for a regex. Anything that looks like a name but is not one
+    /// is refused: as a regex it would match next to nothing.
     pub fn from_choice(choice: &str) -> Result<Self> {
         if let Some(family) = known::family(choice) {
             return Ok(Self::Known(family.scanner()));
@@ -149,7 +148,7 @@ impl ScanSpec {
         Ok(Self::from_regex(choice))
     }
 
-    /// The chain of steps that this spec stands for, with canonical patterns.
+    /// The chain of steps that this spec means, with canonical patterns.
     pub fn steps(&self) -> Vec<Step> {
         match self {
             Self::Known(known) => known.steps(),
@@ -157,7 +156,7 @@ impl ScanSpec {
         }
     }
 
-    /// The one regular expression whose matches are the pieces, in tiktoken's dialect, where there is one.
+    /// The single regular expression whose matches are the pieces, in tiktoken's dialect, if there is one.
     pub fn regex(&self) -> Option<String> {
         match (self, self.steps().as_slice()) {
             (_, [Step::ByteLevel]) => Some(super::gpt2::regex()),
@@ -176,7 +175,7 @@ impl ScanSpec {
         }
     }
 
-    /// What [`ScanSpec::from_choice`] takes to give this spec, where there is such a thing.
+    /// The argument for which [`ScanSpec::from_choice`] returns this spec, if there is one.
     pub fn choice(&self) -> Option<String> {
         match self.name() {
             CHAIN => self.regex(),

@@ -1,8 +1,8 @@
-//! One window of a text: classify its blocks, find the piece starts by algebra, mend what the
-//! algebra cannot know, and say how far the result holds.
+//! One window of a text: classify its blocks, find the piece starts by algebra, repair what the algebra cannot know,
+//! and determine how far the result holds.
 //!
-//! The algebra sees only the window. Its last pieces may depend on what follows, so unless the text
-//! ends there the window is cut at its last sure piece start, and the next one begins at the cut.
+//! The algebra sees only the window. Its last pieces may depend on what follows, so unless the text ends there, the
+//! window is cut at its last certain piece start, and the next one begins at the cut.
 
 use std::mem::MaybeUninit;
 
@@ -10,7 +10,7 @@ use super::block::{classify, place_wide, role, Block, Roles};
 use super::lanes::Lanes;
 use crate::pages::prefetch;
 
-/// Blocks in a window: enough to spread the cost of starting one, few enough for the L1 cache.
+/// Blocks in a window: enough to amortise the cost of starting one, few enough for the L1 cache.
 pub const BLOCKS: usize = 32;
 
 /// A family of patterns, as a plain matcher and as algebra on class masks.
@@ -18,18 +18,18 @@ pub trait Family: Roles {
     /// The end of the piece that starts at `start`.
     fn piece_end(self, text: &[u8], start: usize) -> usize;
 
-    /// Finds the piece starts of a window. The first and the last of `blocks` stand for what lies
-    /// before and after it.
+    /// Finds the piece starts of a window. The first and the last of `blocks` represent what lies before and after
+    /// it.
     fn starts(self, blocks: &[Block], starts: &mut Starts);
 
-    /// Looks at a marked apostrophe: for a contraction, the stretch that holds no start except at
-    /// its end. `previous` is where the last contraction ended.
+    /// Looks at a marked apostrophe: for a contraction, returns the stretch that has no start except at its end.
+    /// `previous` is where the last contraction ended.
     fn mend_quote(self, _text: &[u8], _at: usize, _previous: usize) -> Option<(usize, usize)> {
         None
     }
 }
 
-/// Start bits of a window, and the places where they need mending.
+/// Start bits of a window, and the places where they need repair.
 pub struct Starts {
     found: [u64; BLOCKS + 1],
     quotes: [u64; BLOCKS],
@@ -102,9 +102,8 @@ impl Starts {
     }
 }
 
-/// Finds the pieces of the window of `text` that starts at `base`, which must be a piece start.
-/// Gives the length for which they hold, with the end of each piece as a bit of `starts`; 0 if the
-/// window holds no sure end.
+/// Finds the pieces of the window of `text` that starts at `base`, which must be a piece start. Returns the length
+/// for which they hold, with the end of each piece as a bit of `starts`; 0 if the window has no certain end.
 #[inline(always)]
 pub fn scan<F: Family, L: Lanes>(
     family: F,
@@ -115,7 +114,7 @@ pub fn scan<F: Family, L: Lanes>(
 ) -> usize {
     let length = (text.len() - base).min(BLOCKS * 64);
     let count = length.div_ceil(64);
-    // Short texts need few of them.
+    // Short texts need only a few of these.
     let mut room = [const { MaybeUninit::uninit() }; BLOCKS + 2];
     let blocks = load::<F, L>(family, proof, text, base, &mut room[..count + 2]);
     (starts.any_quotes, starts.any_odd) = (0, 0);
@@ -156,7 +155,7 @@ fn load<'a, F: Family, L: Lanes>(
             padded[..bytes.len()].copy_from_slice(bytes);
             &padded
         });
-        // The encoder takes so long between two windows that the CPU no longer foresees the next.
+        // The encoder takes so long between two windows that the CPU no longer prefetches the next one by itself.
         prefetch(bytes.as_ptr().wrapping_add(BLOCKS * 64));
         (blocks[i + 1], wide[i]) = classify(family, L::load(proof, bytes), &mut spill);
         any |= wide[i];
@@ -170,9 +169,9 @@ fn load<'a, F: Family, L: Lanes>(
     blocks
 }
 
-/// The last place in the window where a piece starts whatever follows: something other than an
-/// apostrophe after a letter or after a run apart. No pattern joins a letter to a number, white
-/// space or a sign after it. `blocks` begins with the one before the window.
+/// The last place in the window where a piece starts no matter what follows: something other than an apostrophe after
+/// a letter or after a run apart. No pattern joins a letter to a number, white space or a sign after it. `blocks`
+/// begins with the block before the window.
 #[inline(always)]
 fn sure_start(blocks: &[Block]) -> usize {
     for (i, pair) in blocks.windows(2).enumerate().rev() {
@@ -219,8 +218,8 @@ fn mend_quotes<F: Family>(
     }
 }
 
-/// Lets the matcher place odd characters: from the piece before each, until a piece ends where the
-/// algebra has a start too.
+/// Lets the matcher place odd characters: from the piece before each one, until a piece ends where the algebra also
+/// has a start.
 #[inline(always)]
 fn mend_odd<F: Family>(
     family: F,

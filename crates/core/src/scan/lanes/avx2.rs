@@ -7,12 +7,12 @@ use std::arch::x86_64::{
     _mm256_or_si256, _mm256_set1_epi8, _mm256_sub_epi8,
 };
 
-/// Made from a proof that the CPU has AVX2, so a value is one too.
+/// Built from a proof that the CPU has AVX2, so a value is itself such a proof.
 #[derive(Clone, Copy)]
 pub struct Avx2Lanes(__m256i, __m256i);
 
-/// Hides where a mask came from. LLVM takes a mask for a vector of bits, and moved it back to
-/// vector registers bit by bit to combine it with another: 5x slower than the scalar `|`.
+/// Hides where a mask came from. LLVM treats a mask as a vector of bits, and moved it back to vector registers bit by
+/// bit to combine it with another: 5x slower than the scalar `|`.
 #[inline(always)]
 fn opaque(mut mask: u32) -> u32 {
     // SAFETY: no instruction at all; the register keeps its value.

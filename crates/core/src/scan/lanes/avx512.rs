@@ -1,4 +1,4 @@
-//! One AVX-512 register: a comparison gives its mask at once, and set bits are unpacked by one instruction.
+//! One AVX-512 register: a comparison yields its mask directly, and set bits are unpacked by one instruction.
 
 use super::Lanes;
 use crate::cpu::Avx512;
@@ -9,7 +9,7 @@ use std::arch::x86_64::{
     _mm512_set1_epi8, _mm512_storeu_si512, _mm512_sub_epi8,
 };
 
-/// Made from a proof that the CPU has AVX-512, so a value is one too.
+/// Built from a proof that the CPU has AVX-512, so a value is itself such a proof.
 #[derive(Clone, Copy)]
 pub struct Avx512Lanes(__m512i);
 
@@ -80,7 +80,8 @@ impl Lanes for Avx512Lanes {
                 let sixteen = _mm512_add_epi32(base, _mm512_cvtepu8_epi32(lanes));
                 _mm512_storeu_si512(places.as_mut_ptr().add(16 * quarter).cast(), sixteen);
             };
-            // Sixteen pieces are the average of English; the rest is rare and comes in one go.
+            // Sixteen pieces are the average for English; more are rare, and the last two quarters are written
+            // together.
             store(0, _mm512_castsi512_si128(lanes));
             if bits.count_ones() > 16 {
                 store(1, _mm512_extracti32x4_epi32::<1>(lanes));

@@ -7,7 +7,7 @@ use std::arch::aarch64::{
     vget_low_u8, vld1q_u8, vorrq_u8,
 };
 
-/// Made from a proof that the CPU has NEON, so a value is one too.
+/// Built from a proof that the CPU has NEON, so a value is itself such a proof.
 #[derive(Clone, Copy)]
 pub struct NeonLanes([uint8x16_t; 4]);
 
