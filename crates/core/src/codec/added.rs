@@ -1,7 +1,7 @@
 //! Added tokens: strings that are found in the text before the model sees it.
 //!
-//! The rules are those of Hugging Face: leftmost-longest matches, then per token whether a match must
-//! stand alone (`single_word`) and whether it takes the white space beside it (`lstrip`, `rstrip`).
+//! The rules are those of Hugging Face: leftmost-longest matches, then per token whether a match must stand alone
+//! (`single_word`) and whether it absorbs the white space next to it (`lstrip`, `rstrip`).
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use fancy_regex::Regex;
@@ -19,18 +19,18 @@ pub struct Added {
     pub content: String,
     /// The id that a match becomes.
     pub id: u32,
-    /// Whether [`Special`] decides about it.
+    /// Whether [`Special`] applies to it.
     pub special: bool,
-    /// Takes the white space before it.
+    /// Absorbs the white space before it.
     pub lstrip: bool,
-    /// Takes the white space after it.
+    /// Absorbs the white space after it.
     pub rstrip: bool,
-    /// Matches only without a word character beside it.
+    /// Matches only without a word character next to it.
     pub single_word: bool,
     /// Looked for after the normalizer, in its normalized form.
     pub normalized: bool,
-    /// A piece of the model itself (`SentencePiece`'s user-defined ones): looked for in the text as the model gets it,
-    /// with its prefix and its markers.
+    /// A piece of the model itself (such as `SentencePiece`'s user-defined ones): looked for in the text as the model
+    /// gets it, with its prefix and its markers.
     #[serde(default)]
     pub piece: bool,
 }
@@ -62,7 +62,7 @@ pub struct Part {
 pub struct Matcher {
     automaton: AhoCorasick,
     tokens: Vec<Added>,
-    // Most sets share a start such as "<|": one vectorised search then tells that there is none.
+    // Most sets share a start such as "<|", so one vectorised search can show that no token occurs.
     shared_start: Option<Finder<'static>>,
     /// Whether all of them are special.
     special: bool,
@@ -70,8 +70,8 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher for tokens whose patterns are given beside them (normalized ones differ from the
-    /// content); `None` for an empty set. Of equal patterns the first wins, as in HF.
+    /// A matcher for tokens, each given with its pattern (for normalized ones it differs from the content); `None`
+    /// for an empty set. Of equal patterns the first wins, as in HF.
     pub fn new(tokens: Vec<(String, Added)>) -> Result<Option<Self>> {
         let (patterns, tokens): (Vec<_>, Vec<_>) = tokens
             .into_iter()
@@ -101,7 +101,7 @@ impl Matcher {
         }))
     }
 
-    /// Whether any pattern that counts may occur in the text.
+    /// Whether any pattern that applies may occur in the text.
     pub fn may_occur(&self, text: &str, special: Special) -> bool {
         if self.special && special == Special::Text {
             return false;

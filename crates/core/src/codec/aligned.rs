@@ -1,13 +1,13 @@
 //! A text that remembers where it came from, by the rules of Hugging Face.
 //!
-//! Every byte stands for a range of the original. A step that rewrites a text says of each thing that it writes which
-//! byte of its input that stands for, so ranges are only ever copied, never joined: a letter that was composed of
-//! three stands for the first of them, as in HF.
+//! Every byte maps to a range of the original. A step that rewrites a text states, for each thing it writes, which
+//! byte of its input that comes from, so ranges are only ever copied, never joined: a letter composed of three
+//! characters maps to the first of them, as in HF.
 
 use super::normalize::{Sink, Step};
 use crate::Result;
 
-/// A text and, for each of its bytes, the bytes of the original that it stands for.
+/// A text and, for each of its bytes, the range of the original that it comes from.
 #[derive(Debug, Clone, Default)]
 pub struct Aligned {
     /// The text as it is now.
@@ -30,12 +30,12 @@ impl Aligned {
         }
     }
 
-    /// What `start..end` of the text stands for in the original.
+    /// The range of the original that `start..end` of the text comes from.
     pub fn original(&self, start: usize, end: usize) -> (usize, usize) {
         range(&self.origin[start..end])
     }
 
-    /// The same part as an aligned text of its own.
+    /// That part as an aligned text of its own.
     pub fn slice(&self, start: usize, end: usize) -> Self {
         Self {
             text: self.text[start..end].to_owned(),
@@ -57,7 +57,7 @@ impl Aligned {
     }
 }
 
-/// From the start of the first to the end of the last.
+/// The range from the start of the first to the end of the last.
 pub fn range(places: &[(usize, usize)]) -> (usize, usize) {
     match (places.first(), places.last()) {
         (Some(first), Some(last)) => (first.0, last.1),
@@ -65,7 +65,7 @@ pub fn range(places: &[(usize, usize)]) -> (usize, usize) {
     }
 }
 
-/// A text that a step writes.
+/// The text that a step is writing.
 struct Draft<'a> {
     before: &'a Aligned,
     after: Aligned,

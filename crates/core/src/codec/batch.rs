@@ -1,7 +1,7 @@
 //! Many documents at once, on the caller's number of threads, into one flat array of ids.
 //!
-//! One thread writes the result as it stands. Several take jobs in order, and what they make is put in order by
-//! `placing`. The outcome does not depend on the number of threads.
+//! A single thread writes the result directly. Several threads take jobs in order, and `placing` puts their results
+//! in order. The outcome does not depend on the number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,20 +17,20 @@ use crate::memory::{grow, or_error};
 use crate::pages::{filled, room};
 use crate::{Error, Result, Stop};
 
-/// Jobs of which some may wait for one that takes long: bounds what waits.
+/// Jobs in one round, in which some may wait for a slow one: this bounds how many wait.
 const ROUND_JOBS: usize = 256;
-/// Bytes of text that make an id, at the least that is usual: room is set aside by it.
+/// Bytes of text per id, at the low end of what is usual: used to reserve room.
 const BYTES_PER_ID: usize = 3;
 /// Ids as narrow as the vocabulary allows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// Every id fits 16 bits.
+    /// Every id fits in 16 bits.
     U16(Vec<u16>),
     /// Some id needs more.
     U32(Vec<u32>),
 }
 
-/// Flat ids and where each document starts: `offsets` has one entry more than there are documents.
+/// Flat ids and where each document starts: `offsets` has one more entry than there are documents.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Encoded {
     /// The ids of all documents, one after the other.
@@ -42,22 +42,22 @@ pub struct Encoded {
 /// How a batch is encoded.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// What a special token's string means.
+    /// How the string of a special token is treated.
     pub special: Special,
     /// Whether the template's ids go around each document.
     pub template: bool,
-    /// Ids of the caller's own before and after each document, which fit the vocabulary's width.
+    /// The caller's own ids before and after each document, which must fit the vocabulary's width.
     pub frame: (Option<u32>, Option<u32>),
-    /// How many threads may work; at least one does.
+    /// How many threads may be used; at least one is.
     pub threads: usize,
 }
 
-/// A batch in the making.
+/// A batch that is being encoded.
 struct Task<'a> {
     docs: &'a [Document<'a>],
     options: Options,
     stop: &'a Stop,
-    /// Bytes of text that one thread will see, about.
+    /// Bytes of text that one thread will see, approximately.
     share: usize,
 }
 
@@ -136,7 +136,7 @@ impl Codec {
         let mut counts = Vec::new();
         let outcome = jobs.iter().try_for_each(|job| {
             if jobs.len() > 1 {
-                // Refused here, and not in the middle of the encoder.
+                // If memory runs out, it fails here and not in the middle of the encoder.
                 grow(ids, JOB_BYTES / BYTES_PER_ID);
             }
             T::append(ids, &mut work, |out| {
@@ -168,13 +168,13 @@ impl Codec {
         let worker = || self.take_jobs(task, jobs, &next, &placing);
         std::thread::scope(|scope| {
             for _ in 1..task.options.threads.min(jobs.len()) {
-                // A thread that cannot be had is work for the others.
+                // If a thread cannot be started, the others do its work.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, worker);
             }
             worker();
         });
         let (left, over) = placing.done()?;
-        // SAFETY: `done` says that all but `left` of the spare room was given to jobs, whose ids were copied there
+        // SAFETY: `done` reports that all but `left` of the spare room was given to jobs, whose ids were copied there
         // before their threads ended.
         unsafe { ids.set_len(first + spared - left) };
         grow(ids, over.len());
@@ -216,7 +216,7 @@ impl Codec {
         self.pool.give(scratch);
     }
 
-    /// Appends the ids of a job; `counts` are those of each of its documents.
+    /// Appends the ids of a job; `counts` receives the number for each of its documents.
     fn encode_job(
         &self,
         task: &Task,
@@ -245,7 +245,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Appends the ids of a document or a part of it; two buffers are room to work in.
+    /// Appends the ids of a document or part of one; the two buffers are working space.
     fn encode_document(
         &self,
         task: &Task,

@@ -1,8 +1,8 @@
-//! Documents as their owner keeps them, and their text as UTF-8.
+//! Documents as their owner stores them, and their text as UTF-8.
 //!
-//! Python keeps a `str` as one, two or four bytes per character. Its own conversion to UTF-8 takes a quarter of
-//! the whole encode of Korean, is done by one thread, and stays in memory as long as the string does. Ours
-//! is done where the text is encoded, a document or a part of one at a time, into a buffer that is used again.
+//! Python stores a `str` as one, two or four bytes per character. Its own conversion to UTF-8 takes a quarter of the
+//! whole encode of Korean, runs on one thread, and stays in memory as long as the string does. Ours is done where the
+//! text is encoded, a document or part of one at a time, into a buffer that is reused.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use crate::Result;
 /// The text of one document.
 #[derive(Debug, Clone, Copy)]
 pub enum Document<'a> {
-    /// UTF-8, which is encoded as it lies.
+    /// UTF-8, which is encoded without a copy.
     Utf8(&'a str),
     /// The first 256 characters of Unicode, one byte each.
     Ucs1(&'a [u8]),
-    /// The first 65,536, two bytes each.
+    /// The first 65,536 characters, two bytes each.
     Ucs2(&'a [u16]),
-    /// All of them, four bytes each.
+    /// All characters, four bytes each.
     Ucs4(&'a [u32]),
 }
 
 impl<'a> Document<'a> {
-    /// Its length as it is kept: bytes of UTF-8, else characters.
+    /// Its length in units: bytes for UTF-8, characters otherwise.
     pub(super) fn units(self) -> usize {
         match self {
             Self::Utf8(text) => text.len(),
@@ -33,7 +33,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Bytes of UTF-8 that a unit becomes, about.
+    /// Bytes of UTF-8 per unit, approximately.
     pub(super) fn bytes_per_unit(self) -> usize {
         match self {
             Self::Utf8(_) | Self::Ucs1(_) => 1,
@@ -41,7 +41,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Bytes of UTF-8, about.
+    /// Bytes of UTF-8, approximately.
     pub fn bytes(self) -> usize {
         self.units() * self.bytes_per_unit()
     }
@@ -54,7 +54,7 @@ impl<'a> Document<'a> {
         self.part(0..self.units(), buffer)
     }
 
-    /// The same of a part, which is told in units.
+    /// The same for a part, given in units.
     pub(super) fn part<'b>(self, part: Range<usize>, buffer: &'b mut String) -> Result<&'b str>
     where
         'a: 'b,

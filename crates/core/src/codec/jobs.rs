@@ -4,11 +4,11 @@ use super::{Codec, Document};
 
 /// Jobs hold about this much text: enough to hide the cost of a job, little enough to share out.
 pub(super) const JOB_BYTES: usize = 256 << 10;
-/// Documents from this size on are work for several threads.
+/// Documents of this size or more are shared by several threads.
 const LARGE: usize = 2 * JOB_BYTES;
-/// A cut is looked for in so many units of a document at a time.
+/// Units of a document in which a cut is looked for at a time.
 const CUT_WINDOW: usize = 4 << 10;
-/// More documents than this are not put into one job, however short they are.
+/// At most this many documents go into one job, however short they are.
 const MOST_DOCUMENTS: usize = 4096;
 
 /// A part of one document, or several whole documents.
@@ -83,7 +83,8 @@ impl Codec {
         if let Document::Utf8(text) = doc {
             return self.cuts.next(text.as_bytes(), from, from + CUT_WINDOW);
         }
-        // Only what decides is made UTF-8; where a character is none, the worker that meets it tells.
+        // Only the text that decides is converted to UTF-8; if a character in it is invalid, the worker that reaches
+        // it reports the error.
         let context = self.cuts.context();
         let low = from.saturating_sub(context);
         let high = doc.units().min(from + CUT_WINDOW + context);

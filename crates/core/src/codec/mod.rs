@@ -40,7 +40,7 @@ use pool::{Pool, Scratch};
 pub enum Splitter {
     /// By a scanner, into pieces of bytes.
     Scan(Box<Scanner>),
-    /// In the printable spelling of bytes.
+    /// By scanners before and after the bytes are spelled in printable characters.
     Spelled(Box<Spelled>),
     /// The whole text is one word (`SentencePiece` style).
     Whole,
@@ -59,16 +59,16 @@ pub enum Prefix {
     UnconditionalAtStart,
     /// A space unless the text starts with one (`add_prefix_space`, Metaspace `always`).
     Missing,
-    /// As `Missing`, but only at the start of the document (Metaspace `first`).
+    /// Like `Missing`, but only at the start of the document (Metaspace `first`).
     MissingAtStart,
 }
 
-/// Everything that decides ids.
+/// Everything that determines ids.
 #[derive(Debug)]
 pub struct CodecSpec {
     /// The vocabulary and its merges.
     pub vocabulary: VocabSpec,
-    /// Added tokens, those of lower id first.
+    /// Added tokens, lowest id first.
     pub added: Vec<Added>,
     /// The normalizer's steps.
     pub normalizer: Vec<Step>,
@@ -78,7 +78,7 @@ pub struct CodecSpec {
     pub splitter: Splitter,
     /// Ids before and after every document when the caller asks for special tokens.
     pub template: (Vec<u32>, Vec<u32>),
-    /// What takes the white space off the places of tokens.
+    /// The post-processors that trim white space from the places of tokens.
     pub trims: Vec<Trim>,
 }
 
@@ -88,7 +88,7 @@ pub struct Codec {
     splitter: Splitter,
     raw: Option<Matcher>,
     normalized: Option<Matcher>,
-    /// Pieces that the model has beside its merges.
+    /// Pieces that the model has besides its merges.
     pieces: Option<Matcher>,
     normalizer: Vec<Step>,
     prefix: Prefix,
@@ -96,18 +96,18 @@ pub struct Codec {
     trims: Vec<Trim>,
     cuts: SafeCuts,
     pool: Pool,
-    /// The `▁` of a SentencePiece-style model is kept as a space in its vocabulary.
+    /// Whether the model is SentencePiece-style, with its `▁` kept as a space in the vocabulary.
     spaced: bool,
 }
 
 impl Codec {
-    /// Builds the tables; fails where the specification contradicts itself.
+    /// Builds the tables; fails if the specification contradicts itself.
     pub fn new(spec: CodecSpec) -> Result<Self> {
         let bpe = Bpe::new(&spec.vocabulary)?;
         Self::around(bpe, spec)
     }
 
-    /// The same with tables that are kept in a folder; `key` says all that decides the vocabulary.
+    /// The same with tables that are kept in a folder; `key` must cover everything that determines the vocabulary.
     pub fn kept(spec: CodecSpec, folder: &Folder, key: &Key) -> Result<Self> {
         let bpe = Bpe::kept(&spec.vocabulary, folder, key)?;
         Self::around(bpe, spec)
@@ -166,12 +166,12 @@ impl Codec {
         self.cuts.any()
     }
 
-    /// The last place where a text, of which more may follow, can be cut.
+    /// The last place where a text that may continue can be cut.
     pub fn last_cut(&self, text: &[u8]) -> Option<usize> {
         self.cuts.last(text)
     }
 
-    /// The ids of one text. `continued` says that it goes on where a cut ended the text before it.
+    /// The ids of one text. `continued` means that it continues where a cut ended the text before it.
     pub fn encode(&self, text: &str, special: Special, continued: bool) -> Result<Vec<u32>> {
         let mut out = Vec::with_capacity(text.len() / 3 + 4);
         let mut scratch = self.pool.take(&self.bpe, text.len());
@@ -188,7 +188,7 @@ impl Codec {
         (&self.template.0, &self.template.1)
     }
 
-    /// Appends the ids of a text; `parts` is room to work in.
+    /// Appends the ids of a text; `parts` is working space.
     fn encode_into(
         &self,
         text: &str,
@@ -217,7 +217,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Text without any token that is looked for before the normalizer.
+    /// Encodes text without any token that is looked for before the normalizer.
     fn encode_text(
         &self,
         text: &str,
@@ -245,7 +245,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Normalized text without any added token: prefix, scan, BPE.
+    /// Encodes normalized text without any added token: prefix, scan, BPE.
     fn encode_normal(&self, text: &str, place: Place, out: &mut Writer) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -269,7 +269,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Text without any piece that is looked for in it: scan, BPE.
+    /// Encodes text without any piece that is looked for in it: scan, BPE.
     fn encode_between(&self, text: &str, out: &mut Writer) -> Result<()> {
         match &self.splitter {
             Splitter::Scan(scanner) => out.encode(scanner, text),
@@ -310,12 +310,12 @@ impl Codec {
     }
 }
 
-/// Where a text stands in its document.
+/// Where a text is in its document.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     /// Byte offset of its start.
     at: usize,
-    /// It goes on where a cut ended the text before it, so nothing goes before it.
+    /// Whether it continues where a cut ended the text before it, so that no prefix is added.
     continued: bool,
 }
 
@@ -326,11 +326,11 @@ fn too_long(bytes: usize) -> Error {
     ))
 }
 
-/// Where texts can be cut: what becomes of the places that are proven for pieces under this normalizer.
+/// Where texts can be cut: the places that are proven for pieces, as far as they hold under this normalizer.
 fn proven_cuts(spec: &CodecSpec) -> SafeCuts {
     let local = spec.normalizer.iter().all(Step::is_local);
     let plain = spec.normalizer.is_empty() || spec.added.iter().all(|token| !token.normalized);
-    // A token that takes the white space after it may look over a cut after a newline.
+    // A token that absorbs the white space after it may look across a cut after a newline.
     let lines = spec.added.iter().all(|token| !token.rstrip);
     let added = || {
         let content = spec.added.iter().map(|token| {
@@ -339,7 +339,7 @@ fn proven_cuts(spec: &CodecSpec) -> SafeCuts {
         });
         content.collect()
     };
-    // The marker inside of a piece may be a space of the text or a marker of the text.
+    // The marker inside a piece may be a space of the text or a marker of the text.
     let spans = |token: &Added| token.piece && token.content.chars().skip(1).any(|c| c == '▁');
     match &spec.splitter {
         _ if !local || !plain || spec.added.iter().any(spans) => SafeCuts::default(),
@@ -354,7 +354,7 @@ fn proven_cuts(spec: &CodecSpec) -> SafeCuts {
     }
 }
 
-/// Whether no token holds a space after anything but a space, so that none can span such a place.
+/// Whether no token has a space after anything but a space, so that none can span such a place.
 fn spaces_start_words(vocabulary: &VocabSpec) -> bool {
     let spans = |bytes: &[u8]| {
         bytes

@@ -1,8 +1,8 @@
 //! Normalizers, exactly as Hugging Face applies them.
 //!
-//! Each step rewrites a text into a [`Sink`]: a plain `String` for ids alone, or one that also remembers where
-//! every byte came from (`aligned`). NFC and its kin use the same Unicode 9.0 tables as HF: a newer
-//! normaliser changes code points that HF leaves alone.
+//! Each step rewrites a text into a [`Sink`]: a plain `String` if only ids are wanted, or one that also remembers
+//! where every byte came from (`aligned`). NFC and its relatives use the same Unicode 9.0 tables as HF: a newer
+//! normalizer changes code points that HF leaves alone.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ pub enum Step {
     Nfkc,
     /// Compatibility decomposition.
     Nfkd,
-    /// Every character's lower case, one by one.
+    /// Lower-cases every character, one by one.
     Lowercase,
     /// Drops combining marks.
     StripAccents,
@@ -46,7 +46,7 @@ pub enum Step {
 
 /// Where a step writes.
 pub(super) trait Sink {
-    /// `out` stands for what byte `at` of the input stands for, or for nothing of it.
+    /// `out` comes from wherever byte `at` of the input comes from, or from none of it.
     fn put(&mut self, out: &str, at: Option<usize>);
     /// `text[from..to]` is unchanged.
     fn copy(&mut self, text: &str, from: usize, to: usize);
@@ -61,7 +61,7 @@ impl Sink for String {
     }
 }
 
-/// Applies the steps to a text; borrowed back when nothing changes it.
+/// Applies the steps to a text, which is returned borrowed if nothing changes it.
 pub fn normalize<'a>(steps: &[Step], text: &'a str) -> Result<Cow<'a, str>> {
     let mut current = Cow::Borrowed(text);
     for step in steps {
@@ -76,7 +76,7 @@ pub fn normalize<'a>(steps: &[Step], text: &'a str) -> Result<Cow<'a, str>> {
 }
 
 impl Step {
-    /// The step that replaces each match of `pattern`; fails when it does not compile.
+    /// The step that replaces each match of `pattern`; fails if the pattern does not compile.
     pub fn replace_regex(pattern: &str, content: String) -> Result<Self> {
         let regex = Regex::new(pattern).map_err(|error| Error::Pattern {
             pattern: pattern.to_owned(),
@@ -100,8 +100,8 @@ impl Step {
         }
     }
 
-    /// Whether the step changes characters one by one and leaves a safe cut what it is: letters stay letters, white
-    /// space stays what it is (or becomes the word marker), and none comes from elsewhere.
+    /// Whether the step changes characters one by one and keeps safe cuts safe: letters stay letters, white space
+    /// stays what it is (or becomes the word marker), and no other character becomes white space.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Replace(old, new) if old == " " => new == "▁",
@@ -179,7 +179,7 @@ fn replace(
     let mut done = 0;
     for (start, end) in places {
         sink.copy(text, done, start);
-        // All of it stands for the last character that it replaces, as in HF.
+        // All of it maps to the last character that it replaces, as in HF.
         sink.put(new, end.checked_sub(1));
         done = end;
     }
@@ -195,8 +195,8 @@ fn map_chars(text: &str, sink: &mut impl Sink, change: impl Fn(char, &mut String
     }
 }
 
-/// Feeds `(character, change)` pairs: 0 replaces the next character, a positive change adds one, a
-/// negative one replaces the next and drops as many after it. `text` starts at byte `start` of the input.
+/// Takes `(character, change)` pairs: 0 replaces the next character, a positive change adds one, a negative one
+/// replaces the next and drops that many after it. `text` starts at byte `start` of the input.
 fn transform(
     text: &str,
     start: usize,
@@ -220,9 +220,9 @@ fn transform(
     }
 }
 
-/// NFC of what may change, and a copy of the rest: one letter with a mark no longer has a whole document composed
-/// (code with Qwen 3: a quarter of the time). Nothing joins across the start of an inert character, so each stretch
-/// starts at the one before the first active character and ends before the next.
+/// NFC of what may change, and a copy of the rest, so that one letter with a mark no longer causes a whole document
+/// to be composed (code with Qwen 3: a quarter of the time). Nothing joins across the start of an inert character, so
+/// each stretch starts at the character before the first active one and ends before the next inert one.
 fn compose(text: &str, sink: &mut impl Sink) {
     let mut done = 0;
     while let Some(active) = next_active(text, done) {
@@ -240,11 +240,11 @@ fn compose(text: &str, sink: &mut impl Sink) {
     sink.copy(text, done, text.len());
 }
 
-/// What neither changes under NFC nor joins its neighbours.
+/// Characters that neither change under NFC nor join their neighbours.
 struct Inert {
     /// One bit for each code point below 0x30000.
     codes: Vec<u64>,
-    /// Bytes that begin nothing else: ASCII, bytes inside a character, and the first bytes of whole blocks.
+    /// Bytes that begin only such characters: ASCII, bytes inside a character, and the first bytes of whole blocks.
     bytes: [bool; 256],
 }
 
@@ -253,7 +253,7 @@ impl Inert {
         static TABLE: OnceLock<Inert> = OnceLock::new();
         TABLE.get_or_init(|| {
             let (mut codes, mut bytes) = (vec![0u64; 0x30000 / 64], [true; 256]);
-            // Planes that the bits do not reach.
+            // Planes that the bits do not cover.
             bytes[0xF0..].fill(false);
             for c in '\0'..'\u{30000}' {
                 let quick = unicode_normalization_alignments::is_nfc_quick(std::iter::once(c));
@@ -274,8 +274,8 @@ impl Inert {
     }
 }
 
-/// Where the next character is, from byte `from` on, that NFC may change or join to its neighbours. By bytes where they
-/// are enough: decoding every character took 23 % of French in Qwen 3.
+/// The position of the next character, from byte `from` on, that NFC may change or join to its neighbours. Bytes are
+/// checked where they are enough: decoding every character took 23 % of French in Qwen 3.
 fn next_active(text: &str, from: usize) -> Option<usize> {
     const STRETCH: usize = 64;
     // The first byte of U+0300, the first character that joins another.
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// What a step writes, with the place that each character stands for.
+    /// What a step writes, with the place that each character comes from.
     #[derive(Default, Debug, PartialEq)]
     struct Placed(Vec<(char, Option<usize>)>);
 
@@ -337,7 +337,8 @@ mod tests {
 
     #[test]
     fn stretches_compose_as_the_whole_does() {
-        // Letters, marks of several classes, what decomposes, both kinds of Hangul, and what stays.
+        // Letters, marks of several classes, characters that decompose, both kinds of Hangul, and characters that
+        // stay.
         let letters: Vec<char> =
             "ae \u{300}\u{301}\u{323}\u{345}\u{344}é\u{212B}\u{1100}\u{1161}\u{11A8}가각한中\u{F900}\u{FB1D}क\u{93C}\u{958}\u{9C7}\u{9BE}😀\u{1D15E}"
                 .chars()

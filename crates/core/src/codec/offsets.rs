@@ -1,8 +1,8 @@
-//! Which part of the text each token stands for, by the rules of Hugging Face.
+//! Which part of the text each token covers, by the rules of Hugging Face.
 //!
-//! HF adds up the lengths of a word's tokens in its own spelling of the text (two bytes for most bytes of a byte-level
-//! model, three for the word marker), and looks up there which characters that is. What no token spells has no length,
-//! so the tokens after it in the same word are placed too early; that is done here as well.
+//! HF adds up the lengths of a word's tokens in its own spelling of the text (two bytes for most bytes of a
+//! byte-level model, three for the word marker), and looks up there which characters they cover. Text without a token
+//! has no length, so the tokens after it in the same word are placed too early; that is reproduced here.
 
 use super::added::{Part, Special};
 use super::aligned::{range, Aligned};
@@ -15,7 +15,7 @@ use crate::pages::room;
 use crate::spelling::{byte_of, char_of};
 use crate::Result;
 
-/// A token and the characters `start..end` of the text that it stands for.
+/// A token and the characters `start..end` of the text that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The token.
@@ -24,7 +24,7 @@ pub struct Placed {
     pub start: usize,
     /// One past the last character.
     pub end: usize,
-    /// The white space at the ends of an added token, which is that of the text.
+    /// The white space at the ends of an added token, taken from the text.
     pub(super) blanks: Option<Blanks>,
 }
 
@@ -40,8 +40,8 @@ impl Placed {
 }
 
 impl Codec {
-    /// The ids of one text with their places; a token that is part of a character has the whole of it, and those of
-    /// the template have nothing.
+    /// The ids of one text with their places; a token that is part of a character covers the whole character, and
+    /// tokens of the template cover nothing.
     pub fn encode_placed(
         &self,
         text: &str,
@@ -242,7 +242,7 @@ impl Codec {
         }
     }
 
-    /// How long a token is in HF's spelling.
+    /// The length of a token in HF's spelling.
     fn spelled_len(&self, id: u32) -> usize {
         let token = self.bpe.vocabulary().bytes_of(id).unwrap_or_default();
         match self.splitter {
@@ -255,7 +255,7 @@ impl Codec {
         }
     }
 
-    /// The length of what each unknown token of a word stands for.
+    /// The length of the text that each unknown token of a word covers.
     fn unknown_lens(&self, word: &str, fused: bool) -> Vec<usize> {
         let mut lens: Vec<usize> = Vec::new();
         let mut was_unknown = false;
@@ -304,7 +304,8 @@ fn characters(text: &str) -> Vec<usize> {
     counts
 }
 
-/// The bytes of a character-level model's text, in which the word marker is kept as a space.
+/// The number of bytes in HF's spelling for a byte of a character-level model's text, in which the word marker is
+/// kept as a space.
 fn marker_len(byte: u8) -> usize {
     if byte == b' ' {
         '▁'.len_utf8()
@@ -313,7 +314,7 @@ fn marker_len(byte: u8) -> usize {
     }
 }
 
-/// A text in HF's spelling: what each of its bytes stands for.
+/// A text in HF's spelling: the place that each of its bytes comes from.
 struct Spelling {
     places: Vec<(usize, usize)>,
     /// Where each byte of the text starts in `places`.

@@ -1,4 +1,4 @@
-//! The pieces that a text is cut into, for people who look at a tokenizer's layers.
+//! The pieces that a text is cut into, for people who inspect a tokenizer's layers.
 
 use super::{normalize, Codec, Place, Special, Splitter};
 use crate::scan::Scanner;
@@ -34,7 +34,7 @@ impl Codec {
         let mut ends = Vec::new();
         match &self.splitter {
             Splitter::Scan(scanner) => scanned(scanner, &normal, shift, &mut ends)?,
-            // What a spelled model cuts later may be no whole character, so it is not shown.
+            // The later cuts of a spelled model may not fall on whole characters, so they are not shown.
             Splitter::Spelled(spelled) => scanned(&spelled.before, &normal, shift, &mut ends)?,
             Splitter::Words => {
                 let starts = memchr::memchr_iter(b' ', normal.as_bytes()).filter(|&at| at > 0);

@@ -1,8 +1,8 @@
-//! Jobs that threads end in any order, put into one array in theirs.
+//! Results of jobs that threads finish in any order, put into one array in job order.
 //!
-//! A thread encodes a job into an array of its own, which its near cache holds. Once all jobs before it are known,
-//! so is its place, and whoever made that known copies it there: no thread waits for another, the ids are
-//! never there twice, and the pages of the result, which are new, are first touched by all threads.
+//! A thread encodes a job into an array of its own, which fits in its near cache. Once all jobs before it are known,
+//! so is its place, and the thread that made it known copies it there: no thread waits for another, the ids never
+//! exist twice, and the pages of the result, which are new, are first touched by all threads.
 
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
@@ -11,22 +11,22 @@ use super::jobs::Job;
 use super::width::Width;
 use crate::{Error, Result};
 
-/// The array in the making, as far as some jobs fill it.
+/// The array that is being built, as far as some jobs fill it.
 pub(super) struct Placing<'a, T> {
     jobs: &'a [Job],
     state: Mutex<State<'a, T>>,
 }
 
 struct State<'a, T> {
-    /// What belongs to no job yet.
+    /// The room that belongs to no job yet.
     rest: &'a mut [MaybeUninit<T>],
     /// The first job that has no place yet.
     next: usize,
-    /// The ids of jobs that have none because one before them is not done.
+    /// The ids of jobs that have no place because one before them is not done.
     waiting: Vec<Option<Vec<u32>>>,
     /// The number of ids of each document is added to the entry after its own.
     offsets: &'a mut [i64],
-    /// Ids for which there was no room, and all after them.
+    /// Ids for which there was no room, and all ids after them.
     over: Vec<u32>,
     /// Arrays whose ids were copied.
     spare: Vec<Vec<u32>>,
@@ -85,7 +85,7 @@ impl<'a, T: Width> Placing<'a, T> {
         Ok(())
     }
 
-    /// Remembers an error: of several, the one of the first document is told, as one thread would.
+    /// Records an error: if there are several, that of the first document is reported, as a single thread would do.
     pub(super) fn fail(&self, job: usize, error: Error) {
         if let Ok(mut state) = self.state.lock() {
             if state.failed.as_ref().is_none_or(|(first, _)| job < *first) {
@@ -94,7 +94,7 @@ impl<'a, T: Width> Placing<'a, T> {
         }
     }
 
-    /// How much of the room is filled, and the ids that come after it.
+    /// How much of the room is left, and the ids that did not fit.
     pub(super) fn done(self) -> Result<(usize, Vec<u32>)> {
         let state = self.state.into_inner().map_err(|_| ended_early())?;
         if let Some((_, error)) = state.failed {
@@ -108,7 +108,7 @@ impl<'a, T: Width> Placing<'a, T> {
 }
 
 impl<'a, T: Width> State<'a, T> {
-    /// Gives a place to every job whose place is known now.
+    /// Assigns a place to every job whose place is now known.
     fn place(&mut self, copies: &mut Vec<Copied<'a, T>>) {
         while let Some(ids) = self.waiting.get_mut(self.next).and_then(Option::take) {
             self.next += 1;

@@ -15,24 +15,24 @@ pub(super) struct Scratch {
     large: bool,
 }
 
-/// States that no call uses at the moment. Never held across a call, so a fork at any time leaves the
-/// child with an unlocked pool unless it forks inside `take`, which `try_lock` then turns into a new state.
+/// States that no call is using. The lock is never held across a call, so a fork at any time leaves the child with an
+/// unlocked pool, unless it happens inside `take`; `try_lock` then leads to a new state.
 #[derive(Default)]
 pub(super) struct Pool {
     small: Mutex<Vec<Scratch>>,
     large: Mutex<Vec<Scratch>>,
-    /// Bytes of all small texts so far: many of them pay for a full cache too.
+    /// Bytes of all small texts so far: many of them justify a full cache too.
     seen: AtomicUsize,
 }
 
-/// Texts from this size on fill a cache, so it need not grow to its size first: unseen code with GPT-2 became a fifth
-/// faster. A block of `prepare` is nearly twice as large.
+/// Texts of this size or more fill a cache, so it need not grow to its full size first: unseen code with GPT-2 became
+/// a fifth faster. A block of `prepare` is nearly twice as large.
 const FILLING_TEXT: usize = 512 << 10;
-/// Texts from this size on pay for a cache that may grow.
+/// Texts of this size or more justify a cache that may grow.
 const LARGE_TEXT: usize = 128 << 10;
-/// Small texts that together reach this size do so too.
+/// So do small texts that together reach this size.
 const MANY_TEXTS: usize = 1 << 20;
-/// More idle states than this are dropped, so a burst of threads does not keep its memory.
+/// At most this many idle states are kept, so that a burst of threads does not hold on to its memory.
 const KEPT: usize = 4;
 
 impl Pool {

@@ -1,15 +1,15 @@
-//! Models that look at the printable spelling of bytes instead of the bytes themselves.
+//! Models that see the printable spelling of bytes instead of the bytes themselves.
 //!
-//! Two things can only be had in the characters of [`crate::spelling`]: splits that come after the step which writes
-//! them (Falcon cuts at digits there, and `²` is one though it is half of another character), and a suffix on the
-//! last character of a word (CLIP's `</w>`).
+//! Two things can only be done in the characters of [`crate::spelling`]: splits that come after the step that writes
+//! them (Falcon cuts at digits there, and `²` counts as one although it is half of another character), and a suffix
+//! on the last character of a word (CLIP's `</w>`).
 
 use crate::bpe::{WordCut, Writer};
 use crate::scan::Scanner;
 use crate::spelling::{byte_of, char_of};
 use crate::Result;
 
-/// Where the characters that end a word with a suffix are kept: a private plane, far from the spelling.
+/// The private plane that holds characters ending a word with a suffix, far from the spelling.
 const SUFFIXED: u32 = 0xF0000;
 
 /// Splits before and after the rewriting, and whether words have a suffix.
@@ -17,7 +17,7 @@ const SUFFIXED: u32 = 0xF0000;
 pub struct Spelled {
     /// Cuts the text.
     pub before: Scanner,
-    /// Cuts the spelling of each piece, where there is such a step.
+    /// Cuts the spelling of each piece, if there is such a step.
     pub after: Option<Scanner>,
     /// Whether the last character of a word is the one with the suffix.
     pub suffix: bool,
@@ -64,7 +64,7 @@ impl Spelled {
         out.encode_words(&ended, WordCut::Runs)
     }
 
-    /// What the model knows a character of a word by.
+    /// The character by which the model knows a character of a word.
     pub(super) fn unit(&self, c: char, last: bool) -> Option<char> {
         if last && self.suffix {
             char::from_u32(SUFFIXED + c as u32)
@@ -94,7 +94,7 @@ pub fn spell_token(token: &[u8], suffix: &str) -> String {
     spelled
 }
 
-/// The bytes that a spelled token stands for, without its suffix.
+/// The bytes that a spelled token represents, without its suffix.
 pub(super) fn bytes_of(token: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(token);
     plain(&text).chars().filter_map(byte_of).collect()

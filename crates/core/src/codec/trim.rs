@@ -8,17 +8,17 @@ use crate::spelling::char_of;
 /// One post-processor that trims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trim {
-    /// One space at the start of the text stays, since it may be the pre-tokenizer's.
+    /// One space at the start of the text stays, since the pre-tokenizer may have added it.
     pub prefix: bool,
-    /// How many ids the template has put before the text by then.
+    /// The number of ids that the template has put before the text by then.
     pub shift: usize,
 }
 
-/// How many characters at both ends of a token are white space.
+/// The number of white-space characters at the start and at the end of a token.
 pub(super) type Blanks = (usize, usize);
 
 impl Codec {
-    /// Trims the places of a text's own tokens, which are in characters.
+    /// Trims the places of a text's own tokens, which are counted in characters.
     pub(super) fn trim(&self, tokens: &mut [Placed], template: bool) {
         for trim in &self.trims {
             let shift = if template { trim.shift } else { 0 };
@@ -35,7 +35,7 @@ impl Codec {
         }
     }
 
-    /// By the string that HF has for a token, which is another one than the text that it spells.
+    /// Determined by the string that HF has for a token, which is not the text that it spells.
     fn blanks(&self, token: &Placed) -> Blanks {
         if let Some(blanks) = token.blanks {
             return blanks;
@@ -71,7 +71,7 @@ fn is_blank(c: char) -> bool {
     c == char_of(b' ') || c.is_whitespace()
 }
 
-/// The white space at the ends of a token as HF has it.
+/// The white space at the ends of a token, as HF sees it.
 pub(super) fn blanks_of(token: &str) -> Blanks {
     ends(token, is_blank)
 }

@@ -1,4 +1,4 @@
-//! Characters of one, two or four bytes to UTF-8.
+//! Converts characters of one, two or four bytes to UTF-8.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -11,12 +11,12 @@ use crate::cpu::Cpu;
 use crate::pages::room;
 use crate::{Error, Result};
 
-/// Characters that are looked at together: most texts have long runs of ASCII, or none.
+/// Characters that are examined together: most texts have long runs of ASCII, or none.
 const RUN: usize = 16;
-/// Bytes that are written for a run at most, whatever count of them.
+/// The most bytes that are written for a run, however many of them are valid.
 const WRITTEN: usize = 4 * RUN;
 
-/// A character as its owner keeps it.
+/// A character as its owner stores it.
 #[cfg(target_arch = "x86_64")]
 pub(super) trait Unit: Copy + Into<u32> + avx2::Eight + avx512::Sixteen {}
 #[cfg(not(target_arch = "x86_64"))]
@@ -26,7 +26,7 @@ impl Unit for u8 {}
 impl Unit for u16 {}
 impl Unit for u32 {}
 
-/// Makes `buffer` the text of some of these characters.
+/// Sets `buffer` to the text of some of these characters.
 pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>) -> Result<()> {
     let first = part.start;
     let units = &units[part];
@@ -37,11 +37,11 @@ pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>
     if out.capacity() < needed {
         out = room(needed);
     }
-    // SAFETY: there is room for `most` bytes of every unit, and for a last run to write more.
+    // SAFETY: there is room for `most` bytes for every unit, and for the extra bytes that a last run may write.
     let Some(end) = (unsafe { write(Cpu::get(), units, out.as_mut_ptr()) }) else {
         return Err(surrogate(units, first));
     };
-    // SAFETY: everything up to `end` was written, in the same allocation, and it is whole characters.
+    // SAFETY: everything up to `end` was written, in the same allocation, and consists of whole characters.
     *buffer = unsafe {
         out.set_len(end.offset_from_unsigned(out.as_ptr()));
         String::from_utf8_unchecked(out)
@@ -49,10 +49,11 @@ pub(super) fn fill<U: Unit>(buffer: &mut String, units: &[U], part: Range<usize>
     Ok(())
 }
 
-/// Writes all characters from `at` on; gives their end, or nothing if one is no character.
+/// Writes all characters starting at `at`; returns their end, or `None` if one is not a valid character.
 ///
 /// # Safety
-/// `at` must be good for writing four bytes of each unit (three of two bytes, two of one), and [`WRITTEN`] more.
+/// `at` must be valid for writing four bytes for each unit (three if units have two bytes, two if they have one), and
+/// [`WRITTEN`] more.
 unsafe fn write<U: Unit>(cpu: Cpu, units: &[U], at: *mut u8) -> Option<*mut u8> {
     match cpu {
         #[cfg(target_arch = "x86_64")]
@@ -90,11 +91,11 @@ unsafe fn write_any<U: Unit>(units: &[U], mut at: *mut u8) -> Option<*mut u8> {
     is_text.then_some(at)
 }
 
-/// Writes a character; gives its end. No branch but one for characters that hardly any text has: which are how
-/// long is hard to predict where words of Korean stand between spaces.
+/// Writes a character; returns its end. The only branch is for characters that hardly any text has: lengths are hard
+/// to predict where Korean words alternate with spaces.
 ///
 /// # Safety
-/// `at` must be good for writing four bytes.
+/// `at` must be valid for writing four bytes.
 #[inline(always)]
 unsafe fn put(unit: u32, at: *mut u8) -> *mut u8 {
     let tail = |shift: u32| 0x80 | (unit >> shift & 0x3F);
@@ -116,13 +117,13 @@ unsafe fn put(unit: u32, at: *mut u8) -> *mut u8 {
     }
 }
 
-/// Whether UTF-8 can hold a character: no surrogate, and none beyond the last.
+/// Whether UTF-8 can encode a character: it is not a surrogate, and not beyond the last code point.
 #[inline(always)]
 fn is_scalar(unit: u32) -> bool {
     char::from_u32(unit).is_some()
 }
 
-/// What is wrong with characters of which some are none; `first` is the place of the first of them in its text.
+/// The error for characters some of which are invalid; `first` is the position of the first unit in its text.
 #[cold]
 fn surrogate<U: Unit>(units: &[U], first: usize) -> Error {
     let place = units.iter().position(|&unit| !is_scalar(unit.into()));
@@ -140,7 +141,7 @@ mod tests {
 
     fn written<U: Unit>(cpu: Cpu, units: &[U]) -> Option<Vec<u8>> {
         let mut out = vec![0u8; 4 * units.len() + WRITTEN];
-        // SAFETY: there is room for four bytes of every character and one more run.
+        // SAFETY: there is room for four bytes for every character and for one more run.
         let end = unsafe { write(cpu, units, out.as_mut_ptr()) }?;
         // SAFETY: in the same allocation.
         out.truncate(unsafe { end.offset_from_unsigned(out.as_ptr()) });

@@ -1,22 +1,22 @@
-//! How wide ids are kept: 16 or 32 bits, or not at all when only their number is asked for.
+//! How wide the stored ids are: 16 or 32 bits, or not stored at all when only their number is wanted.
 
 use std::mem::MaybeUninit;
 
 use crate::Result;
 
-/// One kept id.
+/// One stored id.
 pub(super) trait Width: Copy + Send + Sync + Default {
     /// The id at this width; it fits, since the whole vocabulary does.
     fn of(id: u32) -> Self;
 
-    /// Fills `to` with as many ids.
+    /// Fills `to` with the same number of ids.
     fn copy(ids: &[u32], to: &mut [MaybeUninit<Self>]) {
         for (to, id) in to.iter_mut().zip(ids) {
             to.write(Self::of(*id));
         }
     }
 
-    /// Appends what `make` appends to its array; `ids` is one to work in.
+    /// Appends what `make` appends to its array; `ids` is an array to work in.
     fn append(
         out: &mut Vec<Self>,
         ids: &mut Vec<u32>,
@@ -50,7 +50,7 @@ impl Width for u32 {
     }
 }
 
-/// A vector of these has a length and no contents.
+/// A vector of these has a length but no contents.
 impl Width for () {
     fn of(_: u32) -> Self {}
 }

@@ -1,4 +1,4 @@
-//! Sixteen characters at a time: four bytes for each, of which those that count are moved together.
+//! Sixteen characters at a time: four bytes for each, of which the valid ones are packed together.
 
 use std::arch::x86_64::{
     __m512i, _mm256_loadu_si256, _mm512_cmpge_epu32_mask, _mm512_cmplt_epu32_mask,
@@ -17,10 +17,10 @@ pub(in crate::codec) trait Sixteen: Sized {
     fn load(proof: Avx512, units: &[Self; RUN]) -> __m512i;
 }
 
-/// As [`super::write`].
+/// Like [`super::write`].
 ///
 /// # Safety
-/// As there; `proof` is that of the instructions.
+/// As there; `proof` shows that the CPU has the instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
 pub(super) unsafe fn write<U: Unit>(
     proof: Avx512,
@@ -30,7 +30,7 @@ pub(super) unsafe fn write<U: Unit>(
     let (runs, rest) = units.as_chunks::<RUN>();
     let mut odd = 0;
     for run in runs {
-        // SAFETY: the CPU has AVX-512, and there is room for four bytes of each character of a run.
+        // SAFETY: the CPU has AVX-512, and there is room for four bytes for each character of a run.
         unsafe {
             let wide = <U as Sixteen>::load(proof, run);
             let multi = _mm512_cmpge_epu32_mask(wide, _mm512_set1_epi32(0x80));
@@ -52,7 +52,7 @@ pub(super) unsafe fn write<U: Unit>(
     unsafe { write_any(rest, at) }
 }
 
-/// Which characters are surrogates or beyond the last.
+/// Which characters are surrogates or beyond the last code point.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn no_scalars(wide: __m512i) -> u16 {
@@ -61,7 +61,8 @@ fn no_scalars(wide: __m512i) -> u16 {
         | _mm512_cmpge_epu32_mask(wide, _mm512_set1_epi32(0x11_0000))
 }
 
-/// Each character as the last of four bytes, and which of all bytes count; `multi` has those that are not ASCII.
+/// Each character as the last of four bytes, and which of all bytes are valid; `multi` marks characters that are not
+/// ASCII.
 #[target_feature(enable = "avx512f,bmi2")]
 #[inline]
 fn spread(wide: __m512i, multi: u16) -> (__m512i, u64) {
@@ -75,7 +76,7 @@ fn spread(wide: __m512i, multi: u16) -> (__m512i, u64) {
     let bits = pick(_mm512_srli_epi32::<4>(wide), 0x3F00, bits);
     let bits = pick(_mm512_slli_epi32::<10>(wide), 0x3F_0000, bits);
     let bits = pick(_mm512_slli_epi32::<24>(wide), 0x3F00_0000, bits);
-    // A mark in each byte; where a character has fewer than four, its first byte has a longer one.
+    // A marker in each byte; where a character has fewer than four bytes, its first byte has a longer one.
     let marked = _mm512_or_si512(bits, _mm512_set1_epi32(0x8080_80F0_u32 as i32));
     let marked = _mm512_mask_xor_epi32(marked, three, marked, _mm512_set1_epi32(0x6000));
     let marked = _mm512_mask_xor_epi32(marked, two, marked, _mm512_set1_epi32(0x40_0000));
@@ -88,7 +89,7 @@ fn spread(wide: __m512i, multi: u16) -> (__m512i, u64) {
 impl Sixteen for u8 {
     #[inline(always)]
     fn load(_: Avx512, units: &[Self; RUN]) -> __m512i {
-        // SAFETY: sixteen bytes are there, and the proof.
+        // SAFETY: sixteen bytes can be read, and the proof.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(units.as_ptr().cast())) }
     }
 }
