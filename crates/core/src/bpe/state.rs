@@ -2,7 +2,7 @@
 
 use super::batch::Probes;
 use super::cache::Cache;
-use super::encode::SEGMENT;
+use super::encode::{SEGMENT, WORTH_CUTTING};
 use super::gathered::Gathered;
 use super::keys::{Key, LONG};
 use super::merge::MergeScratch;
@@ -25,8 +25,8 @@ pub struct EncodeState {
     pub(super) batch: Box<Probes>,
     /// Ends of the pieces of a batch.
     pub(super) ends: Box<[u32]>,
-    /// Whether there is enough text to make tables that take time to build worthwhile.
-    pub(crate) full: bool,
+    /// Bytes of pieces that could have been cut while the tables for it were not there.
+    pub(super) uncut: usize,
 }
 
 impl EncodeState {
@@ -51,7 +51,8 @@ impl EncodeState {
             gathered: Gathered::new(),
             batch: Box::default(),
             ends: vec![0; ROOM].into(),
-            full: true,
+            // Tests cut from the first piece on.
+            uncut: if cfg!(test) { WORTH_CUTTING } else { 0 },
         }
     }
 
@@ -69,7 +70,7 @@ impl EncodeState {
     /// A state for a few kilobytes of text, cheap to build.
     pub fn small(bpe: &Bpe) -> Self {
         Self {
-            full: false,
+            uncut: 0,
             ..Self::new(bpe, 64 << 10)
         }
     }
