@@ -1,4 +1,4 @@
-"""The whole table, one benchmark after another, each beside its peers; 40 minutes on two cores.
+"""The whole table, one benchmark after another, each beside its peers; 50 minutes on two cores.
 
 `python benchmarks/run.py [--only encode,train] [--all] [--corpora DIR] [--charts docs/images]`
 
