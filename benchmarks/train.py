@@ -189,7 +189,7 @@ def table(case, rows):
         stages = ours["stages"]
         rest = ours["seconds"] - stages["counting"] - stages["merging"]
         print(
-            f"\ntokenmill by stage: counting {stages['counting']:.2f} s, merging {stages['merging']:.2f} s, "
+            f"\nOur stages: counting {stages['counting']:.2f} s, merging {stages['merging']:.2f} s, "
             f"the rest {rest:.2f} s"
         )
 
