@@ -116,7 +116,7 @@ ROWS = (
         contest("cores", "wall", lambda cell: "100 bytes" in cell),
     ),
     (
-        "all cores, one document of 1 GB",
+        "all cores, one large document",
         "best peer",
         1.5,
         2.5,

@@ -20,7 +20,7 @@ use crate::Result;
 /// Chinese with three vocabularies: 9 to 15 are best.
 const UNCUT: usize = 12;
 /// Bytes of pieces that could have been cut before the tables for it are built: without them such a byte costs some 30 ns
-/// more, so this many cost a tenth of what the tables do.
+/// more (an estimate), so this many cost a tenth of what the tables do.
 pub(super) const WORTH_CUTTING: usize = 64 << 10;
 /// Tag of a segment that is not a whole piece, for vocabularies in which whole pieces have ids of their own.
 pub(crate) const SEGMENT: u8 = 0x40;
