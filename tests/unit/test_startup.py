@@ -46,3 +46,14 @@ def test_a_table_without_nulls_is_prepared_without_pandas(tmp_path):
         f"tokenmill.prepare({str(tmp_path)!r}, tokenizer, {str(tmp_path / 'out')!r}, verbose_level='ERROR')"
     )
     assert "pandas" not in modules_after(prepare)
+
+
+@pytest.mark.parametrize("job", ["train", "prepare"])
+def test_plain_files_are_read_without_arrow(tmp_path, job):
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"text": "low lower lowest"}\n' * 9)
+    code = f"import tokenmill\ntokenizer = tokenmill.train({str(lines)!r}, 260, progress=False)\n"
+    if job == "prepare":
+        out = str(tmp_path / "out")
+        code += f"tokenmill.prepare({str(lines)!r}, tokenizer, {out!r}, verbose_level='ERROR')"
+    assert "pyarrow" not in modules_after(code)
