@@ -1,7 +1,7 @@
 """`tokenmill.train`: texts to a tokenizer, through counts that can be kept and merges that can be resumed.
 
-What keeps counts in files is imported where it is used: it brings Arrow along, a third of the memory that 60 MB of
-English to 32,000 tokens would take in all, and plain files need none of it.
+What keeps counts in files is imported where it is used: it brings Arrow along, which plain files do not need
+and which would be a third of the peak memory of a small training.
 """
 
 from __future__ import annotations
