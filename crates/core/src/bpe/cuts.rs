@@ -19,6 +19,8 @@
 //! Splits with a part are few; each has one of eight group bits, and a character holds the bits of those it can take
 //! part in on either side. A shared bit, like a collision in the bit set, only means a missed cut.
 
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
 use super::crossing::{Crossing, ALL_GROUPS};
 use super::keys::LONG;
 use super::symbols::Symbols;
@@ -28,11 +30,16 @@ use crate::hash::SPREAD;
 /// Characters with edge bits of their own: the basic plane, and the block of emoji after it.
 const BASIC: u32 = 0x1_0000;
 const EMOJI: std::ops::Range<u32> = 0x1_F000..0x2_0000;
+/// In place of the edge groups of a character that no text has had yet. A character with just these groups gets all of
+/// them, which only means missed cuts.
+const UNKNOWN: u16 = ALL_GROUPS - 1;
 
 /// The proof tables of one vocabulary.
 pub(crate) struct Cuts {
-    /// By character: groups it can be the left side of (low byte) and the right side of (high byte).
-    edges: Vec<u16>,
+    /// By character: groups it can be the left side of (low byte) and the right side of (high byte), found when a text
+    /// first has the character: all seventy thousand would take 13 ms.
+    edges: Vec<AtomicU16>,
+    crossing: Crossing,
     /// Hashed set of pairs of whole characters that some merge joins.
     joined: Vec<u64>,
     shift: u32,
@@ -61,38 +68,39 @@ impl Cuts {
         if matches!(tables.symbols, Symbols::Chars(_)) && !tables.symbols.is_local() {
             return None;
         }
-        let crossing = Crossing::of(tables, from);
-        let bits = (crossing.whole.len() * 32)
+        let mut crossing = Crossing::of(tables, from);
+        let whole = std::mem::take(&mut crossing.whole);
+        let bits = (whole.len() * 32)
             .next_power_of_two()
             .clamp(1 << 14, 1 << 23);
         let mut cuts = Self {
-            edges: Vec::new(),
+            edges: (0..BASIC + EMOJI.end - EMOJI.start)
+                .map(|_| AtomicU16::new(UNKNOWN))
+                .collect(),
+            crossing,
             joined: vec![0; bits / 64],
             shift: 64 - bits.trailing_zeros(),
             ascii: Box::new([u64::MAX; 256]),
             from,
             whole_words: false,
         };
-        for (left, right) in &crossing.whole {
-            let bit = cuts.bit_of(*left, *right);
+        for (left, right) in whole {
+            let bit = cuts.bit_of(left, right);
             cuts.joined[(bit >> 6) as usize] |= 1 << (bit & 63);
         }
-        let characters = (0..BASIC).chain(EMOJI);
-        cuts.edges = characters
-            .map(|code| crossing.edges(tables, code))
-            .collect();
         for token in tables.whole.keys() {
             cuts.keep_whole(token);
         }
         if from == 0 {
-            cuts.fill_ascii();
+            cuts.fill_ascii(tables);
         }
-        cuts.whole_words = cuts.safe_pairs(LETTERS) * RARE_CUTS < LETTERS.len() * LETTERS.len();
+        cuts.whole_words =
+            cuts.safe_pairs(tables, LETTERS) * RARE_CUTS < LETTERS.len() * LETTERS.len();
         Some(cuts)
     }
 
-    fn safe_pairs(&self, letters: std::ops::Range<u32>) -> usize {
-        let at = |code| (code, self.edges_of(code));
+    fn safe_pairs(&self, tables: &Tables, letters: std::ops::Range<u32>) -> usize {
+        let at = |code| (code, self.edges_of(tables, code));
         let pairs = letters
             .clone()
             .flat_map(|left| letters.clone().map(move |right| (left, right)));
@@ -101,24 +109,20 @@ impl Cuts {
             .count()
     }
 
-    /// Whether a piece is not worth walking: it is all ASCII, or it is a word that the cache can hold and that either
-    /// begins with ASCII, as accented words do, or is in an alphabet (Cyrillic, Greek, Arabic) in which this
-    /// vocabulary has too many merges for cuts. With Llama 3, walking Russian words took a fifth of the time and they
-    /// were hardly ever cut; GPT-2, which cuts them nearly everywhere, is a third faster for it.
+    /// Whether a piece is not worth walking: it is left whole by every vocabulary, or it is a word that the cache can
+    /// hold, in an alphabet (Cyrillic, Greek, Arabic) in which this vocabulary has too many merges for cuts. With
+    /// Llama 3, walking Russian words took a fifth of the time and they were hardly ever cut; GPT-2, which cuts them
+    /// nearly everywhere, is a third faster for it.
     #[inline(always)]
     pub(crate) fn leaves_whole(&self, piece: &[u8]) -> bool {
-        let first = piece[usize::from(piece[0] < 0x80)];
-        let is_word = match first {
-            0..0x80 => self.from > 0,
-            0xC2..0xE0 => self.whole_words,
-            _ => false,
-        };
-        is_word && piece.len() <= LONG || (self.from > 0 && piece.is_ascii())
+        let is_word = self.whole_words && piece.len() <= LONG;
+        is_word && matches!(second_of(piece), 0xC2..0xE0) || self.from > 0 && is_never_cut(piece)
     }
 
-    fn fill_ascii(&mut self) {
+    fn fill_ascii(&mut self, tables: &Tables) {
         for at in 0..128 * 128 {
-            let [left, right] = [at / 128, at % 128].map(|code| (code, self.edges_of(code)));
+            let [left, right] =
+                [at / 128, at % 128].map(|code| (code, self.edges_of(tables, code)));
             if self.is_safe(left, right) {
                 self.ascii[(at >> 6) as usize] &= !(1 << (at & 63));
             }
@@ -141,9 +145,9 @@ impl Cuts {
         (u64::from(left) << 32 | u64::from(right)).wrapping_mul(SPREAD) >> self.shift
     }
 
-    /// The edge groups of a character.
+    /// The edge groups of a character; `tables` are those that the cuts were made for.
     #[inline(always)]
-    pub(crate) fn edges_of(&self, code: u32) -> u16 {
+    pub(crate) fn edges_of(&self, tables: &Tables, code: u32) -> u16 {
         let index = if code < BASIC {
             code
         } else if EMOJI.contains(&code) {
@@ -151,7 +155,22 @@ impl Cuts {
         } else {
             return ALL_GROUPS;
         };
-        self.edges[index as usize]
+        let edges = &self.edges[index as usize];
+        match edges.load(Relaxed) {
+            UNKNOWN => self.learn(edges, tables, code),
+            known => known,
+        }
+    }
+
+    /// Finds the edge groups of a character. Threads that do so at the same time find the same.
+    #[cold]
+    fn learn(&self, edges: &AtomicU16, tables: &Tables, code: u32) -> u16 {
+        let found = match self.crossing.edges(tables, code) {
+            UNKNOWN => ALL_GROUPS,
+            found => found,
+        };
+        edges.store(found, Relaxed);
+        found
     }
 
     /// Whether no merge can ever cross between two ASCII characters; always `false` where pairs of them are not
@@ -169,4 +188,17 @@ impl Cuts {
         let joined = (self.joined[(bit >> 6) as usize] >> (bit & 63)) & 1;
         joined == 0 && (left.1 as u8) & ((right.1 >> 8) as u8) == 0
     }
+}
+
+/// Whether a piece is left whole by all vocabularies of bytes: it is all ASCII, or it is a word that the cache can hold
+/// and that begins with ASCII, as accented words do.
+#[inline(always)]
+pub(crate) fn is_never_cut(piece: &[u8]) -> bool {
+    second_of(piece) < 0x80 && (piece.len() <= LONG || piece.is_ascii())
+}
+
+/// The first byte that is not a space or another ASCII sign before a word, for a piece of more than one byte.
+#[inline(always)]
+fn second_of(piece: &[u8]) -> u8 {
+    piece[usize::from(piece[0] < 0x80)]
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::batch::Tiles;
-use super::cuts::Cuts;
+use super::cuts::{is_never_cut, Cuts};
 use super::decode::Slots;
 use super::gathered::Gathered;
 use super::keys::{Key as PieceKey, LONG};
@@ -173,7 +173,7 @@ impl Bpe {
                 at = end;
                 continue;
             }
-            let mut cutter = Cutter::new(cuts, text, at, end, tag);
+            let mut cutter = Cutter::new((cuts, &self.tables), text, at..end, tag);
             while !cutter.run(&mut segments) {
                 self.encode_segments(text, &mut segments, state, out);
             }
@@ -242,8 +242,8 @@ impl Bpe {
         state.gathered = gathered;
     }
 
-    /// The tables that prove cuts exact. Building them takes some 20 ms, so it waits until as much text could have been
-    /// cut as makes up for it: a few lines, and code with a foreign word now and then, never do.
+    /// The tables that prove cuts exact. Building them takes milliseconds, so it waits until as much text could have been
+    /// cut as makes up for it: a few lines, French, and code with a foreign word now and then, never do.
     fn cuts(
         &self,
         text: &[u8],
@@ -256,7 +256,7 @@ impl Bpe {
         }
         for end in ends {
             let piece = &text[start..*end as usize];
-            if piece.len() > UNCUT && (self.tables.cuts_ascii() || !is_ascii(piece)) {
+            if piece.len() > UNCUT && (self.tables.cuts_ascii() || !is_never_cut(piece)) {
                 state.uncut += piece.len();
             }
             start = *end as usize;

@@ -1,6 +1,9 @@
 //! Pieces refined into segments: what the cache sees of text that is not ASCII.
 
+use std::ops::Range;
+
 use super::cuts::Cuts;
+use super::tables::Tables;
 
 /// Segments that are gathered before they are encoded: 256, plus as many as one block of text can have, as the scan
 /// adds a block at once.
@@ -41,6 +44,7 @@ impl Segments {
 /// A walk along one piece that stops at each safe cut.
 pub(crate) struct Cutter<'a> {
     cuts: &'a Cuts,
+    tables: &'a Tables,
     text: &'a [u8],
     at: usize,
     end: usize,
@@ -51,16 +55,22 @@ pub(crate) struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    /// The piece `text[start..end]`, which is not empty; `tag` marks segments that are not whole pieces.
+    /// A piece that is not empty; `tag` marks segments that are not whole pieces.
     #[inline(always)]
-    pub(crate) fn new(cuts: &'a Cuts, text: &'a [u8], start: usize, end: usize, tag: u8) -> Self {
-        let (code, len) = decode(text, start);
+    pub(crate) fn new(
+        (cuts, tables): (&'a Cuts, &'a Tables),
+        text: &'a [u8],
+        piece: Range<usize>,
+        tag: u8,
+    ) -> Self {
+        let (code, len) = decode(text, piece.start);
         Self {
             cuts,
+            tables,
             text,
-            at: start + len,
-            end,
-            last: (code, cuts.edges_of(code)),
+            at: piece.start + len,
+            end: piece.end,
+            last: (code, cuts.edges_of(tables, code)),
             tag,
             was_cut: false,
         }
@@ -72,7 +82,7 @@ impl<'a> Cutter<'a> {
         let mut count = segments.count;
         while self.at < self.end && count < ROOM {
             let (code, len) = decode(self.text, self.at);
-            let next = (code, self.cuts.edges_of(code));
+            let next = (code, self.cuts.edges_of(self.tables, code));
             let cut = if (self.last.0 | code) < 0x80 {
                 self.cuts.is_safe_ascii(self.last.0, code)
             } else {

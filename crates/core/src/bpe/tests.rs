@@ -287,7 +287,7 @@ fn cuts_and_guesses_change_nothing_on_tangled_characters() {
         let spec = byte_spec(&mut random, &TANGLED, joins, round % 2 == 0, round % 3 == 0);
         let bpe = Bpe::new(&spec).unwrap();
         let is_cut = Cuts::new(bpe.tables()).is_some_and(|cuts| {
-            let at = |code| (code, cuts.edges_of(code));
+            let at = |code| (code, cuts.edges_of(bpe.tables(), code));
             cuts.is_safe(at('中' as u32), at('一' as u32))
         });
         cuttable[usize::from(bpe.tables().ranks_rise)] += usize::from(is_cut);
