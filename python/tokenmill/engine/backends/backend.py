@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,101 +32,53 @@ class Strategy:
         return f"{self.name} ({self.reason})"
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """What turns text into ids. It is immutable, picklable, and safe to call from threads.
 
     `docs` is a list of str or bytes, or a pyarrow string or binary array (chunked or not). The ids of all
-    documents come back in one flat array, with `len(docs) + 1` int64 offsets.
+    documents come back in one flat array, with `len(docs) + 1` int64 offsets. What is not abstract here is
+    right for an engine of another library, which neither frames nor cuts, and is its own reference.
     """
 
     # The largest id plus one, and the name of the scanner (native) or of the model's type.
     id_limit: int
     family: str
     # Whether `encode_framed` can put the ids of BOS and EOS around documents.
-    frames: bool
+    frames = False
     # Whether `encode_part` can continue where a text was cut.
-    takes_parts: bool
+    takes_parts = False
     # Whether it reproduces another library, with which a long job compares it first.
-    imitates: bool
+    imitates = False
     # Whether worker processes do its work, whatever `threads` says.
-    in_processes: bool
+    in_processes = False
 
+    @abstractmethod
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         """The ids of one text; `template` adds what the post-processor adds."""
 
+    @abstractmethod
     def encode_batch(
         self, docs: Any, special: Special, *, template: bool, threads: int
     ) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
 
-    def encode_lists(
-        self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
-    ) -> list[list[int]]:
-        """The ids of many texts, one list for each."""
-
-    def encode_framed(
-        self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
-    ) -> tuple[memoryview, memoryview]:
-        """The ids of flat texts, each between the ids of `frame`, with offsets."""
-
-    def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
-        """The ids of the text that the parts make together."""
-
-    def last_cut(self, data: memoryview) -> int:
-        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
-
-    def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
-        """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
-
-    def piece_ends(self, text: str, special: Special) -> list[int] | None:
-        """Where pieces end, in bytes of the normalized text; None where the engine does not say."""
-
+    @abstractmethod
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of one text and, for each, the `(start, end)` characters of the text that it covers."""
 
+    @abstractmethod
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         """The bytes that the ids stand for."""
 
-    def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
-        """The text that the ids stand for, as the tokenizer's decoder has it."""
-
-    def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
-        """One text for each document of a flat array; None where each must be decoded by itself."""
-
-    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
-        """How many ids each text has."""
-
+    @abstractmethod
     def token_bytes(self, token_id: int) -> bytes | None:
         """What one id spells, or None for an id that is not in the vocabulary."""
 
+    @abstractmethod
     def id_of(self, token: bytes) -> int | None:
         """The id of a token's bytes, or None."""
-
-
-class BorrowedEngine(ABC):
-    """What the engines of other libraries share: they neither frame nor cut, and are their own reference."""
-
-    id_limit: int
-    frames = False
-    takes_parts = False
-    imitates = False
-    in_processes = False
-
-    @abstractmethod
-    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        """The ids of one text."""
-
-    @abstractmethod
-    def encode_batch(
-        self, docs: Any, special: Special, *, template: bool, threads: int
-    ) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of many texts, flat, with offsets."""
-
-    @abstractmethod
-    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
-        """The bytes that the ids stand for."""
 
     def encode_lists(
         self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
@@ -139,31 +91,31 @@ class BorrowedEngine(ABC):
     def encode_framed(
         self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
     ) -> tuple[memoryview, memoryview]:
-        """Not supported: check `frames` first."""
+        """The ids of flat texts, each between the ids of `frame`, with offsets; check `frames` first."""
         raise NotImplementedError
 
     def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
-        """The ids of the parts, joined first: no cut is proven."""
+        """The ids of the text that the parts make together; they are joined first where no cut is proven."""
         yield from self.encode("".join(texts), special, template=False)
 
     def last_cut(self, data: memoryview) -> int:  # noqa: ARG002 - nowhere, whatever the text
-        """Nowhere."""
+        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
         return 0
 
     def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
-        """Not supported: check `takes_parts` first."""
+        """The ids of a part of a UTF-8 text, `continued` after a cut; check `takes_parts` first."""
         raise NotImplementedError
 
     def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - unknown here
-        """Not known."""
+        """Where pieces end, in bytes of the normalized text; None where the engine does not say."""
         return None
 
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
-        """The text that the ids stand for."""
+        """The text that the ids stand for, as the tokenizer's decoder has it."""
         return self.decode(ids, skip_special=skip_special).decode("utf-8", errors)
 
     def decode_texts(self, ids: Any, offsets: Any, errors: str) -> list[str] | None:  # noqa: ARG002 - one by one
-        """Not in one go."""
+        """One text for each document of a flat array; None where each must be decoded by itself."""
         return None
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:

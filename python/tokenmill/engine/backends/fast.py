@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmill.base.errors import InputError
 from tokenmill.engine import arrow
-from tokenmill.engine.backends.backend import BorrowedEngine
+from tokenmill.engine.backends.backend import Engine
 from tokenmill.engine.backends.hf_api import open_hf
 from tokenmill.engine.backends.text import check_text
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PART = 1024
 
 
-class FastEngine(BorrowedEngine):
+class FastEngine(Engine):
     """An HF tokenizer as an `Engine`."""
 
     def __init__(

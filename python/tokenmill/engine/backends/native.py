@@ -14,6 +14,7 @@ from tokenmill._core import Codec
 from tokenmill.base.errors import UnsupportedError
 from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine import arrow
+from tokenmill.engine.backends.backend import Engine
 from tokenmill.engine.backends.decoding import build_decoder
 from tokenmill.engine.backends.text import check_text
 from tokenmill.engine.stream import encode_stream
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
     from tokenmill.engine.recipe import Recipe
 
 
-class NativeEngine:
+class NativeEngine(Engine):
     """The core's codec as an `Engine`."""
 
     frames = takes_parts = imitates = True
-    in_processes = False
 
     def __init__(self, recipe: Recipe) -> None:
         self.codec = _build_codec(recipe)
@@ -72,9 +72,7 @@ class NativeEngine:
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""
         if arrow.is_flat(docs):
-            import numpy as np
-
-            return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
+            return super().count_batch(docs, special, template=template, threads=threads)
         return self.codec.count_list(list(docs), special, template, threads)
 
     def offsets(

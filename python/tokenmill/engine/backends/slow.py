@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill.base.errors import TokenizerError
 from tokenmill.base.hardware.batch import run_in_batches
 from tokenmill.base.hardware.machine import measure
-from tokenmill.engine.backends.backend import BorrowedEngine
+from tokenmill.engine.backends.backend import Engine
 from tokenmill.engine.backends.foreign import Foreign
 from tokenmill.engine.backends.workers import WorkerLoadError, Workers
 
@@ -38,7 +38,7 @@ IN_PROCESS_BYTES = 1 << 20
 CHUNKS_PER_WORKER = 4
 
 
-class SlowEngine(BorrowedEngine):
+class SlowEngine(Engine):
     """Encodes with `tokenizer` (any object that `Foreign` understands) in `num_proc` processes."""
 
     family = "python"
