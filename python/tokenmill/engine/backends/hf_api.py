@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import tempfile
+from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import MissingExtraError, TokenizerError
 from tokenmill.engine.files.names import TOKENIZER
@@ -22,28 +23,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class HfTokenizer(Protocol):
+class HfTokenizer(ABC):
     """What `fast` and the comparison ask of Hugging Face; `as_text` reads special tokens as text."""
 
+    def __init__(self, text: str, source: str) -> None:
+        self._json, self._source = text, source
+
     @property
+    @abstractmethod
     def id_limit(self) -> int:
         """The largest id plus one."""
 
-    def encode_arrays(self, texts: list[str], *, as_text: bool, template: bool) -> list[NDArray[np.uint32]]:
-        """The ids of each text as an array."""
-
+    @abstractmethod
     def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
         """The ids of each text as a list."""
 
+    def encode_arrays(self, texts: list[str], *, as_text: bool, template: bool) -> list[NDArray[np.uint32]]:
+        """The ids of each text as an array."""
+        import numpy as np
+
+        rows = self.encode_lists(texts, as_text=as_text, template=template)
+        return [np.asarray(ids, np.uint32) for ids in rows]
+
+    @abstractmethod
     def offsets(self, text: str, *, as_text: bool, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
         """The ids of one text and the characters that each covers."""
 
+    @abstractmethod
     def decode(self, ids: list[int], *, skip_special: bool) -> str:
         """The text of ids."""
 
+    @abstractmethod
     def find_token(self, token_id: int) -> str | None:
         """The string of one id."""
 
+    @abstractmethod
     def id_of(self, token: str) -> int | None:
         """The id of one string."""
 
@@ -55,14 +69,14 @@ def open_hf(text: str, source: str) -> HfTokenizer:
     except ImportError as error:
         raise MissingExtraError.of("tokenizers", "hf", f"{source}: this tokenizer") from error
     major = int(__version__.partition(".")[0])
-    return ModernHf(text, source) if major >= 1 else ClassicHf(text, source)
+    return _ModernHf(text, source) if major >= 1 else _ClassicHf(text, source)
 
 
-class ClassicHf:
+class _ClassicHf(HfTokenizer):
     """`tokenizers` 0.20 to 0.x: one object for each reading of special tokens."""
 
     def __init__(self, text: str, source: str) -> None:
-        self._json, self._source = text, source
+        super().__init__(text, source)
         # The second is made when somebody asks for it, since a large vocabulary takes a tenth of a second.
         self._readings = {True: self._build(as_text=True)}
 
@@ -82,41 +96,29 @@ class ClassicHf:
 
     @property
     def id_limit(self) -> int:
-        """The largest id plus one."""
         return 1 + max(self._readings[True].get_vocab(with_added_tokens=True).values(), default=0)
 
-    def encode_arrays(self, texts: list[str], *, as_text: bool, template: bool) -> list[NDArray[np.uint32]]:
-        """The ids of each text as an array."""
-        import numpy as np
-
-        rows = self.encode_lists(texts, as_text=as_text, template=template)
-        return [np.asarray(ids, np.uint32) for ids in rows]
-
     def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
-        """The ids of each text as a list, without the offsets that HF would otherwise compute."""
+        # Without the offsets that HF would otherwise compute.
         encode = self._get_reading(as_text=as_text).encode_batch_fast
         found = call_guarded(lambda: encode(texts, add_special_tokens=template), self._source)
         return [encoding.ids for encoding in found]
 
     def offsets(self, text: str, *, as_text: bool, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
-        """The ids of one text and the characters that each covers."""
         encode = self._get_reading(as_text=as_text).encode
         found = call_guarded(lambda: encode(text, add_special_tokens=template), self._source)
         return list(found.ids), [tuple(place) for place in found.offsets]
 
     def decode(self, ids: list[int], *, skip_special: bool) -> str:
-        """The text of ids."""
         decode = self._readings[True].decode
         text: str = call_guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
         return text
 
     def find_token(self, token_id: int) -> str | None:
-        """The string of one id."""
         found: str | None = self._readings[True].id_to_token(token_id)
         return found
 
     def id_of(self, token: str) -> int | None:
-        """The id of one string."""
         found: int | None = self._readings[True].token_to_id(token)
         return found
 
@@ -125,13 +127,13 @@ class ClassicHf:
 _HINT = "; version 0.x may support it: pip install 'tokenizers<1'"
 
 
-class ModernHf:
+class _ModernHf(HfTokenizer):
     """`tokenizers` 1.x: one object, and its vocabulary as its file has it."""
 
     def __init__(self, text: str, source: str) -> None:
         from tokenizers import Tokenizer
 
-        self._json, self._source = text, source
+        super().__init__(text, source)
         # It can only be loaded from a file.
         with tempfile.TemporaryDirectory(prefix="tokenmill-hf-") as folder:
             path = Path(folder, TOKENIZER)
@@ -140,7 +142,6 @@ class ModernHf:
 
     @property
     def id_limit(self) -> int:
-        """The largest id plus one."""
         return 1 + max(self._ids.values(), default=0)
 
     @cached_property
@@ -164,11 +165,9 @@ class ModernHf:
         return found
 
     def encode_arrays(self, texts: list[str], *, as_text: bool, template: bool) -> list[NDArray[np.uint32]]:
-        """The ids of each text as an array."""
         return [encoding.ids_array for encoding in self._encode(texts, as_text=as_text, template=template)]
 
     def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
-        """The ids of each text as a list."""
         return [encoding.ids for encoding in self._encode(texts, as_text=as_text, template=template)]
 
     def offsets(
@@ -178,24 +177,20 @@ class ModernHf:
         as_text: bool,  # noqa: ARG002
         template: bool,  # noqa: ARG002
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Not supported: version 1 has none."""
         raise TokenizerError(
             f"{self._source}: runs on Hugging Face tokenizers 1.x, which gives no offsets; "
             "ask only for ids, or pip install 'tokenizers<1'"
         )
 
     def decode(self, ids: list[int], *, skip_special: bool) -> str:
-        """The text of ids."""
         decode = self._made.decode
         text: str = call_guarded(lambda: decode(ids, skip_special_tokens=skip_special), self._source)
         return text
 
     def find_token(self, token_id: int) -> str | None:
-        """The string of one id."""
         return self._tokens.get(token_id)
 
     def id_of(self, token: str) -> int | None:
-        """The id of one string."""
         return self._ids.get(token)
 
 
