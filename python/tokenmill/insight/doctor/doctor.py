@@ -14,7 +14,7 @@ Status = Literal["ok", "warning", "problem"]
 ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Check(Section):
     """One line: ok, warning or problem; what was looked at, what is there, what it means, what fixes it."""
 
@@ -67,12 +67,5 @@ def _guard(name: str, part: Callable[[], Iterable[Check]]) -> list[Check]:
     try:
         return list(part())
     except OSError as error:
-        return [
-            Check(
-                name=name,
-                status="problem",
-                found=f"{type(error).__name__}: {error}",
-                meaning="this part could not be checked",
-                fix="check the path and its permissions",
-            )
-        ]
+        found, fix = f"{type(error).__name__}: {error}", "check the path and its permissions"
+        return [Check(name, "problem", found, "this part could not be checked", fix)]

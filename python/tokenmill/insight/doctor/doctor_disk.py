@@ -29,13 +29,9 @@ def run_checks(output: Path, data: tuple[str, ...] = (), *, given: bool = True) 
     home = disk.find_existing(output)
     name = str(output) if given else f"{output} (no --output given)"
     if not os.access(home, os.W_OK | os.X_OK):
-        yield Check(
-            name="output",
-            status="problem",
-            found=f"{home} cannot be written",
-            meaning="a job would fail at its first shard",
-            fix=f"chmod u+wx {home}, or choose another --output",
-        )
+        fix = f"chmod u+wx {home}, or choose another --output"
+        found, meaning = f"{home} cannot be written", "a job would fail at its first shard"
+        yield Check("output", "problem", found, meaning, fix)
         return
     space = check_free_space(home, estimate_bytes(data))
     yield space
@@ -64,48 +60,34 @@ def estimate_bytes(data: tuple[str, ...]) -> int | None:
 def check_free_space(home: Path, needed: int | None) -> Check:
     """Free space against the estimate."""
     free = disk.free_bytes(home)
-    short = free < max(ROOM, needed or 0)
     want = f", a dataset of this input takes up to {words.size(needed)}" if needed is not None else ""
-    return Check(
-        name="free space",
-        status="problem" if short else "ok",
-        found=f"{words.size(free)} free in {home}{want}",
-        meaning="the disk would fill up before the end" if short else "enough room",
-        fix=f"free space (df -h {home}), or choose another --output" if short else None,
-    )
+    found = f"{words.size(free)} free in {home}{want}"
+    if free >= max(ROOM, needed or 0):
+        return Check("free space", "ok", found, "enough room")
+    fix = f"free space (df -h {home}), or choose another --output"
+    return Check("free space", "problem", found, "the disk would fill up before the end", fix)
 
 
 def check_speed(home: Path, name: str) -> Check:
     """A timed write and read: what the kernel says about a disk is wrong on virtual machines."""
     measured = disk.probe(home)
-    kind = disk.find_filesystem(home)
-    slow = measured.kind == "slow"
     speeds = f"{words.size(measured.write)}/s write, {words.size(measured.read)}/s read"
-    return Check(
-        name="disk",
-        status="warning" if slow else "ok",
-        found=f"{name}: {speeds}, {measured.flush_seconds * 1000:.1f} ms per flush ({kind})",
-        meaning="as slow as a hard disk or a remote one: writing may limit the speed"
-        if slow
-        else "as fast as an SSD",
-        fix="put --output on an SSD or NVMe disk" if slow else None,
-    )
+    flush = f"{measured.flush_seconds * 1000:.1f} ms per flush"
+    found = f"{name}: {speeds}, {flush} ({disk.find_filesystem(home)})"
+    if measured.kind != "slow":
+        return Check("disk", "ok", found, "as fast as an SSD")
+    meaning = "as slow as a hard disk or a remote one: writing may limit the speed"
+    return Check("disk", "warning", found, meaning, "put --output on an SSD or NVMe disk")
 
 
 def check_locks(home: Path) -> Check:
     """Whether a lock on this file system keeps a second process out."""
-    works, kind = disk.locks_work(home), disk.find_filesystem(home)
-    return Check(
-        name="locks",
-        status="ok" if works else "warning",
-        found=f"{'work' if works else 'do not work'} on {kind}",
-        meaning="two jobs with one output notice each other"
-        if works
-        else "two jobs with one output may do the same work twice; the result is still right",
-        fix=None
-        if works
-        else "mount it with locks (NFS: option local_lock=none), or start one job at a time",
-    )
+    kind = disk.find_filesystem(home)
+    if disk.locks_work(home):
+        return Check("locks", "ok", f"work on {kind}", "two jobs with one output notice each other")
+    meaning = "two jobs with one output may do the same work twice; the result is still right"
+    fix = "mount it with locks (NFS: option local_lock=none), or start one job at a time"
+    return Check("locks", "warning", f"do not work on {kind}", meaning, fix)
 
 
 def check_leftovers(output: Path) -> Check:
@@ -113,17 +95,13 @@ def check_leftovers(output: Path) -> Check:
     dead = [path for path in output.rglob(".tmp-*") if _owner_is_dead(path.name)] if output.is_dir() else []
     run = _find_dead_run(output)
     if not dead and run is None:
-        return Check(name="leftovers", status="ok", found="none", meaning="no dead run left anything here")
+        return Check("leftovers", "ok", "none", "no dead run left anything here")
     size = sum(path.stat().st_size for path in dead if path.exists())
     left = [f"{len(dead)} unfinished files ({words.size(size)})"] if dead else []
     left += [f"a run of process {run} that died"] if run is not None else []
-    return Check(
-        name="leftovers",
-        status="warning",
-        found=", ".join(left),
-        meaning="a run was killed here; its output does not count until it is finished",
-        fix="run the same tokenmill prepare again: it continues where it stopped and cleans up",
-    )
+    meaning = "a run was killed here; its output does not count until it is finished"
+    fix = "run the same tokenmill prepare again: it continues where it stopped and cleans up"
+    return Check("leftovers", "warning", ", ".join(left), meaning, fix)
 
 
 def _owner_is_dead(name: str) -> bool:

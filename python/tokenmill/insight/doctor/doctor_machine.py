@@ -40,15 +40,11 @@ def check_cores(machine: Machine) -> Check:
     """How many cores a job will use, and what limits them."""
     found = machine.cores
     shown = f"{found.usable} usable ({found.reason})"
-    limited = found.usable < found.host
-    tight = limited and found.quota is not None and found.usable * 4 <= found.affinity
-    return Check(
-        name="cores",
-        status="warning" if tight else "ok",
-        found=shown,
-        meaning="a quota leaves a quarter of the cores or less" if tight else "a job uses this many threads",
-        fix="raise the container's CPU limit (docker run --cpus N)" if tight else None,
-    )
+    limited = found.usable < found.host and found.quota is not None
+    if not limited or found.usable * 4 > found.affinity:
+        return Check("cores", "ok", shown, "a job uses this many threads")
+    fix = "raise the container's CPU limit (docker run --cpus N)"
+    return Check("cores", "warning", shown, "a quota leaves a quarter of the cores or less", fix)
 
 
 def check_memory(machine: Machine) -> Check:
@@ -56,56 +52,38 @@ def check_memory(machine: Machine) -> Check:
     found = machine.memory
     shown = f"{found.available / GB:.1f} GB available ({found.reason}), {found.mode} mode"
     if found.available < GB // 4:
-        return Check(
-            name="memory",
-            status="problem",
-            found=shown,
-            meaning="a job needs about 250 MB and may be killed",
-            fix="free memory, or raise the container's limit (docker run --memory 2g)",
-        )
-    little = found.available < GB
-    return Check(
-        name="memory",
-        status="warning" if little else "ok",
-        found=shown,
-        meaning="batches will be small" if little else MODES[found.mode],
-        fix="raise the container's limit (docker run --memory 2g)" if little else None,
-    )
+        fix = "free memory, or raise the container's limit (docker run --memory 2g)"
+        return Check("memory", "problem", shown, "a job needs about 250 MB and may be killed", fix)
+    if found.available < GB:
+        fix = "raise the container's limit (docker run --memory 2g)"
+        return Check("memory", "warning", shown, "batches will be small", fix)
+    return Check("memory", "ok", shown, MODES[found.mode])
 
 
 def check_cpu_features(used: tuple[str, list[str]] | None = None) -> Check:
     """The vector instructions that the core uses."""
     name, features = list_instructions() if used is None else used
-    return Check(
-        name="cpu features",
-        status="ok" if features else "warning",
-        found=", ".join(features) or "none that the core can use",
-        meaning=f"{name} code in use" if features else "portable code in use, at about half the speed",
-        fix=None
-        if features
-        else "use a CPU with AVX2 or NEON, give the virtual machine the host's CPU, or unset TOKENMILL_CPU",
-    )
+    if features:
+        return Check("cpu features", "ok", ", ".join(features), f"{name} code in use")
+    found, meaning = "none that the core can use", "portable code in use, at about half the speed"
+    fix = "use a CPU with AVX2 or NEON, give the virtual machine the host's CPU, or unset TOKENMILL_CPU"
+    return Check("cpu features", "warning", found, meaning, fix)
 
 
 def check_open_files(limit: int) -> Check:
     """How many files a process may have open."""
-    few = 0 <= limit < FEW_FILES
-    return Check(
-        name="open files",
-        status="warning" if few else "ok",
-        found=f"limit {limit}" if limit >= 0 else "no limit",
-        meaning="a dataset of many shards may not open" if few else "enough for thousands of shards",
-        fix="ulimit -n 65536" if few else None,
-    )
+    found = f"limit {limit}" if limit >= 0 else "no limit"
+    if 0 <= limit < FEW_FILES:
+        return Check(
+            "open files", "warning", found, "a dataset of many shards may not open", "ulimit -n 65536"
+        )
+    return Check("open files", "ok", found, "enough for thousands of shards")
 
 
 def check_shared_memory(total: int) -> Check:
     """The shared memory that a training job's data loaders use."""
-    small = total < SMALL_SHARED_MEMORY
-    return Check(
-        name="shared memory",
-        status="warning" if small else "ok",
-        found=f"{words.size(total)} in /dev/shm",
-        meaning="data loader workers may die with a bus error" if small else "enough for data loader workers",
-        fix="docker run --shm-size 1g" if small else None,
-    )
+    found = f"{words.size(total)} in /dev/shm"
+    if total >= SMALL_SHARED_MEMORY:
+        return Check("shared memory", "ok", found, "enough for data loader workers")
+    meaning = "data loader workers may die with a bus error"
+    return Check("shared memory", "warning", found, meaning, "docker run --shm-size 1g")

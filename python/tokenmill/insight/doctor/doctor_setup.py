@@ -11,7 +11,7 @@ import tokenmill
 from tokenmill.base.console import words
 from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.base.hardware.cache import tables_folder
-from tokenmill.insight.doctor.doctor import Check, Status
+from tokenmill.insight.doctor.doctor import Check
 from tokenmill.settings.environment import PREFIX, VARIABLES
 from tokenmill.settings.kinds import FALSE
 from tokenmill.settings.resolve import resolve
@@ -22,15 +22,8 @@ if TYPE_CHECKING:
 
     from tokenmill.base.hardware.machine import Machine
 
-PACKAGES = (
-    "numpy",
-    "pyarrow",
-    "tokenizers",
-    "transformers",
-    "datasets",
-    "ray",
-    "torch",
-)
+PACKAGES = ("numpy", "pyarrow", "tokenizers", "transformers", "datasets", "ray", "torch")
+_BUILT_AGAIN = "every process builds the tables of large vocabularies again"
 
 
 def run_checks(
@@ -51,12 +44,15 @@ def check_variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Ch
     try:
         warnings = resolve(environ=environ, machine=machine).warnings
     except ConfigError as error:
-        yield _check_variable("problem", str(error), "a job would fail at once", "unset it, or correct it")
+        yield Check(
+            "environment", "problem", str(error), "a job would fail at once", "unset it, or correct it"
+        )
         return
     troubled = False
     if environ.get("TOKENIZERS_PARALLELISM", "").lower() in FALSE:
         troubled = True
-        yield _check_variable(
+        yield Check(
+            "environment",
             "problem" if machine.cores.usable > 1 else "warning",
             f"TOKENIZERS_PARALLELISM={environ['TOKENIZERS_PARALLELISM']}",
             f"tokenizers use one thread of {machine.cores.usable}",
@@ -64,15 +60,10 @@ def check_variables(machine: Machine, environ: Mapping[str, str]) -> Iterator[Ch
         )
     for warning in warnings:
         troubled = True
-        yield _check_variable(
-            "warning", warning, "the settings are not what they look like", 'eval "$(tokenmill config env)"'
-        )
+        meaning = "the settings are not what they look like"
+        yield Check("environment", "warning", warning, meaning, 'eval "$(tokenmill config env)"')
     if not troubled:
-        yield _check_variable("ok", ", ".join(seen) or "none set", "automatic values fit this machine", None)
-
-
-def _check_variable(status: Status, found: str, meaning: str, fix: str | None) -> Check:
-    return Check(name="environment", status=status, found=found, meaning=meaning, fix=fix)
+        yield Check("environment", "ok", ", ".join(seen) or "none set", "automatic values fit this machine")
 
 
 def check_kept_tables() -> Check:
@@ -80,26 +71,19 @@ def check_kept_tables() -> Check:
     try:
         folder = tables_folder()
     except ConfigError as error:
-        return _check_tables("problem", str(error), "no tokenizer can be loaded", "unset it, or correct it")
-    if folder is None:
-        return _check_tables(
-            "ok", "not kept", "every process builds the tables of large vocabularies again", None
+        return Check(
+            "kept tables", "problem", str(error), "no tokenizer can be loaded", "unset it, or correct it"
         )
+    if folder is None:
+        return Check("kept tables", "ok", "not kept", _BUILT_AGAIN)
     home = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))  # noqa: PTH110 - no error where a parent may not be entered
     if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
-        return _check_tables(
-            "warning",
-            f"{folder} cannot be written",
-            "every process builds the tables of large vocabularies again, in some 0.3 s",
-            "set TOKENMILL_CACHE to a folder that can be written, or TOKENMILL_CACHE_TABLES=off",
-        )
+        fix = "set TOKENMILL_CACHE to a folder that can be written, or TOKENMILL_CACHE_TABLES=off"
+        found = f"{folder} cannot be written"
+        return Check("kept tables", "warning", found, f"{_BUILT_AGAIN}, in some 0.3 s", fix)
     sizes = [path.stat().st_size for path in folder.glob("*.tables")]
     parts = f"{len(sizes)} files, {words.size(sum(sizes))} in {folder}"
-    return _check_tables("ok", parts, "large vocabularies load in a few hundredths of a second", None)
-
-
-def _check_tables(status: Status, found: str, meaning: str, fix: str | None) -> Check:
-    return Check(name="kept tables", status=status, found=found, meaning=meaning, fix=fix)
+    return Check("kept tables", "ok", parts, "large vocabularies load in a few hundredths of a second")
 
 
 def check_versions() -> Check:
@@ -110,7 +94,7 @@ def check_versions() -> Check:
             parts.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             continue
-    return Check(name="versions", status="ok", found=", ".join(parts), meaning="a bug report needs these")
+    return Check("versions", "ok", ", ".join(parts), "a bug report needs these")
 
 
 def check_extras(data: Sequence[str], output: str | None = None) -> Iterator[Check]:
@@ -123,13 +107,10 @@ def check_extras(data: Sequence[str], output: str | None = None) -> Iterator[Che
             continue
         try:
             check(place)
-        except MissingExtraError as error:
-            yield _report_unopened(place, error, error.remedy)
         except TokenmillError as error:
-            yield _report_unopened(place, error, "use a path, or a URL of a supported kind")
-
-
-def _report_unopened(place: str, error: TokenmillError, fix: str) -> Check:
-    return Check(
-        name="extras", status="problem", found=str(error), meaning=f"{place} cannot be opened", fix=fix
-    )
+            fix = (
+                error.remedy
+                if isinstance(error, MissingExtraError)
+                else "use a path, or a URL of a supported kind"
+            )
+            yield Check("extras", "problem", str(error), f"{place} cannot be opened", fix)

@@ -31,15 +31,10 @@ def run_checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Ch
     try:
         loaded = Tokenizer.load(tokenizer)
     except TokenmillError as error:
-        yield Check(
-            name="extras" if isinstance(error, MissingExtraError) else "tokenizer",
-            status="problem",
-            found=str(error),
-            meaning=f"{tokenizer} cannot be loaded",
-            fix="pip install 'tokenmill[hf]'"
-            if isinstance(error, MissingExtraError)
-            else f"check the path, or train one: {TRAIN}",
-        )
+        name, fix = "tokenizer", f"check the path, or train one: {TRAIN}"
+        if isinstance(error, MissingExtraError):
+            name, fix = "extras", "pip install 'tokenmill[hf]'"
+        yield Check(name, "problem", str(error), f"{tokenizer} cannot be loaded", fix)
         return
     yield check_engine(loaded)
     yield check_ids(loaded, data)
@@ -50,18 +45,13 @@ def check_engine(tokenizer: Tokenizer) -> Check:
     name = tokenizer.strategy.name
     shown = f"{tokenizer.source}: {tokenizer.vocab_size} tokens, {tokenizer.strategy}"
     if name == "slow":
-        return Check(
-            name="tokenizer",
-            status="problem",
-            found=shown,
-            meaning="a Python tokenizer: some 10 to 50 times slower than a fast one",
-            fix=f"load its fast version (use_fast=True), or train one: {TRAIN}",
-        )
-    meaning = {
-        "native": "the fastest engine runs it",
-        "fast": "Hugging Face's Rust engine runs it; the native one does not support it",
-    }
-    return Check(name="tokenizer", status="ok", found=shown, meaning=meaning[name])
+        meaning = "a Python tokenizer: some 10 to 50 times slower than a fast one"
+        fix = f"load its fast version (use_fast=True), or train one: {TRAIN}"
+        return Check("tokenizer", "problem", shown, meaning, fix)
+    meaning = "the fastest engine runs it"
+    if name == "fast":
+        meaning = "Hugging Face's Rust engine runs it; the native one does not support it"
+    return Check("tokenizer", "ok", shown, meaning)
 
 
 def check_ids(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
@@ -71,29 +61,18 @@ def check_ids(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
     own = read_sample(data)
     verdict = check_parity(tokenizer, own or SAMPLES)
     if verdict.skipped:
-        compared = tokenizer.engine.imitates
-        return Check(
-            name="parity",
-            status="warning" if compared else "ok",
-            found="not compared",
-            meaning=verdict.skipped.replace("\n", " "),
-            fix="pip install 'tokenizers<1', or compare the ids yourself" if compared else None,
-        )
+        meaning = verdict.skipped.replace("\n", " ")
+        if not tokenizer.engine.imitates:
+            return Check("parity", "ok", "not compared", meaning)
+        fix = "pip install 'tokenizers<1', or compare the ids yourself"
+        return Check("parity", "warning", "not compared", meaning, fix)
     whose = "of your documents" if own else "built-in documents"
     if verdict.difference is None:
-        return Check(
-            name="parity",
-            status="ok",
-            found=f"same ids on {verdict.documents} {whose}",
-            meaning="native can be trusted with this tokenizer",
-        )
-    return Check(
-        name="parity",
-        status="problem",
-        found=verdict.difference,
-        meaning="native and Hugging Face differ; a job would fall back to fast",
-        fix="report it with this line; until then: --strategy fast",
-    )
+        found = f"same ids on {verdict.documents} {whose}"
+        return Check("parity", "ok", found, "native can be trusted with this tokenizer")
+    meaning = "native and Hugging Face differ; a job would fall back to fast"
+    fix = "report it with this line; until then: --strategy fast"
+    return Check("parity", "problem", verdict.difference, meaning, fix)
 
 
 def read_sample(data: tuple[str, ...]) -> list[str]:
