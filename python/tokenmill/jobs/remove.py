@@ -22,6 +22,7 @@ from tokenmill.datasets.ledger.duplicates import hashes_path
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.origins import Origins
 from tokenmill.datasets.ledger.plan import load_plan, save_plan
+from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.ledger.receipt import (
     RECEIPTS,
     SHARDS,
@@ -54,7 +55,6 @@ from tokenmill.jobs.units.shards import ShardBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tokenmill.datasets.ledger.account import Account
     from tokenmill.datasets.ledger.plan import Plan, Unit
 
 
@@ -225,7 +225,11 @@ class _Unit:
 
     def _rewrite(self, root: Path, plan: Plan, receipt: Receipt) -> Receipt:
         named = any(entry.role == PROVENANCE for entry in self.entry.files)
-        origins = _read_origins(self.source.shards.path(self.entry.file(PROVENANCE))) if named else None
+        origins = None
+        if named:
+            with read_origins(self.source.shards.path(self.entry.file(PROVENANCE))) as table:
+                parts, rows = table["part"].to_numpy(), table["row"].to_numpy()
+                origins = Origins(parts, rows, table["id"].combine_chunks())
         builder = ShardBuilder(
             plan.target,
             root,
@@ -243,12 +247,19 @@ class _Unit:
             files = builder.close()
         finally:
             builder.discard()
-        account = _subtract_removed(receipt.account, builder.account, Counter(self.reasons.values()), tokens)
+        old, new = receipt.account, builder.account
+        # Read as before, written less, the rest by reason.
         account = replace(
-            account,
-            learned_written=builder.account.learned_written,
-            learned_repeated=builder.account.learned_repeated,
-            learned_dropped=receipt.account.learned_dropped + learned,
+            old,
+            documents_written=new.documents_written,
+            documents_dropped=old.documents_dropped + Counter(self.reasons.values()),
+            tokens_written=new.tokens_written,
+            tokens_repeated=new.tokens_repeated,
+            tokens_padding=new.tokens_padding,
+            tokens_dropped=old.tokens_dropped + tokens,
+            learned_written=new.learned_written,
+            learned_repeated=new.learned_repeated,
+            learned_dropped=old.learned_dropped + learned,
         )
         shard = ShardEntry(
             self.unit.name, self.unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
@@ -261,9 +272,9 @@ class _Unit:
         return self.source.manifest.account.learned_read > 0
 
     def _read(
-        self, origins: _Origins | None, tokens: Counter[str], learned: Counter[str]
+        self, origins: Origins | None, tokens: Counter[str], learned: Counter[str]
     ) -> Iterator[Encoded]:
-        """The documents that stay, each time some of one part of the unit; the others are counted."""
+        """The documents that stay, some at a time; the others are counted."""
         shards, ordinal = self.source.shards, self.old.ordinal
         for first, ids, offsets in read_documents(shards, ordinal, marked=self.marked):
             count = len(offsets) - 1
@@ -273,43 +284,10 @@ class _Unit:
                 if self.marked:
                     taught = is_learned(ids[offsets[local] : offsets[local + 1]])
                     learned[self.reasons[first + local]] += int(taught.sum())
-            parts = np.zeros(count, np.int64) if origins is None else origins.parts[first : first + count]
-            for part in np.unique(parts).tolist():
-                mask = parts == part
-                mask[gone] = False
-                chosen = np.flatnonzero(mask)
-                rows = chosen if origins is None else origins.rows[first + chosen]
-                names = None if origins is None else origins.names.take(first + chosen)
-                yield Encoded(*select_documents(ids, offsets, mask), Origins(part, rows, names))
-
-
-class _Origins:
-    """The provenance of a shard, as columns."""
-
-    def __init__(self, table: Any) -> None:
-        self.parts = table["part"].to_numpy().astype(np.int64)
-        self.rows = table["row"].to_numpy()
-        self.names = table["id"].combine_chunks()
-
-
-def _read_origins(path: Path) -> _Origins:
-    from tokenmill.datasets.ledger.provenance import read_origins
-
-    with read_origins(path) as table:
-        return _Origins(table)
-
-
-def _subtract_removed(old: Account, new: Account, documents: Counter[str], tokens: Counter[str]) -> Account:
-    """The account of a shard that lost some documents: read as before, written less, the rest by reason."""
-    return replace(
-        old,
-        documents_written=new.documents_written,
-        documents_dropped=old.documents_dropped + documents,
-        tokens_written=new.tokens_written,
-        tokens_repeated=new.tokens_repeated,
-        tokens_padding=new.tokens_padding,
-        tokens_dropped=old.tokens_dropped + tokens,
-    )
+            mask = np.ones(count, bool)
+            mask[gone] = False
+            here = Origins(0, np.arange(count)) if origins is None else origins.slice(first, count)
+            yield Encoded(*select_documents(ids, offsets, mask), here.take(mask))
 
 
 def _link(source: Path, target: Path) -> None:
