@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tokenmill.engine.vocabulary.places import NewToken
     from tokenmill.engine.vocabulary.words import Words
 
-_READ = 1 << 20
-
 
 @dataclass(frozen=True)
 class Certificate:
@@ -101,9 +99,7 @@ def hash_files(corpus: Corpus) -> tuple[dict[str, Any], ...]:
         return tuple(corpus.identify())
     found = []
     for file in corpus.files:
-        digest = hashlib.sha256()
         with RawFile(file) as data:
-            while chunk := data.read(_READ):
-                digest.update(chunk)
-        found.append({"path": file.url, "bytes": file.size, "sha256": digest.hexdigest()})
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+        found.append({"path": file.url, "bytes": file.size, "sha256": digest})
     return tuple(found)
