@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tokenmill.jobs.units.job import Job
     from tokenmill.settings.resolve import Resolved
+    from tokenmill.settings.schema import JobConfig
     from tokenmill.sources import InputFile
 
 logger = logging.getLogger("tokenmill.prepare")
@@ -131,7 +132,8 @@ def _settle_job(
     resolved: Resolved, inputs: Sequence[InputFile], tokenizer: Any, keep: Callable[[str], bool] | None
 ) -> Job:
     """The job of some inputs, with a line for everything that was chosen."""
-    if resolved.config.output.path is None:
+    path = resolved.config.output.path
+    if path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
 
     def load() -> Any:
@@ -145,7 +147,7 @@ def _settle_job(
     if list_record_fields(source):
         config = settle_chat(resolved, config)
     encoder = load()
-    job = _make_job(config, encoder, keep)
+    job = _make_job(config, path, encoder, keep)
     for line in [*found, *_describe(job), *describe_chat(job)]:
         logger.info("%s", line)
     if job.lacks_separators:
@@ -159,11 +161,11 @@ def _settle_job(
     return job
 
 
-def _make_job(config: Any, encoder: Any, keep: Callable[[str], bool] | None) -> Job:
+def _make_job(config: JobConfig, path: str, encoder: Any, keep: Callable[[str], bool] | None) -> Job:
     """The job; for an output in an object store with a work directory that shows what is there already."""
-    if not is_remote(config.output.path):
-        return make_job(config, encoder, keep=keep)
-    remote = Remote.at(config.output.path)
+    if not is_remote(path):
+        return make_job(config, encoder, root=Path(path), keep=keep)
+    remote = Remote.at(path)
     job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
     remote.store.check()
     remote.pull(job.root)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.columns.loss_mask import LOSS_MASK
@@ -18,44 +17,16 @@ from tokenmill.jobs.units.filters import TextFilters
 from tokenmill.sources.fields import list_record_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from pathlib import Path
 
     from tokenmill.datasets.shards.format import Format
     from tokenmill.datasets.store.remote import Remote
-    from tokenmill.engine.backends.backend import Engine, Special, Strategy
+    from tokenmill.engine.backends.backend import Special
     from tokenmill.engine.roles import Role
+    from tokenmill.engine.tokenizer import Tokenizer
     from tokenmill.jobs.units.chat import ChatWork
     from tokenmill.settings.schema import JobConfig, PackingConfig
-
-
-class Encoder(Protocol):
-    """What a job needs of a tokenizer."""
-
-    @property
-    def vocab_size(self) -> int:
-        """One more than the largest id."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of what decides ids."""
-
-    @property
-    def special_tokens(self) -> Mapping[str, int]:
-        """Special tokens and their ids."""
-
-    @property
-    def strategy(self) -> Strategy:
-        """Which engine encodes, and why."""
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, which says what it can do."""
-
-    def special_id(self, role: Role) -> int | None:
-        """The id of BOS, EOS or padding, or None."""
-
-    def encode_batch(self, docs: Any, *, special: Any, threads: int | None) -> Any:
-        """Flat `ids` and `offsets` of many texts."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +35,7 @@ class Job:
 
     config: JobConfig
     root: Path
-    encoder: Encoder
+    encoder: Tokenizer
     tokenizer: TokenizerIdentity
     packing: PackingIdentity
     dtype: str
@@ -124,17 +95,13 @@ class Job:
 
 def make_job(
     config: JobConfig,
-    encoder: Encoder,
+    encoder: Tokenizer,
     *,
-    root: Path | None = None,
+    root: Path,
     keep: Callable[[str], bool] | None = None,
     name: str | None = None,
 ) -> Job:
     """Settle ids, types and filters; every contradiction is found here, before anything is written."""
-    if root is None:
-        if config.output.path is None:
-            raise ConfigError("no output directory: give --output DIR (in Python output=...)")
-        root = Path(config.output.path)
     chat = _make_chat(config, encoder)
     written_as = find_format(config.output.format)
     packing = _settle_packing(config.packing, encoder, written_as, conversations=chat is not None)
@@ -180,7 +147,7 @@ def _make_split(config: JobConfig) -> Split | None:
     return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
 
 
-def _make_chat(config: JobConfig, encoder: Encoder) -> ChatWork | None:
+def _make_chat(config: JobConfig, encoder: Tokenizer) -> ChatWork | None:
     """How the records of a job become conversations; None for a job of texts."""
     if not list_record_fields(config.source):
         return None
@@ -203,7 +170,7 @@ def _drop_chat_settings(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _settle_packing(
-    config: PackingConfig, encoder: Encoder, written_as: Format, *, conversations: bool
+    config: PackingConfig, encoder: Tokenizer, written_as: Format, *, conversations: bool
 ) -> PackingIdentity:
     if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
         raise ConfigError(
@@ -241,7 +208,7 @@ def _settle_packing(
     )
 
 
-def find_marker_id(encoder: Encoder, value: Any, role: Role, *, automatic: bool) -> int | None:
+def find_marker_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
     """`None` -> an EOS but no BOS, `False` -> none, `True` -> the tokenizer's own, else that token."""
     if value is False or (value is None and not automatic):
         return None
@@ -255,7 +222,7 @@ def find_marker_id(encoder: Encoder, value: Any, role: Role, *, automatic: bool)
     return find_special_id(encoder, value, role)
 
 
-def find_special_id(encoder: Encoder, value: str | int, role: str) -> int:
+def find_special_id(encoder: Tokenizer, value: str | int, role: str) -> int:
     """The id of a token given by its string or its id; raises `ConfigError` if the vocabulary lacks it."""
     if isinstance(value, int):
         if 0 <= value < encoder.vocab_size:
