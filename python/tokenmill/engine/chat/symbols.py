@@ -10,6 +10,7 @@ every question has the same answer has the same text, with its own words in it. 
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
@@ -152,44 +153,19 @@ def take_slice(text: str, start: Any, stop: Any, step: Any) -> str:
     return text[start:stop:step]
 
 
-def take_split(text: str, place: int, *arguments: Any) -> str:
-    """One part of `text.split(...)`, as a note."""
-    return text.split(*arguments)[place]
+def take_part(text: str, method: str, place: int, *arguments: Any) -> str:
+    """One part of `text.split(...)` or `text.rsplit(...)`, as a note."""
+    return str(getattr(text, method)(*arguments)[place])
 
 
-def count_split(text: str, *arguments: Any) -> int:
-    """How many parts `text.split(...)` has, as a note."""
-    return len(text.split(*arguments))
-
-
-def take_rsplit(text: str, place: int, *arguments: Any) -> str:
-    """One part of `text.rsplit(...)`, as a note."""
-    return text.rsplit(*arguments)[place]
-
-
-def count_rsplit(text: str, *arguments: Any) -> int:
-    """How many parts `text.rsplit(...)` has, as a note."""
-    return len(text.rsplit(*arguments))
-
-
-def is_in(text: str, part: str) -> bool:
-    """`part in text`, as a note."""
-    return part in text
-
-
-def is_equal(text: str, other: Any) -> bool:
-    """`text == other`, as a note."""
-    return bool(text == other)
+def count_parts(text: str, method: str, *arguments: Any) -> int:
+    """How many parts `text.split(...)` or `text.rsplit(...)` has, as a note."""
+    return len(getattr(text, method)(*arguments))
 
 
 def has_index(text: str, place: int) -> bool:
     """Whether `text[place]` is there, as a note."""
     return -len(text) <= place < len(text)
-
-
-def take_character(text: str, place: int) -> str:
-    """`text[place]`, as a note."""
-    return text[place]
 
 
 class Symbol(str):  # noqa: PLW1641 - its hash is refused below
@@ -229,13 +205,13 @@ class Symbol(str):  # noqa: PLW1641 - its hash is refused below
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, str):
             return False
-        return bool(self._tracer.ask(is_equal, self, other))
+        return bool(self._tracer.ask(operator.eq, self, other))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __contains__(self, part: object) -> bool:
-        return bool(self._tracer.ask(is_in, self, part))
+        return bool(self._tracer.ask(operator.contains, self, part))
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, str):
@@ -254,37 +230,26 @@ class Symbol(str):  # noqa: PLW1641 - its hash is refused below
             raise TypeError("string indices must be integers")
         if not self._tracer.ask(has_index, self, key):
             raise IndexError("string index out of range")
-        return self._tracer.derive(take_character, self, key)
-
-    def split(self, *arguments: Any) -> list[Any]:
-        """The parts, of which there must be as many."""
-        count = self._tracer.ask(count_split, self, *arguments)
-        return [self._tracer.derive(take_split, self, place, *arguments) for place in range(count)]
-
-    def rsplit(self, *arguments: Any) -> list[Any]:
-        """The parts, of which there must be as many."""
-        count = self._tracer.ask(count_rsplit, self, *arguments)
-        return [self._tracer.derive(take_rsplit, self, place, *arguments) for place in range(count)]
+        return self._tracer.derive(operator.getitem, self, key)
 
 
 def _to_symbol(tracer: Tracer, part: str | Ref) -> Any:
     return tracer.make_symbol(part.number) if isinstance(part, Ref) else part
 
 
-def _make_derived(name: str) -> Callable[..., Any]:
+def _make_noted(name: str, note: Callable[..., Any]) -> Callable[..., Any]:
     plain = getattr(str, name)
 
     def method(self: Symbol, *arguments: Any) -> Any:
-        return self._tracer.derive(plain, self, *arguments)
+        return note(self._tracer, plain, self, *arguments)
 
     return method
 
 
-def _make_question(name: str) -> Callable[..., Any]:
-    plain = getattr(str, name)
-
-    def method(self: Symbol, *arguments: Any) -> Any:
-        return self._tracer.ask(plain, self, *arguments)
+def _make_split(name: str) -> Callable[..., Any]:
+    def method(self: Symbol, *arguments: Any) -> list[Any]:
+        count = self._tracer.ask(count_parts, self, name, *arguments)
+        return [self._tracer.derive(take_part, self, name, place, *arguments) for place in range(count)]
 
     return method
 
@@ -310,9 +275,11 @@ _LEFT = (
     *("__delattr__", "__init_subclass__", "__subclasshook__", "__reduce__", "__sizeof__", "__getstate__"),
 )
 for _name in _DERIVED:
-    setattr(Symbol, _name, _make_derived(_name))
+    setattr(Symbol, _name, _make_noted(_name, Tracer.derive))
 for _name in _ASKED:
-    setattr(Symbol, _name, _make_question(_name))
+    setattr(Symbol, _name, _make_noted(_name, Tracer.ask))
+for _name in ("split", "rsplit"):
+    setattr(Symbol, _name, _make_split(_name))
 _OWN = {*vars(Symbol), *_LEFT}
 for _name in dir(str):
     if _name not in _OWN:
