@@ -26,7 +26,7 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
         from starlette.staticfiles import StaticFiles
     except ImportError as error:
         raise MissingExtraError.of("starlette", "web", "tokenmill serve") from error
-    from tokenmill.insight.playground import runs, tokenize, watch
+    from tokenmill.insight.playground import runs, tokenize
     from tokenmill.insight.playground.guard import explain_error, guard_hosts
 
     served = Served(tuple(_resolve_directory(path) for path in directories))
@@ -40,7 +40,6 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
             Mount("/static", StaticFiles(directory=STATIC)),
             *tokenize.make_routes(served),
             *runs.make_routes(served),
-            *watch.make_routes(served),
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard_hosts(hosts))],
         exception_handlers={TokenmillError: explain_error, Exception: explain_error},

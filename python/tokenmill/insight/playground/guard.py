@@ -68,6 +68,18 @@ async def read_body(request: Request) -> dict[str, Any]:
     return body
 
 
+def answer(work: Callable[[Any], Any], *, body: bool = False) -> Callable[[Request], Awaitable[Response]]:
+    """What a route calls: `work` on the request, or on its body, in a thread; the result as JSON."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+
+    async def respond(request: Request) -> Response:
+        given = await read_body(request) if body else request
+        return JSONResponse(await run_in_threadpool(work, given))
+
+    return respond
+
+
 def parse_number(text: str, name: str) -> int | None:
     """A whole number, 0 or more; None for an empty text. Raises `RequestError` for anything else."""
     if not text:

@@ -1,4 +1,4 @@
-"""The runs' answers: what is running and done, live progress, reports, documents, rows, search."""
+"""The runs' answers: what runs and is done, progress, charts, reports, documents, rows, search, steps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError
 from tokenmill.insight.browse import describe_run, find_progress, find_token, read_document, read_row
-from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError, parse_number
+from tokenmill.insight.charts import chart_run, trace_step
+from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError, answer, parse_number
 from tokenmill.insight.report.report import REPORT_HTML
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from starlette.requests import Request
@@ -27,16 +28,11 @@ FINAL = {"done", "failed", "interrupted"}
 def make_routes(served: Served) -> list[Any]:
     """The runs' routes; a run's id is its path below the served directory."""
     from starlette.concurrency import run_in_threadpool
-    from starlette.responses import HTMLResponse, JSONResponse, StreamingResponse
+    from starlette.responses import HTMLResponse, StreamingResponse
     from starlette.routing import Route
 
     def find_directory(request: Request) -> Path:
         return served.resolve(request.path_params["run"])
-
-    async def list_runs(_: Request) -> Response:
-        names = await run_in_threadpool(served.list_runs)
-        runs = [await run_in_threadpool(describe_run, served.resolve(name), name) for name in names]
-        return JSONResponse({"runs": runs})
 
     async def stream_events(request: Request) -> Response:
         return StreamingResponse(
@@ -52,28 +48,42 @@ def make_routes(served: Served) -> list[Any]:
         html = await run_in_threadpool(path.read_text, encoding="utf-8")
         return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
 
-    async def show_document(request: Request) -> Response:
-        return JSONResponse(
-            await run_in_threadpool(read_document, find_directory(request), _parse_index(request))
-        )
+    def show(look: Callable[[Path, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+        return answer(lambda request: look(find_directory(request), request))
 
-    async def show_row(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(read_row, find_directory(request), _parse_index(request)))
-
-    async def search(request: Request) -> Response:
-        token = request.query_params.get("token", "")
-        if not token.isascii() or not token.isdigit():
-            raise RequestError(400, f"{token!r} is not a token id; expected digits")
-        return JSONResponse(await run_in_threadpool(find_token, find_directory(request), int(token)))
-
+    run = "/api/runs/{run:path}"
     return [
-        Route("/api/runs", list_runs),
-        Route("/api/runs/{run:path}/events", stream_events),
-        Route("/api/runs/{run:path}/documents/{index}", show_document),
-        Route("/api/runs/{run:path}/rows/{index}", show_row),
-        Route("/api/runs/{run:path}/search", search),
+        Route("/api/runs", answer(lambda _: _list_runs(served))),
+        Route(f"{run}/events", stream_events),
+        Route(f"{run}/documents/{{index}}", show(lambda root, it: read_document(root, _parse_index(it)))),
+        Route(f"{run}/rows/{{index}}", show(lambda root, it: read_row(root, _parse_index(it)))),
+        Route(f"{run}/search", show(_search)),
+        Route(f"{run}/charts", show(lambda root, _: chart_run(root))),
+        Route(f"{run}/trace", show(_trace)),
         Route("/runs/{run:path}/report", show_report),
     ]
+
+
+def _list_runs(served: Served) -> dict[str, Any]:
+    return {"runs": [describe_run(served.resolve(name), name) for name in served.list_runs()]}
+
+
+def _search(root: Path, request: Request) -> dict[str, Any]:
+    token = request.query_params.get("token", "")
+    if not token.isascii() or not token.isdigit():
+        raise RequestError(400, f"{token!r} is not a token id; expected digits")
+    return find_token(root, int(token))
+
+
+def _trace(root: Path, request: Request) -> dict[str, Any]:
+    """What every rank reads at a step of training."""
+    names = ("step", "batch", "ranks", "seed", "length")
+    step, batch, ranks, seed, length = (
+        parse_number(request.query_params.get(name, ""), name) for name in names
+    )
+    if step is None or batch is None or ranks is None:
+        raise RequestError(400, "a trace needs a step, a batch size and a number of ranks")
+    return trace_step(root, step, batch_size=batch, world_size=ranks, seed=seed, context_length=length)
 
 
 def _parse_index(request: Request) -> int:

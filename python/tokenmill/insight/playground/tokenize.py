@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.insight.chats import show_typed
 from tokenmill.insight.explain import explain, explain_merges
-from tokenmill.insight.playground.guard import RequestError, read_body
+from tokenmill.insight.playground.guard import RequestError, answer
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
     from tokenmill.insight.playground.served import Served
 
 
 def make_routes(served: Served) -> list[Any]:
     """The playground's routes."""
-    from starlette.concurrency import run_in_threadpool
-    from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    async def list_tokenizers(_: Request) -> Response:
-        names = await run_in_threadpool(served.list_tokenizers)
-        return JSONResponse({"tokenizers": [{"name": name, "label": name} for name in names]})
-
-    async def tokenize(request: Request) -> Response:
-        body = await read_body(request)
-        return JSONResponse(await run_in_threadpool(_tokenize, served, body))
-
-    async def show_chat(request: Request) -> Response:
-        body = await read_body(request)
-        return JSONResponse(await run_in_threadpool(_show_chat, served, body))
-
-    async def show_merges(request: Request) -> Response:
-        body = await read_body(request)
-        return JSONResponse(await run_in_threadpool(_explain_merges, served, body))
-
+    posted = {"tokenize": _tokenize, "chat": _show_chat, "merges": _explain_merges}
     return [
-        Route("/api/tokenizers", list_tokenizers),
-        Route("/api/tokenize", tokenize, methods=["POST"]),
-        Route("/api/chat", show_chat, methods=["POST"]),
-        Route("/api/merges", show_merges, methods=["POST"]),
+        Route("/api/tokenizers", answer(lambda _: _list_tokenizers(served))),
+        *(
+            Route(f"/api/{name}", answer(partial(work, served), body=True), methods=["POST"])
+            for name, work in posted.items()
+        ),
     ]
+
+
+def _list_tokenizers(served: Served) -> dict[str, Any]:
+    return {"tokenizers": [{"name": name, "label": name} for name in served.list_tokenizers()]}
 
 
 def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
