@@ -90,6 +90,23 @@ def publish_bytes(path: Path, data: bytes) -> None:
         file.discard()
 
 
+@contextmanager
+def stage_directory(output: Path) -> Iterator[Path]:
+    """A folder beside `output`, which takes its name when all files are in it: a whole directory, or none."""
+    staging = temporary_name(output)
+    staging.mkdir(parents=True)
+    try:
+        yield staging
+        for file in sorted(path for path in staging.rglob("*") if path.is_file()):
+            sync(file)
+        if output.exists():
+            output.rmdir()
+        staging.replace(output)
+        sync(output.parent)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
 def readable_json(value: Any, indent: int | None = 1) -> bytes:
     """JSON for people and machines; keys keep their order, so the version stays first.
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.durable import temporary_name
+from tokenmill.base.durable import stage_directory
 from tokenmill.base.errors import ConfigError
-from tokenmill.base.platform import sync
 from tokenmill.engine.files.kinds import save
 from tokenmill.engine.vocabulary.maps import hash_vocabulary, write_map
 from tokenmill.engine.vocabulary.side_files import copy_settings, find_home
@@ -57,25 +55,15 @@ def write_vocabulary(
     body: dict[str, Any],
     new_ids: Mapping[int, int] | None = None,
 ) -> None:
-    """Write all files to a folder beside the output, which takes its name when it is complete.
+    """Write all files of the new tokenizer, or none.
 
     The other files of `base` are copied too; `new_ids` are its ids in `result`, where they change.
     """
-    staging = temporary_name(output)
-    staging.mkdir(parents=True)
-    try:
+    with stage_directory(output) as staging:
         save(result.recipe, staging, "hf")
         home = find_home(base.source)
         if home is not None:
             same = new_ids is None and result.recipe.config == base.recipe.config
             copy_settings(home, staging, new_ids, config_too=same)
         write_map(staging / name, body)
-        for file in sorted(path for path in staging.rglob("*") if path.is_file()):
-            sync(file)
-        if output.exists():
-            output.rmdir()
-        staging.replace(output)
-        sync(output.parent)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     logger.info("Wrote %s", output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tokenmill.base.durable import temporary_name
+from tokenmill.base.durable import stage_directory
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.vocabulary.graft_files import check_tokenizer, copy_rest, update_configs
 from tokenmill.engine.vocabulary.side_files import CONFIG
@@ -67,9 +67,7 @@ def graft_model(
     found = {name: file for file in opened for name in _find_tables(file, embeddings)}
     _check(model, change, found, embeddings)
     check_tokenizer(model, change)
-    staging = temporary_name(output)
-    staging.mkdir(parents=True)
-    try:
+    with stage_directory(output) as staging:
         sizes = 0
         for file in opened:
             mine = [name for name, home in found.items() if home is file]
@@ -79,11 +77,6 @@ def graft_model(
         renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
         rows = max(shape[0] for shape in _find_shapes(found, change).values())
         update_configs(staging, rows, index, sizes, change)
-        if output.exists():
-            output.rmdir()
-        staging.replace(output)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     before = {name: file.tensors[name].shape[0] for name, file in found.items()}
     return {
         "tensors": before,
