@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.errors import InputError
-from tokenmill.insight.scripts import script_of
+from tokenmill.insight.scripts import count_scripts
 
 if TYPE_CHECKING:
     from tokenmill.engine.recipe import Model
@@ -50,19 +50,8 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
         "characters": len(text),
         "vocab_size": tokenizer.vocab_size,
         "strategy": tokenizer.strategy.name,
-        "scripts": _count_scripts(counts, spellings),
+        "scripts": count_scripts((spellings[token], count) for token, count in counts.items()),
     }
-
-
-def _count_scripts(counts: Counter[int], spellings: dict[int, bytes]) -> list[dict[str, Any]]:
-    """`[{"script": "Hangul", "tokens": 3, "bytes": 18}, …]`, those with the most bytes first."""
-    totals: dict[str, list[int]] = {}
-    for token, count in counts.items():
-        total = totals.setdefault(script_of(spellings[token]), [0, 0])
-        total[0] += count
-        total[1] += count * len(spellings[token])
-    rows = [{"script": name, "tokens": tokens, "bytes": size} for name, (tokens, size) in totals.items()]
-    return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
 
 
 def explain_merges(tokenizer: Tokenizer, token: int) -> dict[str, Any]:

@@ -6,6 +6,10 @@ import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PARTIAL = "part of a character"
 # The first word of a character's Unicode name, where it names a script that users look for.
@@ -45,6 +49,17 @@ def script_of(token: bytes) -> str:
         if len(counts) > 1:
             counts.pop(plain, None)
     return max(sorted(counts), key=counts.__getitem__)
+
+
+def count_scripts(tokens: Iterable[tuple[bytes, int]]) -> list[dict[str, Any]]:
+    """`[{"script": "Hangul", "tokens": 3, "bytes": 18}, …]` of tokens and their counts, most bytes first."""
+    totals: dict[str, list[int]] = {}
+    for token, count in tokens:
+        total = totals.setdefault(script_of(token), [0, 0])
+        total[0] += count
+        total[1] += count * len(token)
+    rows = [{"script": name, "tokens": number, "bytes": size} for name, (number, size) in totals.items()]
+    return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
 
 
 def _find_ascii_script(token: bytes) -> str:

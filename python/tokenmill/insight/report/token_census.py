@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.insight.scripts import script_of
+from tokenmill.insight.scripts import count_scripts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,17 +47,9 @@ class Census:
 
     def count_scripts(self, tokenizer: Tokenizer) -> list[dict[str, Any]]:
         """Tokens, bytes and bytes per token by script, the script with most bytes first."""
-        found: dict[str, list[int]] = {}
-        for token in np.flatnonzero(self.counts):
-            data, count = tokenizer.token_bytes(int(token)), int(self.counts[token])
-            entry = found.setdefault(script_of(data), [0, 0])
-            entry[0] += count
-            entry[1] += count * len(data)
-        rows = [
-            {"script": name, "tokens": tokens, "bytes": size, "bytes_per_token": size / tokens}
-            for name, (tokens, size) in found.items()
-        ]
-        return sorted(rows, key=lambda row: (-row["bytes"], row["script"]))
+        used = np.flatnonzero(self.counts).tolist()
+        rows = count_scripts((tokenizer.token_bytes(token), int(self.counts[token])) for token in used)
+        return [row | {"bytes_per_token": row["bytes"] / row["tokens"]} for row in rows]
 
     def count_lengths(self) -> dict[str, Any]:
         """Documents by length class, with cumulative shares, the longest and the mean."""
