@@ -72,11 +72,7 @@ def frame_documents(
     """Documents with BOS and EOS around them, as uint32 if `wide`, else uint16."""
 
 def copy_segments(
-    ids: _Ids,
-    from_: NDArray[np.int64],
-    to: NDArray[np.int64],
-    length: NDArray[np.int64],
-    out: _Ids,
+    ids: _Ids, from_: NDArray[np.int64], to: NDArray[np.int64], length: NDArray[np.int64], out: _Ids
 ) -> None:
     """Copies `ids[from_:from_ + length]` to `out[to:to + length]` for every segment."""
 
@@ -95,11 +91,7 @@ def best_fit(
     """The bin of every item and its place in it: best fit, longest first; a bin takes `most` items."""
 
 def deal_turns(
-    unit: int,
-    dues: list[tuple[int, list[tuple[int, int, int]]]],
-    start: int,
-    counts: list[int],
-    length: int,
+    unit: int, dues: list[tuple[int, list[tuple[int, int, int]]]], start: int, counts: list[int], length: int
 ) -> tuple[NDArray[np.uint16], list[int]]:
     """The sources of `length` rows from row `start` on, and how many turns each has had after them.
 
@@ -403,12 +395,7 @@ class Codec:
     ) -> list[list[int]]:
         """The ids of a list of str or bytes, one list for each."""
     def encode_framed(
-        self,
-        offsets: _Int64s,
-        data: _Bytes,
-        special: str,
-        frame: tuple[int | None, int | None],
-        threads: int,
+        self, offsets: _Int64s, data: _Bytes, special: str, frame: tuple[int | None, int | None], threads: int
     ) -> tuple[memoryview, memoryview]:
         """The ids of flat texts, each between the ids of `frame`: `(ids, offsets)`."""
     def count_list(

@@ -19,13 +19,7 @@ Examples:
 )
 @click.argument("source")
 @click.argument("target", type=click.Path())
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(get_args(SaveFormat)),
-    default="hf",
-    show_default=True,
-)
+@click.option("--format", "kind", type=click.Choice(get_args(SaveFormat)), default="hf", show_default=True)
 @click.option("--pattern", help="Split pattern, for files that have none.")
 @click.option("--check/--no-check", default=True, show_default=True, help="Load the result and compare.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")

@@ -18,10 +18,7 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("directories", nargs=-1)
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; loopback by default.",
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; loopback by default."
 )
 @click.option(
     "--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free port."

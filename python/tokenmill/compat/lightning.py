@@ -13,12 +13,7 @@ if TYPE_CHECKING:
 
 
 def data_module(
-    path: str | PathLike[str],
-    context_length: int,
-    batch_size: int,
-    *,
-    seed: int = 0,
-    num_workers: int = 2,
+    path: str | PathLike[str], context_length: int, batch_size: int, *, seed: int = 0, num_workers: int = 2
 ) -> Any:
     """A `LightningDataModule` whose batches have `input_ids` and `labels`."""
     try:

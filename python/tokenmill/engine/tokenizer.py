@@ -45,10 +45,7 @@ class Tokenizer:
     _strategy: Strategy
 
     def __init__(
-        self,
-        recipe: Recipe,
-        strategy: StrategyName | Literal["auto"] = "auto",
-        num_proc: int | None = None,
+        self, recipe: Recipe, strategy: StrategyName | Literal["auto"] = "auto", num_proc: int | None = None
     ) -> None:
         engine, chosen = build(recipe, strategy, num_proc)
         values = (engine, None, num_proc, recipe, chosen)

@@ -121,10 +121,7 @@ def _merge(counts: Sequence[Any], options: TrainingConfig) -> Merged:
     machine = measure()
     with tempfile.TemporaryDirectory(prefix="tokenmill-sizes-") as folder:
         counting = Counting(
-            options,
-            threads=machine.cores.usable,
-            memory_budget=machine.memory_budget,
-            spill_dir=folder,
+            options, threads=machine.cores.usable, memory_budget=machine.memory_budget, spill_dir=folder
         )
         add_saved(counting, options, counts)
         merged = merge(counting.finish(), options, checkpoint=Checkpoint(None))

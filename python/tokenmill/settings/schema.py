@@ -258,19 +258,13 @@ class OutputConfig(Section):
     provenance: bool = deciding(False, "Keep the file and row that each document came from.", only="prepare")
     report: bool = setting(True, "Write report.html beside the data.")
     save_as: SaveFormats = setting(
-        ("hf",),
-        "The formats in which a trained tokenizer is saved.",
-        only="train",
-        use="often",
+        ("hf",), "The formats in which a trained tokenizer is saved.", only="train", use="often"
     )
     save_counts: str | None = setting(
         None, "Save the counts here, for other vocabulary sizes.", only="train", use="often"
     )
     ladder: str | None = setting(
-        None,
-        "Smaller sizes from the same run, in subdirectories, e.g. 16k,32k.",
-        only="train",
-        use="often",
+        None, "Smaller sizes from the same run, in subdirectories, e.g. 16k,32k.", only="train", use="often"
     )
 
 
@@ -300,9 +294,7 @@ class ExecutionConfig(Section):
         None, "Documents written at once; automatic.", only="prepare"
     )
     keep_in_memory: bool | None = setting(
-        None,
-        "Write each shard in one go; automatic: by free memory and disk speed.",
-        only="prepare",
+        None, "Write each shard in one go; automatic: by free memory and disk speed.", only="prepare"
     )
     memory_budget: Size | None = setting(
         None, "Bytes held at once; automatic: a share of the free memory.", use="often"

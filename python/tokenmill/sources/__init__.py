@@ -6,13 +6,4 @@ from tokenmill.sources.ranges import cut_ranges
 from tokenmill.sources.read import read_blocks
 from tokenmill.sources.settle import settle
 
-__all__ = [
-    "Block",
-    "InputFile",
-    "Range",
-    "Reject",
-    "cut_ranges",
-    "discover",
-    "read_blocks",
-    "settle",
-]
+__all__ = ["Block", "InputFile", "Range", "Reject", "cut_ranges", "discover", "read_blocks", "settle"]

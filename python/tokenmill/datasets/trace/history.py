@@ -128,11 +128,7 @@ class History:
         yield from _describe(leg, epoch, positions, where)
 
     def find(
-        self,
-        documents: Collection[int],
-        *,
-        source: int = 0,
-        until: int | None = None,
+        self, documents: Collection[int], *, source: int = 0, until: int | None = None
     ) -> list[TracedRow]:
         """Every row of the run that holds something of these documents, with their stretches only.
 

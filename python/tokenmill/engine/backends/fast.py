@@ -28,12 +28,7 @@ class FastEngine(Engine):
     """An HF tokenizer as an `Engine`."""
 
     def __init__(
-        self,
-        text: str,
-        family: str,
-        added: tuple[AddedToken, ...],
-        source: str,
-        id_limit: int | None = None,
+        self, text: str, family: str, added: tuple[AddedToken, ...], source: str, id_limit: int | None = None
     ) -> None:
         """`text` is that of a tokenizer.json, whose truncation and padding are ignored."""
         self._json = text

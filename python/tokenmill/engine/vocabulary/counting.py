@@ -57,10 +57,7 @@ def count_pieces(
     )
     with tempfile.TemporaryDirectory(prefix="tokenmill-counts-") as folder:
         counting = Counting(
-            options,
-            threads=threads,
-            memory_budget=memory_budget or machine.memory_budget,
-            spill_dir=folder,
+            options, threads=threads, memory_budget=memory_budget or machine.memory_budget, spill_dir=folder
         )
         add_saved(counting, options, counts)
         if pattern is None:

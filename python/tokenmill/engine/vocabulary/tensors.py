@@ -107,11 +107,7 @@ def write_tensors(
         size = tensor.end - tensor.start
         if tensor.name in shapes:
             size = int(np.prod(shape)) * _WIDTH[tensor.dtype]
-        header[tensor.name] = {
-            "dtype": tensor.dtype,
-            "shape": list(shape),
-            "data_offsets": [at, at + size],
-        }
+        header[tensor.name] = {"dtype": tensor.dtype, "shape": list(shape), "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)

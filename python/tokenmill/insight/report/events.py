@@ -59,12 +59,7 @@ class EventLog:
 def read_events(root: Path) -> EventLog:
     """The log of a directory; empty where there is none. A last line that a kill cut short is skipped."""
     log = EventLog()
-    lists = {
-        "start": log.starts,
-        "unit": log.units,
-        "sample": log.samples,
-        "finish": log.finishes,
-    }
+    lists = {"start": log.starts, "unit": log.units, "sample": log.samples, "finish": log.finishes}
     zero: datetime | None = None
     for line in _read_lines(root):
         try:

@@ -71,10 +71,7 @@ class Leader:
         show = job.config.execution.show_progress
         self._progress = Progress("Tokenizing", total, show=show, resumed=resumed if total else 0)
         self._recorder = Recorder(
-            job.root,
-            bytes_total=total,
-            units_total=len(self._plan.units),
-            units_done=len(self._receipts),
+            job.root, bytes_total=total, units_total=len(self._plan.units), units_done=len(self._receipts)
         )
 
     def finish(self, part: UnitRange | None = None) -> None:

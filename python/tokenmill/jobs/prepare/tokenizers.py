@@ -64,8 +64,5 @@ def load_tokenizer(config: JobConfig, tokenizer: Any = None) -> Any:
     if source is None:
         raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
     return Tokenizer.load(
-        source,
-        pattern=settings.pattern,
-        strategy=settings.strategy,
-        num_proc=config.execution.num_proc,
+        source, pattern=settings.pattern, strategy=settings.strategy, num_proc=config.execution.num_proc
     )

@@ -59,13 +59,7 @@ def run_unit(job: Job, task: Task, control: Control) -> Receipt:
     unit, named = task.unit, job.config.output.provenance
     most, chats = job.config.packing.max_documents_per_row, job.chat is not None
     builder = ShardBuilder(
-        job.target,
-        job.root,
-        unit.name,
-        control.batching,
-        provenance=named,
-        most_documents=most,
-        marked=chats,
+        job.target, job.root, unit.name, control.batching, provenance=named, most_documents=most, marked=chats
     )
     account, records = Account(), [0] * len(unit.parts)
     rejects: list[Reject] = []
