@@ -35,16 +35,12 @@ def try_lock(file: IO[bytes]) -> bool | None:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:
-            _lock_first_byte(file)
+            msvcrt: Any = __import__("msvcrt")
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
     except OSError as error:
         return None if error.errno in _NO_LOCKS else False
     return True
-
-
-def _lock_first_byte(file: IO[bytes]) -> None:
-    msvcrt: Any = __import__("msvcrt")
-    file.seek(0)
-    msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
 
 
 def sync(path: Path) -> None:

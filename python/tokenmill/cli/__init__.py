@@ -116,14 +116,13 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, words) for name, (_, words) in self.table.items()])
 
 
-def _use_dashes(word: str) -> str:
-    """`--vocab_size` is `--vocab-size`, on every command."""
-    return word.replace("_", "-")
-
-
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _use_dashes},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        # `--vocab_size` is `--vocab-size`, on every command.
+        "token_normalize_func": lambda word: word.replace("_", "-"),
+    },
 )
 @click.version_option(package_name="tokenmill")
 def cli() -> None:
@@ -143,9 +142,9 @@ def main(argv: Sequence[str] | None = None) -> Any:
         cause = "A library aborted the process, most likely because memory ran out"
         set_abort_message(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
         if is_room_limited():
-            from tokenmill.cli.room import guard_numpy_import
+            from tokenmill.cli.room import RoomForNumPy
 
-            guard_numpy_import()
+            sys.meta_path.insert(0, RoomForNumPy())
     code = _run(argv)
     if argv is None:
         # This process ends now: the interpreter need not look for garbage among all that it still holds.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -93,7 +92,9 @@ def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_js
         return
     for row in rows:
         if everything or row["origin"] != "default":
-            click.echo(_format_row(row))
+            value = "automatic" if row["value"] is None else json.dumps(row["value"])
+            origin = row["origin"] + (f": {row['place']}" if row["place"] else "")
+            click.echo(f"{row['name']:32} {value:28} {origin}")
     for warning in resolved.warnings:
         click.echo(f"warning: {warning}", err=True)
 
@@ -103,9 +104,3 @@ def _parse_pair(text: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"--set {text}: expected KEY=VALUE, e.g. --set num_proc=8")
     return key.strip(), value.strip()
-
-
-def _format_row(row: dict[str, Any]) -> str:
-    value = "automatic" if row["value"] is None else json.dumps(row["value"])
-    origin = row["origin"] + (f": {row['place']}" if row["place"] else "")
-    return f"{row['name']:32} {value:28} {origin}"

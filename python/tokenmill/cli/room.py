@@ -31,8 +31,3 @@ class RoomForNumPy:
                 f"NumPy takes {NUMPY_BYTES >> 20} MB, and the limit of this process (ulimit -v) "
                 f"leaves {room >> 20} MB"
             )
-
-
-def guard_numpy_import() -> None:
-    """Refuse to import NumPy where the import would never end."""
-    sys.meta_path.insert(0, RoomForNumPy())

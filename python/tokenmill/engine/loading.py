@@ -41,7 +41,8 @@ def load_recipe(
     name = str(source)
     if name in ENCODINGS and not path.suffix:
         return add_specials(_load_by_name(name), special_tokens)
-    near = find_nearest(path)
+    # A typo is reported at once, without asking the hub.
+    near = [str(each) for each in near_paths(path) if _holds_tokenizer(each)]
     if near and not (hub.looks_like_id(name) and hub.is_cached(name)):
         raise TokenizerNotFoundError(
             f"{name}: no such file or directory; did you mean {' or '.join(near)}? For a tokenizer of that "
@@ -54,11 +55,6 @@ def load_recipe(
         f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
         f"{', '.join(ENCODINGS)}"
     )
-
-
-def find_nearest(path: Path) -> list[str]:
-    """Tokenizers here with nearly the name of `path`: a typo is reported at once, without asking the hub."""
-    return [str(near) for near in near_paths(path) if _holds_tokenizer(near)]
 
 
 def _holds_tokenizer(path: Path) -> bool:

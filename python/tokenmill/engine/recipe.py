@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill._core import LARGEST_ID, Merges, Tokens
@@ -53,6 +54,10 @@ class AddedToken:
             "special": self.special,
             **({"piece": True} if self.piece else {}),
         }
+
+
+# What decides ids; `piece` only where it is set, since most tokenizers are older than it.
+_read_fields = attrgetter("content", "id", "special", "lstrip", "rstrip", "single_word", "normalized")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +133,7 @@ class Recipe:
             digest.update(b"[%b,%b,null]" % (merges, _to_canonical(list(model.rank_order))))
             flags = (model.ignore_merges, model.byte_fallback, model.fuse_unk, model.unk_id)
             digest.update(_to_canonical([model.kind, *flags, model.end_of_word_suffix]))
-        added = [
-            [
-                t.content,
-                t.id,
-                t.special,
-                t.lstrip,
-                t.rstrip,
-                t.single_word,
-                t.normalized,
-                *["piece"] * t.piece,
-            ]
-            for t in self.added
-        ]
+        added = [[*_read_fields(token), *["piece"] * token.piece] for token in self.added]
         digest.update(_to_canonical([added, self.normalizer, self.pre_tokenizer, self.post_processor]))
         return digest.hexdigest()
 

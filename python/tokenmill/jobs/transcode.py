@@ -56,7 +56,9 @@ def transcode(
         DatasetError: The text cannot be recovered from the old ids (a normalizer, unknown tokens).
     """
     source = open_dataset(dataset)
-    old = _load_old_tokenizer(source, old_tokenizer)
+    if old_tokenizer is not None and not isinstance(old_tokenizer, Tokenizer):
+        old_tokenizer = Tokenizer.load(old_tokenizer)
+    old: Tokenizer = load_dataset_tokenizer(source.address, source.manifest, old_tokenizer)
     _check_lossless(source, old)
     new = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     manifest = source.manifest
@@ -87,12 +89,6 @@ def transcode(
     made = prepare(dataset=parts, tokenizer=new, output=str(output), **settings, **options)
     assert isinstance(made, Dataset), "the parts have no splits"
     return made
-
-
-def _load_old_tokenizer(source: Dataset, given: str | Path | Tokenizer | None) -> Tokenizer:
-    loaded = given if given is None or isinstance(given, Tokenizer) else Tokenizer.load(given)
-    found: Tokenizer = load_dataset_tokenizer(source.address, source.manifest, loaded)
-    return found
 
 
 def _check_lossless(source: Dataset, old: Tokenizer) -> None:

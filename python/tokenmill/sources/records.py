@@ -129,8 +129,11 @@ def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[
     def read(window: Window) -> Block:
         if window.over_long:
             return _refuse_over_long(window, rows, places)
-        if window.given and (span := _find_span(reader, window)) is not None:
-            return _make_huge_block(window, span, rows)
+        if window.given and isinstance(reader, _core.JsonlReader):
+            # One huge line: its text is unescaped where it stands, in the window's own memory.
+            span = reader.read_in_place(window.data)
+            if span is not None:
+                return _make_huge_block(window, span, rows)
         origin = Origin(places, rows, window.offset, len(window.data))
         return records_to_block(request, reader.read(window.data), origin, "json")
 
@@ -169,11 +172,6 @@ def _read_long_line(request: Request, reader: _core.JsonlReader, buffer: Buffer,
         yield block
     else:
         yield from read_text_parts(request, line, block)
-
-
-def _find_span(reader: Reader, window: Window) -> tuple[int, int] | None:
-    """Where the text of a window that is one huge JSON line stands, unescaped in the window's own memory."""
-    return reader.read_in_place(window.data) if isinstance(reader, _core.JsonlReader) else None
 
 
 def _make_huge_block(window: Window, span: tuple[int, int], row: int) -> Block:

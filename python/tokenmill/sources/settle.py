@@ -26,7 +26,8 @@ def settle(
 
     `prefers_chat` says whether a prompt and its completion are a conversation; without it no record is one.
     """
-    chosen = [f"Input: {words.amount(len(files), 'file')}, {_describe_formats(files)}"]
+    kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
+    chosen = [f"Input: {words.amount(len(files), 'file')}, {'; '.join(kinds)}"]
     chosen += [
         f"Text files: {line}"
         for line in sorted({_describe_txt_mode(file) for file in files if file.format == "txt"})
@@ -92,11 +93,6 @@ def _apply_choice(
     words = f"field {field!r}" if field else f"template {template!r}"
     chosen = replace(config, text_field=field, template=template)
     return chosen, [*lines, f"Text: {words} (found in {url})"]
-
-
-def _describe_formats(files: Sequence[InputFile]) -> str:
-    kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
-    return "; ".join(kinds)
 
 
 def _describe_txt_mode(file: InputFile) -> str:

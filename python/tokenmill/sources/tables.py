@@ -48,10 +48,9 @@ def batch_to_block(
     )
     keep = np.ones(len(texts), bool)
     keep[[row for row, _, _ in faults]] = False
-    arrays = {
-        name: follow_path(batch, path, where)
-        for name, path in zip(_name_columns(fields), fields.paths, strict=True)
-    }
+    names = (*((_ID,) if fields.id else ()), *fields.columns)
+    pairs = zip(names, fields.paths, strict=True)
+    arrays = {name: follow_path(batch, path, where) for name, path in pairs}
     rows = np.arange(first_row, first_row + len(texts), dtype=np.int64)
     texts, rows, columns = _select(texts, rows, arrays, keep)
     ids = columns.pop(_ID, None)
@@ -89,10 +88,6 @@ def _find_faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int,
     faults += [(row, at, "invalid_utf8") for row, at in _find_invalid(texts)]
     once = {fault[0]: fault for fault in reversed(faults)}
     return [once[row] for row in sorted(once)]
-
-
-def _name_columns(fields: Fields) -> tuple[str, ...]:
-    return ((_ID,) if fields.id else ()) + fields.columns
 
 
 def _select(

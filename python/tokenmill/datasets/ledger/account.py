@@ -75,7 +75,7 @@ class Account(Record):
         groups: dict[str, Any] = {group: {"read": getattr(self, f"{group}_read")} for group in _GROUPS}
         for name, value in vars(self).items():
             group, _, key = name.partition("_")
-            plain = _sort(value) if isinstance(value, Counter) else value
+            plain = {key: value[key] for key in sorted(+value)} if isinstance(value, Counter) else value
             if group in (*_GROUPS, _LEARNED):
                 groups.setdefault(group, {})[key] = plain
             else:
@@ -94,7 +94,3 @@ class Account(Record):
         groups = {group: value[group] for group in _GROUPS}
         groups |= {_LEARNED: taught} if isinstance(taught, dict) else {}
         return value | {f"{group}_{key}": item for group in groups for key, item in groups[group].items()}
-
-
-def _sort(counts: Counter[str]) -> dict[str, int]:
-    return {reason: counts[reason] for reason in sorted(counts) if counts[reason]}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +133,12 @@ def _check_receipts(root: Path, manifest: Manifest) -> str:
 
 def _check_files(root: Path, shard: ShardEntry) -> str:
     for entry in shard.files:
-        _check_file(root, entry)
+        entry.check_size(root)
+        with (root / entry.path).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != entry.sha256:
+            raise DatasetError(f"{entry.path} has changed since it was written: its SHA-256 is {found}")
     return f"{len(shard.files)} files, {sum(entry.bytes for entry in shard.files):,} bytes, hashes agree"
-
-
-def _check_file(root: Path, entry: FileEntry) -> None:
-    entry.check_size(root)
-    with (root / entry.path).open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != entry.sha256:
-        raise DatasetError(f"{entry.path} has changed since it was written: its SHA-256 is {found}")
 
 
 def _check_contents(root: Path, manifest: Manifest, shard: ShardEntry) -> str:

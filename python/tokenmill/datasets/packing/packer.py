@@ -10,7 +10,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.errors import ConfigError
 from tokenmill.base.learned import is_learned, strip_marks
-from tokenmill.datasets.packing.column import store_columns
+from tokenmill.datasets.packing.column import Cover, store_columns
 from tokenmill.datasets.packing.modes import Placement, lay_bestfit, lay_concat, lay_pad, lay_window
 from tokenmill.datasets.packing.segments import Segments, fill_rows
 
@@ -123,9 +123,10 @@ def _finish(
             # The beginning of every window but a document's first repeats the one before it.
             starts = segments.position[segments.start > 0]
             again = int(taught[starts[:, None] + np.arange(shape.overlap)].sum()) if len(starts) else 0
+    cover = Cover(rows, segments.document, segments.position, segments.length, taught)
     return Packed(
         ids=rows,
-        columns=store_columns(shape.columns, segments.to_cover(rows, taught)),
+        columns=store_columns(shape.columns, cover),
         segments=segments,
         rows=placement.rows,
         written=covered - placement.repeated,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.packing.column import Cover
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,10 +39,6 @@ class Segments:
     def to_table(self) -> NDArray[np.uint64]:
         """Rows of (document, start, position, length) as they are stored in a `.seg` file."""
         return np.column_stack([self.document, self.start, self.position, self.length]).astype("<u8")
-
-    def to_cover(self, rows: Ids, learned: NDArray[np.bool_] | None = None) -> Cover:
-        """What columns are made from: the ids of rows, and these segments in them."""
-        return Cover(rows, self.document, self.position, self.length, learned)
 
     @classmethod
     def empty(cls) -> Segments:

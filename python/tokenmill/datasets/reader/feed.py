@@ -131,7 +131,7 @@ class Feed:
         finally:
             # A generator may have a thread behind it; torch's iterator looks after its own workers.
             getattr(made, "close", int)()
-        self.order, self.position = order.next_epoch(), 0
+        self.order, self.position = order.in_epoch(order.epoch + 1), 0
 
     def batches(self, turns: Turns | None = None, prefetch: int | None = None) -> Iterator[RowBatch]:
         """The batches that are left of the epoch; changes no state."""

@@ -84,7 +84,9 @@ class Mixture:
         steps: int | None = None,
         epochs: float | Fraction | Mapping[str, float | Fraction] | None = None,
     ) -> None:
-        named = dict(sources) if isinstance(sources, Mapping) else _name_by_number(sources)
+        if not isinstance(sources, Mapping):
+            sources = {str(nth): rows for nth, rows in enumerate(sources)}
+        named = dict(sources)
         _check(named, stop, rows_per_step, steps)
         if (weights is None) == (stages is None):
             raise ConfigError("a mixture takes either weights or stages: give one of the two")
@@ -279,10 +281,6 @@ class Mixture:
     def grew_from(self, identity: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """Never: more rows in one source would move the rows of the others."""
         return False
-
-
-def _name_by_number(sources: Sequence[Rows]) -> dict[str, Rows]:
-    return {str(nth): rows for nth, rows in enumerate(sources)}
 
 
 def _check(sources: Mapping[str, Rows], stop: str, rows_per_step: int, steps: int | None) -> None:

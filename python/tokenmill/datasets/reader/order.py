@@ -69,10 +69,6 @@ class Order:
         """This epoch as it is, or a later one, with everything in one segment."""
         return self if epoch == self.epoch else Order([self.ends[-1]], seed=self.seed, epoch=epoch)
 
-    def next_epoch(self) -> Order:
-        """The following epoch, with everything in one segment."""
-        return self.in_epoch(self.epoch + 1)
-
     def extend(self, rows: int) -> Order:
         """The same epoch with `rows` rows in all: the new ones come after the old ones."""
         return self if rows == self.ends[-1] else Order([*self.ends, rows], seed=self.seed, epoch=self.epoch)

@@ -17,7 +17,7 @@ from tokenmill.base.errors import ResumeError, StoreError
 from tokenmill.base.hardware.cache import cache_root
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
-from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, parse_receipt, receipt_name
+from tokenmill.datasets.ledger.receipt import RECEIPTS, parse_receipt, receipt_name
 from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.store import ObjectStore
@@ -78,10 +78,6 @@ class Remote:
             (root / name).unlink(missing_ok=True)
         else:
             publish_bytes(root / name, data)
-
-    def shard_sizes(self) -> dict[str, int]:
-        """Every shard file in the store and its size."""
-        return self.store.list_sizes(SHARDS)
 
     def publish(self, root: Path, receipt: Receipt) -> Receipt:
         """Upload a shard, create its receipt, and delete the local copy; gives the receipt that counts."""

@@ -153,11 +153,6 @@ def _decode_run(run: bytearray) -> str:
     return "".join(out)
 
 
-def build_decoder(recipe: Recipe) -> Decoder:
-    """The decoder of a recipe, by the library that its file is for."""
-    return PieceDecoder(recipe) if recipe.format == "sentencepiece" else Decoder(recipe)
-
-
 def _to_entry(token: Any) -> tuple[int, str]:
     return (token[0], token[1].decode()) if isinstance(token, tuple) else (token.id, token.content)
 

@@ -15,7 +15,7 @@ from tokenmill.base.errors import UnsupportedError
 from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.engine import arrow
 from tokenmill.engine.backends.backend import Engine
-from tokenmill.engine.backends.decoding import build_decoder
+from tokenmill.engine.backends.decoding import Decoder, PieceDecoder
 from tokenmill.engine.backends.text import check_text
 from tokenmill.engine.stream import encode_stream
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from tokenmill.base.texts import Texts
     from tokenmill.engine.backends.backend import Special
-    from tokenmill.engine.backends.decoding import Decoder
     from tokenmill.engine.recipe import Recipe
 
 
@@ -40,7 +39,7 @@ class NativeEngine(Engine):
         self.codec = _build_codec(recipe)
         self.id_limit: int = self.codec.id_limit
         self.family: str = self.codec.family
-        self._decoder = build_decoder(recipe)
+        self._decoder = PieceDecoder(recipe) if recipe.format == "sentencepiece" else Decoder(recipe)
         self._specials = self._decoder.skipped
         self._words = _spell_ids(recipe) if self.codec.spelled else None
 

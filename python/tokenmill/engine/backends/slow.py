@@ -67,7 +67,8 @@ class SlowEngine(Engine):
     ) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets; `threads` is for engines that have any."""
         del threads
-        texts = [_to_text(document) for document in _to_list(docs)]
+        listed = docs.to_pylist() if hasattr(docs, "to_pylist") else docs
+        texts = [_to_text(document) for document in listed]
         workers = self._get_workers(sum(map(len, texts)))
         if workers is None:
             parts = [self._encode_here(texts, special, template=template)]
@@ -75,7 +76,9 @@ class SlowEngine(Engine):
             try:
                 parts = _spread(workers, texts, special, template=template)
             except WorkerLoadError as error:
-                self._give_up_workers(str(error))
+                with self._lock:
+                    self._alone = True
+                _warn_alone(str(error))
                 parts = [self._encode_here(texts, special, template=template)]
         return self._join(parts)
 
@@ -126,11 +129,6 @@ class SlowEngine(Engine):
                     _warn_alone(str(error))
                     return None
             return self._workers
-
-    def _give_up_workers(self, why: str) -> None:
-        with self._lock:
-            self._alone = True
-        _warn_alone(why)
 
     def _encode_here(self, texts: list[str], special: Special, *, template: bool) -> Any:
         with self._lock:
@@ -205,11 +203,6 @@ def _warn_alone(why: str) -> None:
         'if __name__ == "__main__":',
         why,
     )
-
-
-def _to_list(docs: Any) -> Any:
-    """A list of texts from a list, or from a pyarrow array."""
-    return docs.to_pylist() if hasattr(docs, "to_pylist") else docs
 
 
 def _to_text(document: str | bytes) -> str:

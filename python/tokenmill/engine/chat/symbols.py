@@ -189,7 +189,9 @@ class Symbol(str):  # noqa: PLW1641 - its hash is refused below
     def to_ref(self) -> Ref:
         """The value that this is, which for several parts is noted now."""
         if self._ref is None:
-            whole = self._tracer.derive(join, *(_to_symbol(self._tracer, part) for part in self._parts))
+            make = self._tracer.make_symbol
+            parts = [make(part.number) if isinstance(part, Ref) else part for part in self._parts]
+            whole = self._tracer.derive(join, *parts)
             self._ref = whole.to_ref()
         return self._ref
 
@@ -231,10 +233,6 @@ class Symbol(str):  # noqa: PLW1641 - its hash is refused below
         if not self._tracer.ask(has_index, self, key):
             raise IndexError("string index out of range")
         return self._tracer.derive(operator.getitem, self, key)
-
-
-def _to_symbol(tracer: Tracer, part: str | Ref) -> Any:
-    return tracer.make_symbol(part.number) if isinstance(part, Ref) else part
 
 
 def _make_noted(name: str, note: Callable[..., Any]) -> Callable[..., Any]:

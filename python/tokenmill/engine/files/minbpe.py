@@ -34,7 +34,8 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         ) from error
     try:
         count = int(lines[2])
-        specials = dict(_read_special(line) for line in lines[3 : 3 + count])
+        parts = [line.rpartition(" ") for line in lines[3 : 3 + count]]
+        specials = {content: int(number) for content, _, number in parts}
     except (ValueError, IndexError) as error:
         raise TokenizerError(
             f"{path}:3: the special tokens cannot be read ({error}); save it again"
@@ -51,11 +52,6 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         pre_tokenizer=_choose_pre_tokenizer(pattern, lines[1]),
         decoder=make_byte_level(use_regex=False),
     )
-
-
-def _read_special(line: str) -> tuple[str, int]:
-    content, _, number = line.rpartition(" ")
-    return content, int(number)
 
 
 def _choose_pre_tokenizer(pattern: str | None, regex: str) -> Json:

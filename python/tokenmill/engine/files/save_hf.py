@@ -25,7 +25,7 @@ def save(recipe: Recipe, path: Path) -> None:
             "as ▁: loaded there, texts that hold them get other ids; loaded here, the same",
             stacklevel=4,
         )
-    data = restore_json(recipe)
+    data = to_json(recipe) if recipe.hf is None else recipe.hf.to_json()
     target = path if path.suffix == ".json" else path / TOKENIZER
     target.parent.mkdir(parents=True, exist_ok=True)
     # Without an indent: with one, Python's own encoder takes ten times as long for a large vocabulary.
@@ -38,11 +38,6 @@ def save(recipe: Recipe, path: Path) -> None:
         }
         text = json.dumps(config, ensure_ascii=False, indent=2)
         target.with_name(TOKENIZER_CONFIG).write_text(text, encoding="utf-8")
-
-
-def restore_json(recipe: Recipe) -> Json:
-    """The `tokenizer.json` that the recipe came from, or one that says the same."""
-    return to_json(recipe) if recipe.hf is None else recipe.hf.to_json()
 
 
 def to_json(recipe: Recipe) -> Json:

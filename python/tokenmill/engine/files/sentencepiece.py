@@ -142,6 +142,8 @@ def _build_recipe(proto: _Proto, source: str) -> Recipe:
             unreachable.append((i, piece.encode()))
         elif kind == _NORMAL and len(piece) > 1:
             ranked.append((-score, i))
+    # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
+    prepend = {"type": "Prepend", "prepend": MARKER, "scheme": "first"}
     return Recipe(
         source=source,
         format="sentencepiece",
@@ -155,15 +157,12 @@ def _build_recipe(proto: _Proto, source: str) -> Recipe:
             unreachable=tuple(unreachable),
         ),
         added=tuple(added),
-        normalizer=_build_normalizer(proto),
-        decoder=_build_decoder(proto),
+        normalizer={
+            "type": "Sequence",
+            "normalizers": [*([prepend] if proto.dummy_prefix else []), TO_MARKER],
+        },
+        decoder={"type": "Sequence", "decoders": [*DECODER, *([STRIP] if proto.dummy_prefix else [])]},
     )
-
-
-def _build_normalizer(proto: _Proto) -> Json:
-    # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
-    prepend = {"type": "Prepend", "prepend": MARKER, "scheme": "first"}
-    return {"type": "Sequence", "normalizers": [*([prepend] if proto.dummy_prefix else []), TO_MARKER]}
 
 
 def to_hf_normalizer(normalizer: Json | None) -> Json | None:
@@ -174,10 +173,6 @@ def to_hf_normalizer(normalizer: Json | None) -> Json | None:
     if isinstance(steps, list):
         return {**normalizer, "normalizers": [to_hf_normalizer(step) for step in steps]}
     return {key: value for key, value in normalizer.items() if key != "scheme"}
-
-
-def _build_decoder(proto: _Proto) -> Json:
-    return {"type": "Sequence", "decoders": [*DECODER, *([STRIP] if proto.dummy_prefix else [])]}
 
 
 def _parse(data: bytes) -> _Proto:

@@ -64,7 +64,8 @@ def graft_model(
         raise ConfigError(f"{output} is not an empty directory; give another --output")
     files, index = find_files(model)
     opened = [TensorFile(path) for path in files]
-    found = {name: file for file in opened for name in _find_tables(file, embeddings)}
+    wanted = tuple(embeddings) or EMBEDDINGS
+    found = {name: file for file in opened for name in file.tensors if name in wanted}
     _check(model, change, found, embeddings)
     check_tokenizer(model, change)
     with stage_directory(output) as staging:
@@ -95,11 +96,6 @@ def _find_shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[st
         rows, width = file.tensors[name].shape
         shapes[name] = (max(change.size, rows) if change.kind == "extension" else change.size, width)
     return shapes
-
-
-def _find_tables(file: TensorFile, named: Sequence[str]) -> list[str]:
-    wanted = tuple(named) or EMBEDDINGS
-    return [name for name in file.tensors if name in wanted]
 
 
 def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], named: Sequence[str]) -> None:

@@ -57,7 +57,9 @@ class Places:
     @classmethod
     def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> Places:
         """The ids after the last of `base`, or those that it reserves first."""
-        reserved = find_reserved_ids(base)[:number] if reuse_reserved else []
+        special = sorted((token.id, token.content) for token in base.recipe.added if token.special)
+        kept = [token_id for token_id, content in special if _RESERVED.search(content)]
+        reserved = kept[:number] if reuse_reserved else []
         first = base.vocab_size
         ids = (*reserved, *range(first, first + number - len(reserved)))
         return cls(ids, frozenset(reserved))
@@ -101,10 +103,3 @@ def _drop_tokens(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
         if isinstance(names, list):
             out[key] = [entry for entry in names if get_content(entry) not in contents]
     return out
-
-
-def find_reserved_ids(base: Tokenizer) -> list[int]:
-    """Ids of special tokens that their vocabulary keeps for later, such as `<|reserved_special_token_7|>`."""
-    return sorted(
-        token.id for token in base.recipe.added if token.special and _RESERVED.search(token.content)
-    )

@@ -59,7 +59,8 @@ def trim_recipe(
         raise ConfigError("give either --size or --min-count, which says when to stop dropping tokens")
     old = spell_tokens(base)
     merges = model.list_merges()
-    products = _find_products(old, merges)
+    ids = {token: token_id for token_id, token in enumerate(old) if token}
+    products = [ids[old[left] + old[right]] for left, right in merges]
     keep = _find_untouchable(base, model, old) | set(protect)
     whole = sum(1 for token in old if token) + len(
         {token.id for token in base.recipe.added} - _list_own(model)
@@ -76,12 +77,6 @@ def trim_recipe(
 
 def _list_own(model: Model) -> set[int]:
     return {token_id for token_id, token in enumerate(model.tokens) if token is not None}
-
-
-def _find_products(old: list[bytes], merges: list[Pair]) -> list[int]:
-    """The token that each merge makes."""
-    ids = {token: token_id for token_id, token in enumerate(old) if token}
-    return [ids[old[left] + old[right]] for left, right in merges]
 
 
 def _find_untouchable(base: Tokenizer, model: Model, old: list[bytes]) -> set[int]:

@@ -7,17 +7,13 @@ over the dataset, and the page says in how many; everything else is known from t
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base.durable import readable_json
 from tokenmill.datasets.store.cache import open_cached
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.insight.report.report_data import Counted, collect_dataset
 from tokenmill.insight.report.report_page import render_dataset
-
-if TYPE_CHECKING:
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 MOST_BYTES = 256 << 20
 
@@ -29,7 +25,9 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
     remote = Remote.at(address)
     remote.pull(remote.work)
     manifest, cache = open_cached(remote.address)
-    chosen = choose_shards(manifest, MOST_BYTES)
+    total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
+    # Every n-th, so that together they have at most about so many bytes; at least one.
+    chosen = manifest.shards[:: max(1, math.ceil(total / MOST_BYTES))]
     for shard in chosen:
         for entry in shard.files:
             cache.path(entry)
@@ -39,9 +37,3 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
     remote.store.replace(REPORT_JSON, readable_json(data))
     remote.store.replace(REPORT_HTML, render_dataset(data).encode("utf-8", "backslashreplace"))
     return f"{remote.address}/{REPORT_HTML}"
-
-
-def choose_shards(manifest: Manifest, most: int) -> tuple[ShardEntry, ...]:
-    """Every n-th shard, so that together they have at most about `most` bytes; at least one."""
-    total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
-    return manifest.shards[:: max(1, math.ceil(total / most))]

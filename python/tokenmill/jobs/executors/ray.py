@@ -153,6 +153,8 @@ def _run_task(
     key: str, reference: list[Any], work: Work, batching: Batching, task: Task
 ) -> tuple[Done, dict[str, int], str]:
     """On a worker: do one unit, and return its receipt with the counts that the driver adds up."""
+    import ray
+
     counts = {"bytes": 0, "documents": 0, "tokens": 0}
 
     def report(**amounts: int) -> None:
@@ -161,14 +163,9 @@ def _run_task(
 
     control = Control(threads=1, batching=batching, report=report)
     try:
-        return time_work(work, _load_job(key, reference), task, control), counts, _find_node()
+        node = str(ray.get_runtime_context().get_node_id())
+        return time_work(work, _load_job(key, reference), task, control), counts, node
     except TokenmillError as error:
         raise type(error)(f"on host {socket.gethostname()} (process {os.getpid()}): {error}") from error
     except OSError as error:
         raise TokenmillError(f"on host {socket.gethostname()}: {error}") from error
-
-
-def _find_node() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().get_node_id())

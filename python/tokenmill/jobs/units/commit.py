@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, Manifest, save_manifest
-from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.ledger.receipt import SHARDS, load_receipt
 from tokenmill.datasets.ledger.splits import VALIDATION, other_part
 from tokenmill.datasets.shards.format import find_format
 
@@ -25,7 +25,7 @@ def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[
     sizes = None
     if remote is not None:
         remote.pull_receipts(root)
-        sizes = remote.shard_sizes()
+        sizes = remote.store.list_sizes(SHARDS)
     found = ((unit.ordinal, load_receipt(root, unit.name, unit.id, sizes)) for unit in plan.units)
     return {ordinal: receipt for ordinal, receipt in found if receipt is not None}
 

@@ -12,7 +12,6 @@ from tokenmill.engine.chat.conversation import RecordShape
 from tokenmill.engine.chat.ids import ChatEncoder
 from tokenmill.engine.chat.template import (
     ChatTemplate,
-    find_own_templates,
     find_template,
     list_token_variables,
 )
@@ -49,11 +48,6 @@ def make_template(recipe: Recipe, settings: ChatConfig) -> ChatTemplate:
     template = ChatTemplate(name, text, _read_date(settings.chat_date), variables)
     template.check()
     return template
-
-
-def has_template(recipe: Recipe, settings: ChatConfig) -> bool:
-    """Whether there is a chat template: one that is asked for, or the tokenizer's own."""
-    return settings.chat_template is not None or bool(find_own_templates(recipe))
 
 
 def read_variables(given: tuple[str, ...]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.ledger.manifest import PackingIdentity
     from tokenmill.datasets.ledger.plan import Target
-    from tokenmill.datasets.ledger.provenance import ProvenanceWriter
     from tokenmill.datasets.ledger.receipt import FileEntry
     from tokenmill.datasets.packing.packer import Packed
     from tokenmill.jobs.units.control import Batching
@@ -55,7 +54,13 @@ class ShardBuilder:
         self._held_documents = 0
         self._flush_at = batching.writer_batch_size or 1
         self._writer = find_format(target.format).writer(shape)
-        self._provenance = _open_provenance(shape) if provenance else None
+        self._provenance = None
+        if provenance:
+            from tokenmill.datasets.ledger.provenance import (
+                ProvenanceWriter,  # here, since it brings Arrow along
+            )
+
+            self._provenance = ProvenanceWriter(shape)
 
     def add(self, encoded: Encoded) -> None:
         """Take documents; they are written when `writer_batch_size` of them are there."""
@@ -130,12 +135,6 @@ def _join(held: list[Encoded]) -> tuple[Any, Any]:
     lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return np.concatenate([encoded.ids for encoded in held]), offsets
-
-
-def _open_provenance(shape: ShardShape) -> ProvenanceWriter:
-    from tokenmill.datasets.ledger.provenance import ProvenanceWriter  # here, since it brings Arrow along
-
-    return ProvenanceWriter(shape)
 
 
 def _make_packer(packing: PackingIdentity, most_documents: int | None, *, marked: bool) -> Packer:
