@@ -1,4 +1,4 @@
-"""Looks into a run's directory: its state, one document, one row, where a token occurs."""
+"""Looks into a run's directory: its state, its charts, a document, a row, a step, where a token occurs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tokenmill.base.errors import DatasetError, TokenmillError
 from tokenmill.base.run_files import read_progress
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.datasets.trace.history import History
 from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer
+from tokenmill.insight.report.events import read_events
+from tokenmill.insight.traces import RunDocuments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 MOST_TOKENS_SHOWN = 20_000
 MOST_TOKENS_SEARCHED = 200_000_000
 MOST_HITS = 20
+MOST_ROWS = 64  # of one step; a page that shows thousands shows nothing
 ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do for a look
 
 
@@ -106,6 +110,41 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
             break
     text = _decode(tokenizer, np.array([token]))
     return {"token": token, "text": text, "hits": hits, "complete": seen >= dataset.num_tokens}
+
+
+def chart_run(root: Path) -> dict[str, Any]:
+    """`{"throughput": [[seconds, bytes/s], …], "memory": [[seconds, bytes], …], "account": {…} or None}`."""
+    log = read_events(root)
+    return {
+        "throughput": [[point["seconds"], point["bytes_per_second"]] for point in log.measure_throughput()],
+        "memory": [[sample["seconds_in"], sample["rss"]] for sample in log.samples if "rss" in sample],
+        "account": _read_account(root),
+    }
+
+
+def _read_account(root: Path) -> dict[str, Any] | None:
+    """The account of a finished run; None while it runs, or where its manifest cannot be read."""
+    if find_progress(root)["state"] != "done":
+        return None
+    try:
+        return load_manifest(root).account.to_json()
+    except TokenmillError:
+        return None
+
+
+def trace_step(
+    root: Path, step: int, *, batch_size: int, world_size: int, seed: int | None, context_length: int | None
+) -> dict[str, Any]:
+    """The rows that every rank reads at a step, with documents and texts, and how many steps there are."""
+    dataset = open_dataset(root)
+    cut = choose_row_length(dataset) if context_length is None else {"context_length": context_length}
+    rows = dataset.rows(**cut)
+    history = History(rows, batch_size, seed=seed, world_size=world_size)
+    run_documents = RunDocuments(rows)
+    found = history.trace(step)
+    described = [run_documents.describe(row, text=True) for row in found[:MOST_ROWS]]
+    left_out = len(found) - len(described)
+    return {"step": step, "steps": history.count_steps(1), "rows": described, "left_out": left_out}
 
 
 def _find_owners(dataset: Dataset, shard: int, places: Any) -> list[tuple[int, int]]:

@@ -7,8 +7,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import DatasetError
-from tokenmill.insight.browse import describe_run, find_progress, find_token, read_document, read_row
-from tokenmill.insight.charts import chart_run, trace_step
+from tokenmill.insight.browse import (
+    chart_run,
+    describe_run,
+    find_progress,
+    find_token,
+    read_document,
+    read_row,
+    trace_step,
+)
 from tokenmill.insight.playground.guard import REPORT_POLICY, RequestError, answer, parse_number
 from tokenmill.insight.report.report import REPORT_HTML
 
