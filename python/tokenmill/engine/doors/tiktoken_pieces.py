@@ -8,20 +8,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from tokenmill.engine.tokenizer import Tokenizer
 
 
 def encode_piece(tokenizer: Tokenizer, data: bytes) -> list[int]:
     """The ids of bytes that are one piece, by merging the pair of lowest rank until none is left."""
-    ids, ranks = _map_ids(tokenizer), _map_ranks(tokenizer)
+    ids, find_rank = _map_ids(tokenizer), _make_ranker(tokenizer)
     model = tokenizer.recipe.model
     if data in ids and (model is None or model.merges is None or model.ignore_merges):
         return [ids[data]]
     parts = [data[i : i + 1] for i in range(len(data))]
     while len(parts) > 1:
-        possible = [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]
+        ranks = [(find_rank(*pair), place) for place, pair in enumerate(pairwise(parts))]
+        possible = [(rank, place) for rank, place in ranks if rank is not None]
         if not possible:
             break
         _, best = min(possible)
@@ -111,28 +112,16 @@ def _map_ids(tokenizer: Tokenizer) -> dict[bytes, int]:
 
 
 @lru_cache(maxsize=4)
-def _map_ranks(tokenizer: Tokenizer) -> Mapping[tuple[bytes, bytes], int]:
-    """The rank of a merge: its place in the list, or that of the token it makes."""
+def _make_ranker(tokenizer: Tokenizer) -> Callable[[bytes, bytes], int | None]:
+    """The rank of a merge: its place in the list, or that of the token it makes; None if there is none."""
     model = tokenizer.recipe.model
     assert model is not None
-    if model.merges is None:
-        return _ByResult({model.tokens[i] or b"": rank for rank, i in enumerate(model.rank_order)})
     tokens = model.tokens
-    return {(tokens[a] or b"", tokens[b] or b""): rank for rank, (a, b) in enumerate(model.merges)}
-
-
-class _ByResult(dict[tuple[bytes, bytes], int]):
-    """A pair has the rank of the token that it makes."""
-
-    def __init__(self, ranks: dict[bytes, int]) -> None:
-        super().__init__()
-        self._ranks = ranks
-
-    def __contains__(self, pair: object) -> bool:
-        return isinstance(pair, tuple) and b"".join(pair) in self._ranks
-
-    def __getitem__(self, pair: tuple[bytes, bytes]) -> int:
-        return self._ranks[pair[0] + pair[1]]
+    if model.merges is None:
+        by_token = {tokens[i] or b"": rank for rank, i in enumerate(model.rank_order)}
+        return lambda left, right: by_token.get(left + right)
+    by_pair = {(tokens[a] or b"", tokens[b] or b""): rank for rank, (a, b) in enumerate(model.merges)}
+    return lambda left, right: by_pair.get((left, right))
 
 
 @lru_cache(maxsize=4)
