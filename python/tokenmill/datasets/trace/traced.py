@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -44,9 +44,6 @@ class TracedRow:
 
     def to_json(self) -> dict[str, Any]:
         """A plain object."""
-        names = ("step", "rank", "place", "epoch", "position", "source", "row")
-        parts = [
-            {"document": part.document, "place": part.place, "length": part.length, "start": part.start}
-            for part in self.stretches
-        ]
-        return {name: getattr(self, name) for name in names} | {"documents": parts}
+        found = asdict(self)
+        stretches = found.pop("stretches")
+        return found | {"documents": list(stretches)}

@@ -137,17 +137,9 @@ def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
 
 def read_added_token(content: str, token_id: int, flags: Json) -> AddedToken:
     """An added token with the flags of a JSON object; `normalized` defaults to the opposite of `special`."""
-    special = bool(flags.get("special"))
-    return AddedToken(
-        content,
-        token_id,
-        special=special,
-        lstrip=bool(flags.get("lstrip")),
-        rstrip=bool(flags.get("rstrip")),
-        single_word=bool(flags.get("single_word")),
-        normalized=bool(flags.get("normalized", not special)),
-        piece=flags.get("piece") is True,
-    )
+    found = {name: bool(flags.get(name)) for name in ("special", "lstrip", "rstrip", "single_word")}
+    normalized = bool(flags.get("normalized", not found["special"]))
+    return AddedToken(content, token_id, **found, normalized=normalized, piece=flags.get("piece") is True)
 
 
 def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str) -> tuple[AddedToken, ...]:

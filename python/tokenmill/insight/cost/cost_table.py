@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tokenmill.insight.cost.cost import ModelCost
 
@@ -14,24 +14,13 @@ def render(result: ModelCost) -> str:
     """The tables that `tokenmill plan --model` prints."""
     data = result.to_dict()
     sections = [
-        _format_section(
-            "Parameters",
-            [
-                (name, f"{part['value']:,}", f"{part['percent']:.2f} %")
-                for name, part in data["parameters_by_component"].items()
-            ],
-            ("total", f"{data['parameters']:,}", ""),
-        ),
-        _format_section(
-            "Memory", [(name, f"{size / 2**30:.2f} GiB", "") for name, size in data["memory_bytes"].items()]
-        ),
-        _format_section(
+        _format_parts("Parameters", data["parameters_by_component"], data["parameters"]),
+        "Memory\n"
+        + _align([(name, f"{size / 2**30:.2f} GiB") for name, size in data["memory_bytes"].items()]),
+        _format_parts(
             f"Forward FLOPs for {result.context_length:,} tokens",
-            [
-                (name, f"{part['value']:,}", f"{part['percent']:.2f} %")
-                for name, part in data["forward_flops_by_component"].items()
-            ],
-            ("total", f"{data['forward_flops']:,}", ""),
+            data["forward_flops_by_component"],
+            data["forward_flops"],
         ),
         f"Training costs {data['training_flops_per_token']:,} FLOPs per token (three forward passes).",
     ]
@@ -58,17 +47,15 @@ def render(result: ModelCost) -> str:
     return "\n\n".join(sections)
 
 
-def _format_section(title: str, rows: Iterable[Sequence[str]], total: Sequence[str] | None = None) -> str:
-    return title + "\n" + _align([*rows, *([total] if total else [])])
+def _format_parts(title: str, parts: dict[str, Any], total: int) -> str:
+    rows = [(name, f"{part['value']:,}", f"{part['percent']:.2f} %") for name, part in parts.items()]
+    return title + "\n" + _align([*rows, ("total", f"{total:,}", "")])
 
 
 def _align(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
-    for row in rows:
-        cells = [
-            row[0].ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-        ]
-        lines.append(("  " + "  ".join(cells)).rstrip())
+    for first, *others in rows:
+        right = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        lines.append("  ".join(["", first.ljust(widths[0]), *right]).rstrip())
     return "\n".join(lines)

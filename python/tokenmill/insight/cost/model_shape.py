@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tokenmill.base.errors import ConfigError
-
-OWN_KEYS = {"vocab_size", "context_length", "num_layers", "d_model", "num_heads", "d_ff"}
-OPTIONAL_KEYS = {"num_kv_heads", "head_dim", "tied", "ffn", "norm", "attention_bias", "bias", "positions"}
 
 # HF spells one idea several ways; the first key that is present counts.
 HF_KEYS = {
@@ -61,6 +58,10 @@ class ModelShape:
     def ffn_matrices(self) -> int:
         """3 for a gated FFN, 2 for the classic one."""
         return 3 if self.ffn == "swiglu" else 2
+
+
+OWN_KEYS = {each.name for each in fields(ModelShape) if each.default is MISSING}
+OPTIONAL_KEYS = {each.name for each in fields(ModelShape)} - OWN_KEYS
 
 
 def load_shape(path: str | Path) -> ModelShape:

@@ -183,12 +183,8 @@ def _describe_run(log: EventLog) -> dict[str, Any]:
             for unit in log.units
         ],
         "samples": [
-            {
-                "seconds": s["seconds_in"],
-                "rss": s.get("rss"),
-                "cpu_percent": s.get("cpu_percent"),
-                "disk_bytes": s.get("disk_bytes"),
-            }
-            for s in log.samples
+            {"seconds": each["seconds_in"]}
+            | {key: each.get(key) for key in ("rss", "cpu_percent", "disk_bytes")}
+            for each in log.samples
         ],
     }
