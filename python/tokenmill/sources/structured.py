@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from tokenmill import _core
 from tokenmill.base.errors import InputError
@@ -24,22 +24,21 @@ if TYPE_CHECKING:
 _END = 4  # the core's state behind a JSON value
 
 
-class _Parser(Protocol):
+class _Parser(ABC):
     """Takes bytes that start between two records; gives whole records and how many bytes they took."""
 
-    @property
-    def column(self) -> Literal["json", "csv"]:
-        """How columns of this format answer."""
+    column: Literal["json", "csv"] = "json"
+    """How columns of this format answer."""
+    names: tuple[str, ...] = ()
+    """The fields that a record is put together from, where the parser does not give it whole."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The fields that a record is put together from, where the parser does not give it whole."""
-
+    @abstractmethod
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         """Read what is whole; `last` says that nothing follows."""
 
     def find_fault(self) -> str | None:
         """What is wrong with the rest of the file, after the last call."""
+        return None
 
 
 def read_csv(request: Request) -> Iterator[Block]:
@@ -78,17 +77,15 @@ def _make_csv_reader(request: Request, names: list[str], delimiter: str) -> _cor
     )
 
 
-@dataclass(slots=True)
-class _Rows:
-    reader: _core.CsvReader
-    names: tuple[str, ...] = ()
-    column: Literal["csv"] = "csv"
+class _Rows(_Parser):
+    column = "csv"
+
+    def __init__(self, reader: _core.CsvReader, names: tuple[str, ...]) -> None:
+        self._reader = reader
+        self.names = names
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
-        return self.reader.read(data, last=last)
-
-    def find_fault(self) -> str | None:
-        return None
+        return self._reader.read(data, last=last)
 
 
 def read_json(request: Request) -> Iterator[Block]:
@@ -103,38 +100,30 @@ def read_json(request: Request) -> Iterator[Block]:
         yield from _read_records(request, _Elements(reader), skip=skip)
 
 
-@dataclass(slots=True)
-class _Elements:
-    reader: _core.JsonlReader
-    names: tuple[str, ...] = ()
-    column: Literal["json"] = "json"
-    state: int = 0
-    broken: bool = False
-    last: bool = False
+class _Elements(_Parser):
+    def __init__(self, reader: _core.JsonlReader) -> None:
+        self._reader = reader
+        self._state = 0
+        self._broken = self._last = False
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
-        records, used, self.state, self.broken = self.reader.read_elements(data, self.state, last=last)
-        self.last = last
+        records, used, self._state, self._broken = self._reader.read_elements(data, self._state, last=last)
+        self._last = last
         return records, used
 
     def find_fault(self) -> str | None:
-        if self.broken:
+        if self._broken:
             return "the JSON value is broken here, and nothing after it can be read"
-        return "the JSON value does not end" if self.last and self.state != _END else None
+        return "the JSON value does not end" if self._last and self._state != _END else None
 
 
-@dataclass(slots=True)
-class _OneRecord:
-    reader: _core.JsonlReader
-    names: tuple[str, ...] = ()
-    column: Literal["json"] = "json"
+class _OneRecord(_Parser):
+    def __init__(self, reader: _core.JsonlReader) -> None:
+        self._reader = reader
 
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         whole = b"[" + bytes(data) + b"]" if last else b""
-        return self.reader.read_elements(whole, 0, last=False)[0], len(data) if last else 0
-
-    def find_fault(self) -> str | None:
-        return None
+        return self._reader.read_elements(whole, 0, last=False)[0], len(data) if last else 0
 
 
 def _read_records(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
