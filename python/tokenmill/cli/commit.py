@@ -21,16 +21,13 @@ def command(directory: str, as_json: bool) -> None:
     """Publish the manifest of DIRECTORY if every unit has its receipt; otherwise say which are missing."""
     from tokenmill.jobs.prepare.unit_range import commit_directory
 
-    outcome = commit_directory(directory)
-    manifest = outcome.manifest
+    manifest = commit_directory(directory)
+    units, documents, tokens = len(manifest.shards), manifest.documents, manifest.tokens
     figures = {
-        "units": outcome.units,
-        "documents": manifest.documents if manifest else None,
-        "tokens": manifest.tokens if manifest else None,
-        "content_hash": manifest.content_hash if manifest else None,
+        "units": units,
+        "documents": documents,
+        "tokens": tokens,
+        "content_hash": manifest.content_hash,
     }
-    if as_json:
-        click.echo(json.dumps(figures, indent=1))
-        return
-    counts = f"{figures['documents']:,} documents, {figures['tokens']:,} tokens"
-    click.echo(f"{directory}: {counts}, {outcome.units} units")
+    words = f"{directory}: {documents:,} documents, {tokens:,} tokens, {units} units"
+    click.echo(json.dumps(figures, indent=1) if as_json else words)

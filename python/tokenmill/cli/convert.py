@@ -31,9 +31,7 @@ def command(
 
     tokenizer = convert(source, target, kind, pattern=pattern)
     compared = check_conversion(tokenizer, target, kind) if check else 0
-    if as_json:
-        report = {"source": source, "target": target, "format": kind, "compared": compared}
-        click.echo(json.dumps(report, ensure_ascii=False))
-        return
-    compared_words = f"; {compared} texts encode the same" if check else ""
-    click.echo(f"{target}: {tokenizer.vocab_size:,} ids as {kind}{compared_words}")
+    report = {"source": source, "target": target, "format": kind, "compared": compared}
+    same = f"; {compared} texts encode the same" if check else ""
+    words = f"{target}: {tokenizer.vocab_size:,} ids as {kind}{same}"
+    click.echo(json.dumps(report, ensure_ascii=False) if as_json else words)

@@ -35,18 +35,7 @@ def command(source: str, target: str, *, output_format: str, dtype: str, lossy: 
     from tokenmill.jobs.convert import convert_dataset
 
     manifest = convert_dataset(source, target, output_format, dtype=dtype, lossy=lossy)
-    if as_json:
-        found = {
-            "path": target,
-            "format": manifest.format,
-            "dtype": manifest.dtype,
-            "tokens": manifest.tokens,
-        }
-        click.echo(
-            json.dumps(found | {"shards": len(manifest.shards), "content_hash": manifest.content_hash})
-        )
-        return
-    click.echo(
-        f"{target}: {manifest.tokens:,} tokens as {manifest.format} ({manifest.dtype}), "
-        f"{len(manifest.shards)} shards"
-    )
+    shards, kind = len(manifest.shards), {"format": manifest.format, "dtype": manifest.dtype}
+    counts = {"tokens": manifest.tokens, "shards": shards, "content_hash": manifest.content_hash}
+    words = f"{manifest.tokens:,} tokens as {manifest.format} ({manifest.dtype}), {shards} shards"
+    click.echo(json.dumps({"path": target} | kind | counts) if as_json else f"{target}: {words}")

@@ -28,8 +28,7 @@ def command(dataset: str, *, output: str | None, as_json: bool) -> None:
 
     path = lock(dataset, output)
     made = load_lock(path)
-    if as_json:
-        figures = {"lock": str(path), "inputs": len(made.inputs), "content_hash": made.content_hash}
-        click.echo(json.dumps(figures | {"shards": len(made.shards), "versions": made.versions}))
-        return
-    click.echo(f"{path}: {len(made.inputs):,} inputs, {len(made.shards):,} shards, {made.content_hash}")
+    figures = {"lock": str(path), "inputs": len(made.inputs), "content_hash": made.content_hash}
+    figures |= {"shards": len(made.shards), "versions": made.versions}
+    words = f"{path}: {len(made.inputs):,} inputs, {len(made.shards):,} shards, {made.content_hash}"
+    click.echo(json.dumps(figures) if as_json else words)

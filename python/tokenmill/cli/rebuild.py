@@ -24,8 +24,6 @@ def command(lock: str, *, output: str, inputs: str | None, tokenizer: str | None
     from tokenmill.jobs.rebuild import rebuild
 
     made = rebuild(lock, output, inputs=inputs, tokenizer=tokenizer)
-    if as_json:
-        figures = {"output": output, "documents": len(made), "content_hash": made.content_hash, "same": True}
-        click.echo(json.dumps(figures))
-        return
-    click.echo(f"{output}: {len(made):,} documents, the same bytes as the lock ({made.content_hash})")
+    figures = {"output": output, "documents": len(made), "content_hash": made.content_hash, "same": True}
+    words = f"{output}: {len(made):,} documents, the same bytes as the lock ({made.content_hash})"
+    click.echo(json.dumps(figures) if as_json else words)

@@ -35,8 +35,6 @@ def command(
 
     options = {} if threads is None else {"threads": threads}
     made = transcode(dataset, tokenizer, output, old_tokenizer=old_tokenizer, **options)
-    if as_json:
-        figures = {"output": output, "documents": made.num_documents, "tokens": made.num_tokens}
-        click.echo(json.dumps(figures | {"content_hash": made.content_hash}))
-        return
-    click.echo(f"{output}: {made.num_documents:,} documents, {made.num_tokens:,} tokens")
+    figures = {"output": output, "documents": made.num_documents, "tokens": made.num_tokens}
+    words = f"{output}: {made.num_documents:,} documents, {made.num_tokens:,} tokens"
+    click.echo(json.dumps(figures | {"content_hash": made.content_hash}) if as_json else words)

@@ -31,7 +31,8 @@ def command(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, 
     from tokenmill.jobs.trim import trim
 
     tokenizer = trim(base, list(keep_on), output=output, **options)
-    if as_json:
-        click.echo(json.dumps({"output": output, "vocab_size": tokenizer.vocab_size}))
-        return
-    click.echo(f"{output}: {tokenizer.vocab_size:,} ids are left")
+    figures, words = (
+        {"output": output, "vocab_size": tokenizer.vocab_size},
+        f"{tokenizer.vocab_size:,} ids are left",
+    )
+    click.echo(json.dumps(figures) if as_json else f"{output}: {words}")

@@ -61,7 +61,7 @@ def prepare_part(run: Run, text: str) -> PartOutcome:
     return PartOutcome(leader.units - leader.missing, leader.units, leader.manifest)
 
 
-def commit_directory(directory: str | Path) -> PartOutcome:
+def commit_directory(directory: str | Path) -> Manifest:
     """Publish the manifest if every unit has its receipt; raises `DatasetError` naming what is missing."""
     remote = Remote.at(str(directory)) if is_remote(directory) else None
     root = remote.work if remote is not None else Path(directory)
@@ -74,4 +74,4 @@ def commit_directory(directory: str | Path) -> PartOutcome:
         manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
     report_if_possible(directory)
     sweep_leftovers(root)  # of a commit that was killed
-    return PartOutcome(len(plan.units), len(plan.units), manifest)
+    return manifest
