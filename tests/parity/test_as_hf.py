@@ -15,7 +15,7 @@ from tokenizers import decoders, processors
 
 from tokenmill import Tokenizer
 from tokenmill.engine.doors.hf_backend import CoreBackend
-from tokenmill.engine.doors.hf_rows import Rows
+from tokenmill.engine.doors.hf_rows import ListColumn
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 
@@ -319,13 +319,13 @@ def test_columns_are_lists_that_arrow_takes_at_once():
 def test_columns_of_something_else_are_what_arrow_makes_of_lists(odd):
     for rows in ([odd], [[1, 2], odd], [[], []], []):
         answers = []
-        for kind in (Rows, list):
+        for kind in (ListColumn, list):
             try:
                 answers.append(pa.array(kind(rows)))
             except (pa.ArrowException, OverflowError) as error:
                 answers.append(type(error))
         assert answers[0] == answers[1], rows
-    assert pa.array(Rows([[1, 2], []]), pa.list_(pa.int8())).type == pa.list_(pa.int8())
+    assert pa.array(ListColumn([[1, 2], []]), pa.list_(pa.int8())).type == pa.list_(pa.int8())
 
 
 def test_a_class_keeps_its_name_in_saved_files_and_pickles(tmp_path):

@@ -48,7 +48,7 @@ SCRIPTS = ("Hangul", "Han", "Hiragana", "Katakana", "Cyrillic", "Arabic", "Devan
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CountsFile:
     """One counts file: its distinct pieces, how often each occurs, and the script each is written in."""
 
     name: str
@@ -82,7 +82,7 @@ def measure_sizes(
         start = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
     else:
         whole, gains, first, start = _extend(base, wanted, corpora, about["pattern"])
-    encoded = Encoded.of(whole, first, corpora)
+    encoded = EncodedPieces.of(whole, first, corpora)
     rows = [_measure_size(encoded, size, shape) for size in wanted]
     steps = np.add.reduceat(np.asarray(gains, np.float64), np.arange(0, len(gains), STEP))
     text = float(sum((corpus.lengths.astype(np.uint64) * corpus.counts).sum() for corpus in corpora))
@@ -96,7 +96,7 @@ def measure_sizes(
 
 
 def _extend(
-    base: Tokenizer, wanted: list[int], corpora: list[Corpus], pattern: str
+    base: Tokenizer, wanted: list[int], corpora: list[CountsFile], pattern: str
 ) -> tuple[Recipe, Any, int, float]:
     """The longest extension, what each of its merges saves, its first id, and the tokens before."""
     check_base(base)
@@ -134,7 +134,7 @@ def _merge(counts: Sequence[Any], options: TrainingConfig) -> Merged:
     return merged
 
 
-def _load_corpus(spec: Any, options: TrainingConfig) -> Corpus:
+def _load_corpus(spec: Any, options: TrainingConfig) -> CountsFile:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -148,21 +148,21 @@ def _load_corpus(spec: Any, options: TrainingConfig) -> Corpus:
         holds = pc.match_substring_regex(pieces, rf"\p{{{SCRIPTS[number]}}}")
         scripts[np.asarray(holds.to_numpy(zero_copy_only=False))] = number
     lengths = np.asarray(pc.binary_length(pieces).to_numpy(zero_copy_only=False), np.int64)
-    return Corpus(path.stem, pieces, np.concatenate([numbers for _, numbers in found]), lengths, scripts)
+    return CountsFile(path.stem, pieces, np.concatenate([numbers for _, numbers in found]), lengths, scripts)
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedPieces:
     """All pieces, encoded with the whole vocabulary, and the merge behind each token from `first` on."""
 
     whole: Recipe
     first: int
     merges: list[tuple[int, int]]
-    corpora: list[Corpus]
+    corpora: list[CountsFile]
     batches: list[TokenBatch]
 
     @classmethod
-    def of(cls, whole: Recipe, first: int, corpora: list[Corpus]) -> Encoded:
+    def of(cls, whole: Recipe, first: int, corpora: list[CountsFile]) -> EncodedPieces:
         """Encode every distinct piece."""
         model = whole.model
         assert model is not None, "a trained tokenizer has a model"
@@ -199,7 +199,7 @@ def _sum_pieces(values: NDArray[np.uint64], offsets: NDArray[np.int64]) -> NDArr
     return sums[offsets[1:]] - sums[offsets[:-1]]
 
 
-def _measure_size(encoded: Encoded, size: int, shape: ModelShape | None) -> dict[str, Any]:
+def _measure_size(encoded: EncodedPieces, size: int, shape: ModelShape | None) -> dict[str, Any]:
     row: dict[str, Any] = {"size": size, "corpora": {}, "scripts": {}}
     sums = np.zeros((2, len(SCRIPTS) + 1))
     for corpus, numbers in zip(encoded.corpora, encoded.count(size), strict=True):

@@ -138,7 +138,9 @@ def extend(
         )
         if not counted.pieces:
             raise InputError("the inputs hold no text to learn from; name files with documents, or counts")
-        made = _extend(tokenizer, counted, wishes, None if kept is None else Kept(kept, keep_ids_budget))
+        made = _extend(
+            tokenizer, counted, wishes, None if kept is None else KeptCorpus(kept, keep_ids_budget)
+        )
     if output is not None:
         write_vocabulary(tokenizer, made.result, Path(output), EXTENSION, made.describe(pad_to_multiple))
     return made.result
@@ -177,7 +179,7 @@ def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptCorpus:
     """Texts that must keep their ids, and the share of them that may change all the same."""
 
     corpus: Corpus
@@ -222,7 +224,7 @@ class Extended:
         }
 
 
-def _extend(base: Tokenizer, counted: Counted, wishes: Wishes, kept: Kept | None) -> Extended:
+def _extend(base: Tokenizer, counted: Counted, wishes: Wishes, kept: KeptCorpus | None) -> Extended:
     seen = None if kept is None else _count_kept(base, kept.corpus)
     characters: dict[str, int] = {}
     others: set[str] = set()
@@ -265,7 +267,7 @@ def _check_required(
 
 
 def _prove(
-    base: Tokenizer, grown: Grown, words: Words, wishes: Wishes, apart: NDArray[np.uint64], kept: Kept
+    base: Tokenizer, grown: Grown, words: Words, wishes: Wishes, apart: NDArray[np.uint64], kept: KeptCorpus
 ) -> Extended:
     for _ in range(_ROUNDS):
         made = extend_recipe(grown.tokenizer, words, wishes, apart, grown.tokens)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tokenmill.base.console.progress import Progress
-    from tokenmill.jobs.executors.base import Workers
+    from tokenmill.jobs.executors.base import Workforce
 
 PERIOD = 0.5
 SAMPLE_PERIOD = 2.0
@@ -143,7 +143,7 @@ class Recorder:
             units, size = amounts.pop("units_done", 0), amounts.pop("bytes", 0)
             self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
 
-    def show_workers(self, workers: Workers) -> None:
+    def show_workers(self, workers: Workforce) -> None:
         """Show who is at work, where other processes do the work."""
         with self._lock:
             self.state["workers"] = workers.figures

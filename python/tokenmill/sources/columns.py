@@ -21,7 +21,7 @@ _FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4
 _NUMBER_PATTERN = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 
 
-class Column(Protocol):
+class SourceColumn(Protocol):
     """Values of one field, one for each document of a block."""
 
     def numbers(self) -> pa.Array:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class InputFormat:
     """One format. The functions are named as `module:function` of this room.
 
     They are imported when used, since some bring Arrow along and most jobs need one.
@@ -60,18 +60,18 @@ def _load(name: str) -> Any:
     return getattr(import_module(f"tokenmill.sources.{module}"), function)
 
 
-_TXT = Format("txt", (".txt", ".text", ".md"), "records:read_txt", cut="ranges:cut_lines")
-_JSONL = Format(
+_TXT = InputFormat("txt", (".txt", ".text", ".md"), "records:read_txt", cut="ranges:cut_lines")
+_JSONL = InputFormat(
     "jsonl",
     (".jsonl", ".ndjson", ".jsonlines"),
     "records:read_jsonl",
     fields="heads:list_jsonl_fields",
     cut="ranges:cut_lines",
 )
-_JSON = Format("json", (".json",), "structured:read_json", fields="heads:list_json_fields")
-_CSV = Format("csv", (".csv",), "structured:read_csv", fields="heads:list_csv_fields")
-_TSV = Format("tsv", (".tsv",), "structured:read_csv", fields="heads:list_csv_fields")
-_PARQUET = Format(
+_JSON = InputFormat("json", (".json",), "structured:read_json", fields="heads:list_json_fields")
+_CSV = InputFormat("csv", (".csv",), "structured:read_csv", fields="heads:list_csv_fields")
+_TSV = InputFormat("tsv", (".tsv",), "structured:read_csv", fields="heads:list_csv_fields")
+_PARQUET = InputFormat(
     "parquet",
     (".parquet", ".pq"),
     "columnar:read_parquet",
@@ -79,7 +79,7 @@ _PARQUET = Format(
     cut="columnar:cut_groups",
     magic=(b"PAR1",),
 )
-_ARROW = Format(
+_ARROW = InputFormat(
     "arrow",
     (".arrow", ".feather", ".ipc", ".arrows"),
     "columnar:read_arrow",
@@ -87,11 +87,13 @@ _ARROW = Format(
     cut="columnar:cut_batches",
     magic=(b"ARROW1", b"\xff\xff\xff\xff"),
 )
-_MEMORY = Format(MEMORY, (), "memory:read_memory", fields="memory:list_memory_fields", cut="memory:cut_rows")
+_MEMORY = InputFormat(
+    MEMORY, (), "memory:read_memory", fields="memory:list_memory_fields", cut="memory:cut_rows"
+)
 FORMATS = {format_.name: format_ for format_ in (_TXT, _JSONL, _JSON, _CSV, _TSV, _PARQUET, _ARROW, _MEMORY)}
 
 
-def find_input_format(file: InputFile) -> Format:
+def find_input_format(file: InputFile) -> InputFormat:
     """The format of an input."""
     if file.format not in FORMATS:
         known = ", ".join(sorted(FORMATS))

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tokenmill.base.errors import InputError
 from tokenmill.sources.heads import collect_fields
-from tokenmill.sources.memory_items import Items, ListOfItems
+from tokenmill.sources.memory_items import ItemStream, ListOfItems
 from tokenmill.sources.memory_tables import HfDataset, HfStream, Table
 from tokenmill.sources.model import MEMORY, InputFile
 from tokenmill.sources.ranges import cut_equally
@@ -165,4 +165,4 @@ def _wrap(data: Any) -> _Data:
             f"{type(data).__name__} is not a collection of documents; pass a path, a Hugging Face Dataset or "
             "DatasetDict, an Arrow table or array, or an iterable of strings or of dicts"
         )
-    return ListOfItems(data) if isinstance(data, list | tuple) else Items(data)
+    return ListOfItems(data) if isinstance(data, list | tuple) else ItemStream(data)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.texts import Texts
 from tokenmill.sources.heads import SAMPLE_RECORDS
 from tokenmill.sources.model import Block
-from tokenmill.sources.records import Origin, Places, make_json_reader, records_to_block
+from tokenmill.sources.records import RecordOrigin, RecordPlaces, make_json_reader, records_to_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Items:
+class ItemStream:
     """Strings or dicts, one at a time."""
 
     data: Iterable[Any]
@@ -48,7 +48,7 @@ class Items:
         yield from _read_items(islice(iter(self.data), start, stop), request)
 
 
-class ListOfItems(Items):
+class ListOfItems(ItemStream):
     """A list of them, which can be entered at any place."""
 
     def __init__(self, data: list[Any] | tuple[Any, ...]) -> None:
@@ -81,7 +81,7 @@ def _to_line(item: Any, roots: list[str] | None) -> bytearray:
 def _read_items(items: Iterator[Any], request: Request) -> Iterator[Block]:
     """Plain strings as they are; all else goes through the JSON reader, so that its rules hold here too."""
     fields, limit = request.fields, request.config.max_record_bytes
-    reader, places, roots = make_json_reader(request), Places(request.file), fields.roots
+    reader, places, roots = make_json_reader(request), RecordPlaces(request.file), fields.roots
     # Where nothing but one field is asked for, a string is the text.
     alone = not fields.paths and fields.text == ((roots[0],),)
 
@@ -104,7 +104,9 @@ def _read_items(items: Iterator[Any], request: Request) -> Iterator[Block]:
                 numbers = memoryview(array("q", range(rows, rows + len(held))))
                 yield Block(texts, numbers, bytes_read=len(data), rows_read=len(held))
             else:
-                yield records_to_block(request, reader.read(data), Origin(places, rows, 0, len(data)), "json")
+                yield records_to_block(
+                    request, reader.read(data), RecordOrigin(places, rows, 0, len(data)), "json"
+                )
             rows += len(held)
 
 

@@ -95,7 +95,7 @@ def _can_go_on(request: Request) -> bool:
 
 def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
     """One document in parts that end between two characters; all but the last say that it goes on."""
-    places = Places(request.file)
+    places = RecordPlaces(request.file)
     with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
         buffer = Buffer(stream, 0, request.block_bytes)
         buffer.read(len(BOM))
@@ -106,7 +106,7 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
                 raise buffer.fault
             end = buffer.fill if buffer.ended else _find_last_character(buffer)
             records = reader.read(memoryview(buffer.data)[:end])
-            block = records_to_block(request, records, Origin(places, 0, buffer.offset, end), "json")
+            block = records_to_block(request, records, RecordOrigin(places, 0, buffer.offset, end), "json")
             yield replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
             buffer.drop(end)
 
@@ -123,7 +123,7 @@ def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[
     file, part, config = request.file, request.part, request.config
     stop = part.stop if part.kind == "bytes" else None
     cut = Cut(part.start, stop, delimiter, request.block_bytes, config.max_record_bytes)
-    places = Places(file, part.start, lines=delimiter == b"\n")
+    places = RecordPlaces(file, part.start, lines=delimiter == b"\n")
     rows = 0
 
     def read(window: Window) -> Block:
@@ -134,7 +134,7 @@ def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[
             span = reader.read_in_place(window.data)
             if span is not None:
                 return _make_huge_block(window, span, rows)
-        origin = Origin(places, rows, window.offset, len(window.data))
+        origin = RecordOrigin(places, rows, window.offset, len(window.data))
         return records_to_block(request, reader.read(window.data), origin, "json")
 
     def read_long(buffer: Buffer) -> Iterator[Block]:
@@ -154,14 +154,14 @@ def _read_long_line(request: Request, reader: _core.JsonlReader, buffer: Buffer,
     """The blocks of one line that is not held: the parts of its text, or why it is refused."""
     from tokenmill.sources.long_lines import read_again, read_outline, read_text_parts  # seldom needed
 
-    places = Places(request.file, request.part.start, lines=True)
+    places = RecordPlaces(request.file, request.part.start, lines=True)
     start, sample = buffer.offset, bytes(buffer.data[:200])
     line = read_outline(reader, buffer, request.config.max_record_bytes)
     if line is None:
         skip_record(buffer, b"\n")
         yield _refuse_over_long(Window(memoryview(sample), start), row, places)
         return
-    origin = Origin(places, row, line.offset, line.size)
+    origin = RecordOrigin(places, row, line.offset, line.size)
     if line.parts is None:
         with closing(read_again(request, line.offset)) as again:
             again.read(line.size)
@@ -193,10 +193,10 @@ def _make_huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RecordOrigin:
     """Where bytes came from: `size` of them at `offset`, `rows` records into the range."""
 
-    places: Places
+    places: RecordPlaces
     rows: int
     offset: int
     size: int
@@ -205,7 +205,7 @@ class Origin:
 def records_to_block(
     request: Request,
     records: _core.Records,
-    origin: Origin,
+    origin: RecordOrigin,
     kind: Literal["json", "csv"],
     names: tuple[str, ...] = (),
 ) -> Block:
@@ -257,7 +257,7 @@ def _rows_to_json(names: tuple[str, ...], columns: list[JsonColumn | CsvColumn])
     return Texts(b"".join(lines), array("q", accumulate(map(len, lines), initial=0)))
 
 
-def _refuse_over_long(window: Window, rows: int, places: Places) -> Block:
+def _refuse_over_long(window: Window, rows: int, places: RecordPlaces) -> Block:
     sample = bytes(window.data[:60]).decode("utf-8", "replace")
     reject = Reject("over_long", places.describe(rows, window.offset), sample)
     return Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
@@ -266,7 +266,7 @@ def _refuse_over_long(window: Window, rows: int, places: Places) -> Block:
 def name_record(file: InputFile, part: Range, row: int) -> str:
     """`"corpus.jsonl:12"`: where a record of a range stands, looked up only when it must be named."""
     if part.kind == "bytes" and part.start:
-        return Places(file, part.start, lines=True).describe(row, 0).rpartition(":")[0]
+        return RecordPlaces(file, part.start, lines=True).describe(row, 0).rpartition(":")[0]
     before = part.start if part.kind == "rows" else 0
     if part.kind in {"groups", "batches"} and part.start:
         from tokenmill.sources.columnar import count_rows_before
@@ -275,7 +275,7 @@ def name_record(file: InputFile, part: Range, row: int) -> str:
     return f"{file.url}:{before + row + 1}"
 
 
-class Places:
+class RecordPlaces:
     """`file:line:byte` of a record; for a range inside a file the lines before it are counted once.
 
     In a file that is not of lines, the number is that of the record.

@@ -12,7 +12,7 @@ from tokenmill.sources.compression import open_stream
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.heads import DELIMITERS, is_single_record, read_csv_header
 from tokenmill.sources.identify import read_decoded_head
-from tokenmill.sources.records import Origin, Places, make_json_reader, records_to_block
+from tokenmill.sources.records import RecordOrigin, RecordPlaces, make_json_reader, records_to_block
 from tokenmill.sources.windows import BOM, Buffer
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class _OneRecord(_Parser):
 def _read_records(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
     """Feed the parser windows that hold at least one whole record each."""
     file, config, rows = request.file, request.config, 0
-    places = Places(file)
+    places = RecordPlaces(file)
     with closing(open_stream(file, 0, config.max_expansion)) as stream:
         buffer = Buffer(stream, 0, request.block_bytes)
         buffer.read(skip)
@@ -144,7 +144,7 @@ def _read_records(request: Request, parser: _Parser, *, skip: int) -> Iterator[B
             if not (used or buffer.ended or parser.find_fault()):
                 target = _enlarge(buffer, request)
                 continue
-            origin = Origin(places, rows, buffer.offset, used)
+            origin = RecordOrigin(places, rows, buffer.offset, used)
             block = records_to_block(request, records, origin, parser.column, parser.names)
             rows += block.rows_read
             yield block

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tokenmill.sources.columns import Column
+    from tokenmill.sources.columns import SourceColumn
 
-Columns = Mapping[str, "Column"]
+Columns = Mapping[str, "SourceColumn"]
 Test = Callable[[Columns], Any]
 Literal = str | int | float | bool | None
 

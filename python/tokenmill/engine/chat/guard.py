@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.recipe import AddedToken
 
 
-class Places(NamedTuple):
+class TokenPlaces(NamedTuple):
     """Which characters or bytes of a text each token covers."""
 
     starts: NDArray[np.int64]
@@ -99,7 +99,7 @@ class Guard:
                 total += len(matches) - len(own)
         return found, total
 
-    def encode(self, each: Rendered, own: list[re.Match[bytes]]) -> tuple[NDArray[np.uint32], Places]:
+    def encode(self, each: Rendered, own: list[re.Match[bytes]]) -> tuple[NDArray[np.uint32], TokenPlaces]:
         """Ids of a text whose control tokens are only those that the template wrote, and their characters."""
         neutral = _neutralize(each, self._pattern)
         expected = self.tokenizer.encode(neutral, special="parse")
@@ -148,12 +148,12 @@ class Guard:
         return engine.encode(part.decode(), "text", template=False)
 
 
-def close_gaps(starts: Sequence[int], ends: Sequence[int]) -> Places:
+def close_gaps(starts: Sequence[int], ends: Sequence[int]) -> TokenPlaces:
     """Places in which a token that is said to cover nothing covers what was left before it."""
     begins, stops = np.array(starts, np.int64), np.array(ends, np.int64)
     empty = begins == stops
     begins[empty] = np.concatenate([[0], stops[:-1]])[empty]
-    return Places(begins, stops)
+    return TokenPlaces(begins, stops)
 
 
 def _overlaps(match: re.Match[bytes], words: Sequence[tuple[int, int]]) -> bool:

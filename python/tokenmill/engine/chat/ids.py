@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill.base.learned import mark
 from tokenmill.base.texts import Texts
 from tokenmill.engine.chat.conversation import RecordError
-from tokenmill.engine.chat.guard import Guard, Places, close_gaps
+from tokenmill.engine.chat.guard import Guard, TokenPlaces, close_gaps
 
 if TYPE_CHECKING:
     import re
@@ -97,7 +97,7 @@ class ChatEncoder:
 
     # Which tokens are learned
 
-    def _place(self, texts: Texts, ids: NDArray[np.uint32], offsets: NDArray[np.int64]) -> Places | None:
+    def _place(self, texts: Texts, ids: NDArray[np.uint32], offsets: NDArray[np.int64]) -> TokenPlaces | None:
         """The bytes of each token in all texts, if tokens are bytes of the text, one after the other."""
         ends = np.cumsum(self._widths[ids]) if len(ids) else np.empty(0, np.int64)
         bounds = np.concatenate([[0], ends])[offsets]
@@ -105,14 +105,14 @@ class ChatEncoder:
             return None
         if self.tokenizer.engine.decode(ids, skip_special=False) != texts.data.tobytes():
             return None
-        return Places(np.concatenate([[0], ends[:-1]]) if len(ends) else ends, ends)
+        return TokenPlaces(np.concatenate([[0], ends[:-1]]) if len(ends) else ends, ends)
 
     def _learn_all(
         self,
         rendered: Sequence[Rendered],
         texts: Texts,
         offsets: NDArray[np.int64],
-        places: Places,
+        places: TokenPlaces,
         faults: dict[int, RecordError],
     ) -> tuple[NDArray[np.bool_], Counter[str]]:
         data, roles = texts.data, Counter[str]()
@@ -195,7 +195,7 @@ class ChatEncoder:
         return "".join(parts)
 
     def _learn(
-        self, each: Rendered, ids: Any, places: Places, text: bytes | str, turns: list[tuple[int, int]]
+        self, each: Rendered, ids: Any, places: TokenPlaces, text: bytes | str, turns: list[tuple[int, int]]
     ) -> tuple[NDArray[np.uint32], Counter[str]]:
         """Marked ids of one conversation, proved: what is learned decodes to what the text has there."""
         learned = np.zeros(len(ids), bool)

@@ -28,7 +28,7 @@ class Place(NamedTuple):
     offset: int
 
 
-class Stretch(NamedTuple):
+class LearnedStretch(NamedTuple):
     """Bytes that are learned, from a message of this role."""
 
     start: int
@@ -41,7 +41,7 @@ class Rendered:
     """A conversation as text: what of it is learned, and where the words of messages stand."""
 
     text: bytes
-    learned: tuple[Stretch, ...]
+    learned: tuple[LearnedStretch, ...]
     words: tuple[tuple[int, int], ...]
     # How many special tokens the template wrote itself, whether none can arise where its text meets words,
     # and whether every learned turn ends with one.
@@ -72,7 +72,7 @@ class Skeleton:
             place = end
         starts.append(place)
         learned = tuple(
-            Stretch(starts[start.part] + start.offset, starts[end.part] + end.offset, role)
+            LearnedStretch(starts[start.part] + start.offset, starts[end.part] + end.offset, role)
             for start, end, role in self.learned
         )
         text = b"".join(parts)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.engine.chat.conversation import ANSWERER, RecordError
 from tokenmill.engine.chat.renders import SymbolRender, WordRender
-from tokenmill.engine.chat.script import Rendered, Skeleton, Stretch, place_turns
+from tokenmill.engine.chat.script import LearnedStretch, Rendered, Skeleton, place_turns
 from tokenmill.engine.chat.structure import list_fixed_strings
 from tokenmill.engine.chat.symbols import MARKS, Ref, Tracer, UntraceableError
 from tokenmill.engine.chat.turns import Turn, TurnFinder, UnprovedError, find_turns_in_blocks, take_blocks
@@ -172,12 +172,14 @@ class Tracing:
         roles = [message["role"] for message in conversation.messages]
         turns = self._find_turns(conversation, whole, blocks, render)
         stretches = [
-            Stretch(len(whole[: turn.start].encode()), len(whole[: turn.end].encode()), roles[turn.message])
+            LearnedStretch(
+                len(whole[: turn.start].encode()), len(whole[: turn.end].encode()), roles[turn.message]
+            )
             for turn in turns
         ]
         text = whole.encode()
         if self.teacher.train_on == "all":
-            stretches = [Stretch(0, len(text), "all")]
+            stretches = [LearnedStretch(0, len(text), "all")]
         return Rendered(
             text, tuple(stretches), (), self.specials.count(whole), closed=self._is_closed(whole, turns)
         )

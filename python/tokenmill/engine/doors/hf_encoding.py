@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenmill.engine.doors.hf_frames import Part
+    from tokenmill.engine.doors.hf_frames import FramePart
     from tokenmill.engine.doors.hf_truncation import Cut
 
 
@@ -80,7 +80,7 @@ def _unpickle(encoding: Any) -> Any:
     return encoding
 
 
-def fill(parts: tuple[Part, ...], texts: list[list[int]], cuts: list[list[Cut]]) -> list[Row]:
+def fill(parts: tuple[FramePart, ...], texts: list[list[int]], cuts: list[list[Cut]]) -> list[Row]:
     """The row and its overflow, in the order of `tokenizers`."""
     row: Row = ([], [], [])
     overflow: list[Row] = []

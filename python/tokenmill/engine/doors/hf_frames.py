@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FramePart:
     """`ids` of special tokens, or one of the two texts; `overflow_type` is that of a text's further parts."""
 
     what: Literal["special", "first", "second"]
@@ -29,10 +29,10 @@ class Part:
 class Frame:
     """The parts of one text and those of a pair."""
 
-    single: tuple[Part, ...]
-    pair: tuple[Part, ...]
+    single: tuple[FramePart, ...]
+    pair: tuple[FramePart, ...]
 
-    def list_parts(self, *, pair: bool, specials: bool) -> tuple[Part, ...]:
+    def list_parts(self, *, pair: bool, specials: bool) -> tuple[FramePart, ...]:
         """The row to fill; without `specials` only the texts of it."""
         row = self.pair if pair else self.single
         return row if specials else tuple(part for part in row if part.what != "special")
@@ -42,8 +42,8 @@ class Frame:
         return sum(len(part.ids) for part in (self.pair if pair else self.single))
 
 
-_FIRST = Part("first", 0)
-_SECOND = Part("second", 1, overflow_type=1)
+_FIRST = FramePart("first", 0)
+_SECOND = FramePart("second", 1, overflow_type=1)
 PLAIN = Frame((_FIRST,), (_FIRST, _SECOND))
 
 
@@ -74,24 +74,26 @@ def _read_template(step: Json) -> Frame | None:
     return Frame(tuple(single), tuple(pair))
 
 
-def _read_piece(piece: Json, known: dict[str, tuple[int, ...]]) -> Part:
+def _read_piece(piece: Json, known: dict[str, tuple[int, ...]]) -> FramePart:
     if "SpecialToken" in piece:
         token: Any = piece["SpecialToken"]
-        return Part("special", token["type_id"], known[token["id"]])
+        return FramePart("special", token["type_id"], known[token["id"]])
     text: Any = piece["Sequence"]
     second = text["id"] == "B"
-    return Part("second" if second else "first", text["type_id"], overflow_type=int(second))
+    return FramePart("second" if second else "first", text["type_id"], overflow_type=int(second))
 
 
 def _read_bert(step: Json) -> Frame:
-    before, after = Part("special", 0, (step["cls"][1],)), Part("special", 0, (step["sep"][1],))
-    return Frame((before, _FIRST, after), (before, _FIRST, after, _SECOND, Part("special", 1, after.ids)))
+    before, after = FramePart("special", 0, (step["cls"][1],)), FramePart("special", 0, (step["sep"][1],))
+    return Frame(
+        (before, _FIRST, after), (before, _FIRST, after, _SECOND, FramePart("special", 1, after.ids))
+    )
 
 
 def _read_roberta(step: Json) -> Frame:
     """All of type 0, with two separators between the texts of a pair."""
-    before, after = Part("special", 0, (step["cls"][1],)), Part("special", 0, (step["sep"][1],))
-    second = Part("second", 0, overflow_type=0)
+    before, after = FramePart("special", 0, (step["cls"][1],)), FramePart("special", 0, (step["sep"][1],))
+    second = FramePart("second", 0, overflow_type=0)
     return Frame((before, _FIRST, after), (before, _FIRST, after, after, second, after))
 
 

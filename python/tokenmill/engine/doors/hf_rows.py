@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 
-class Rows(list[Any]):
+class ListColumn(list[Any]):
     """One row for each text."""
 
     def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002 - Arrow's name for it
@@ -38,7 +38,7 @@ class _GivesRows:
         encoded = super().__call__(*texts, **options)  # type: ignore[misc]
         for name, column in encoded.items():
             if type(column) is list and column and type(column[0]) is list:
-                encoded[name] = Rows(column)
+                encoded[name] = ListColumn(column)
         return encoded
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

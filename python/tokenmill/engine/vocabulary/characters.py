@@ -15,7 +15,7 @@ from tokenmill import _core
 from tokenmill.base.errors import ConfigError
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.tokenizer import Tokenizer
-from tokenmill.engine.vocabulary.places import NewToken, Places
+from tokenmill.engine.vocabulary.places import NewIds, NewToken
 from tokenmill.engine.vocabulary.words import build_piece_tokenizer
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _grow(base: Tokenizer, characters: list[str], counts: dict[str, int], wishes
     model = base.recipe.model
     assert model is not None
     alone = build_piece_tokenizer(base)
-    places = Places.choose(base, len(characters), reuse_reserved=wishes.reuse_reserved)
+    places = NewIds.choose(base, len(characters), reuse_reserved=wishes.reuse_reserved)
     table = places.make_table(model.tokens)
     tokens = []
     for token_id, character in zip(places.ids, characters, strict=True):

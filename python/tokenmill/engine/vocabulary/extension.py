@@ -12,7 +12,7 @@ from tokenmill import _core
 from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.sentencepiece import to_hf_normalizer
 from tokenmill.engine.recipe import number_tokens
-from tokenmill.engine.vocabulary.places import NewToken, Places
+from tokenmill.engine.vocabulary.places import NewIds, NewToken
 from tokenmill.engine.vocabulary.words import build_piece_tokenizer, spell_tokens
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _assemble(
     characters: Sequence[NewToken],
 ) -> Extension:
     first = base.vocab_size
-    places = Places.choose(base, len(made), reuse_reserved=wishes.reuse_reserved)
+    places = NewIds.choose(base, len(made), reuse_reserved=wishes.reuse_reserved)
     finals = [*range(first), *places.ids]
     parts = {token.id: token.parts for token in characters}
     count_of: dict[int, int] = {}

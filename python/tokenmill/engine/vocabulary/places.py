@@ -48,14 +48,14 @@ def check_scripts(names: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Places:
+class NewIds:
     """The ids of new tokens in order, and which of them reserved special tokens had."""
 
     ids: tuple[int, ...]
     taken: frozenset[int]
 
     @classmethod
-    def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> Places:
+    def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> NewIds:
         """The ids after the last of `base`, or those that it reserves first."""
         special = sorted((token.id, token.content) for token in base.recipe.added if token.special)
         kept = [token_id for token_id, content in special if _RESERVED.search(content)]

@@ -12,7 +12,7 @@ from typing import Any
 from tokenmill.base.durable import readable_json
 from tokenmill.datasets.store.cache import open_cached
 from tokenmill.datasets.store.remote import Remote
-from tokenmill.insight.report.report_data import Counted, collect_dataset
+from tokenmill.insight.report.report_data import CountedShards, collect_dataset
 from tokenmill.insight.report.report_page import render_dataset
 
 MOST_BYTES = 256 << 20
@@ -32,7 +32,7 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
         for entry in shard.files:
             cache.path(entry)
     sizes = {entry.path: entry.bytes for shard in manifest.shards for entry in shard.files}
-    counted = Counted(cache.root, chosen, remote.address.rpartition("/")[2], sizes)
+    counted = CountedShards(cache.root, chosen, remote.address.rpartition("/")[2], sizes)
     data = collect_dataset(remote.work, tokenizer, counted)
     remote.store.replace(REPORT_JSON, readable_json(data))
     remote.store.replace(REPORT_HTML, render_dataset(data).encode("utf-8", "backslashreplace"))

@@ -31,7 +31,7 @@ REPORT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedShards:
     """The shards whose tokens are counted, and where: all of a local dataset, some of a remote one."""
 
     root: Path
@@ -40,7 +40,9 @@ class Counted:
     sizes: Mapping[str, int] | None = None  # of the files that are not below the report's own directory
 
 
-def collect_dataset(root: Path, tokenizer: Any = None, counted: Counted | None = None) -> dict[str, Any]:
+def collect_dataset(
+    root: Path, tokenizer: Any = None, counted: CountedShards | None = None
+) -> dict[str, Any]:
     """`collect_dataset(DIR)` -> what `report.json` holds."""
     manifest = load_manifest(root)
     log = read_events(root)
@@ -48,7 +50,7 @@ def collect_dataset(root: Path, tokenizer: Any = None, counted: Counted | None =
         # A report without the vocabulary shows ids.
         tokenizer = find_dataset_tokenizer(root, manifest)
     account = manifest.account.to_json()
-    counted = counted or Counted(root, manifest.shards, root.name)
+    counted = counted or CountedShards(root, manifest.shards, root.name)
     splits: list[int] = []
     census = take_census(_read_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
     if manifest.packing.pad_id is not None:
@@ -83,7 +85,7 @@ def collect_dataset(root: Path, tokenizer: Any = None, counted: Counted | None =
     }
 
 
-def _count_padding(root: Path, manifest: Manifest, counted: Counted) -> int:
+def _count_padding(root: Path, manifest: Manifest, counted: CountedShards) -> int:
     """Padding in the shards that are counted; if that is all of them, no receipt is needed."""
     if len(counted.shards) == len(manifest.shards):
         return manifest.account.tokens_padding
@@ -91,7 +93,7 @@ def _count_padding(root: Path, manifest: Manifest, counted: Counted) -> int:
     return sum(receipt.account.tokens_padding for receipt in receipts if receipt is not None)
 
 
-def _read_arrays(counted: Counted, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
+def _read_arrays(counted: CountedShards, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
     """Token ids and document lengths, some at a time; a document in rows is as long as its stretches.
 
     `splits` gets, for each shard of rows, how many documents are in more than one stretch.

@@ -37,7 +37,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class Workers:
+class Workforce:
     """Who works for a run, now and over its `seconds`; `busy` has the seconds in units by node."""
 
     at_work: int
@@ -77,7 +77,7 @@ class RunContext:
     report: Callable[..., None] = do_nothing
     stop: threading.Event = field(default_factory=threading.Event)
     confirm: Callable[[], None] = do_nothing
-    workers: Callable[[Workers], None] = lambda _: None
+    workers: Callable[[Workforce], None] = lambda _: None
 
 
 class Done(NamedTuple):

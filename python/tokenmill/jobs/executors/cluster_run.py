@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.errors import InterruptedJobError, RejectLimitError, StoreError, TokenmillError
-from tokenmill.jobs.executors.base import Workers
+from tokenmill.jobs.executors.base import Workforce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -144,10 +144,10 @@ class ClusterRun:
         what = "it will be retried" if again else "it is set aside"
         logger.warning("unit %s failed (%s); %s", attempt.task.name, summarise_error(error), what)
 
-    def count_workers(self) -> Workers:
+    def count_workers(self) -> Workforce:
         """Who is at work now, and how busy the CPUs of each node have been so far."""
         seconds = time.monotonic() - self._began
-        return Workers(min(len(self.running), self._cpus), self._cpus, seconds, dict(self._busy))
+        return Workforce(min(len(self.running), self._cpus), self._cpus, seconds, dict(self._busy))
 
     def _log_progress(self, done: int, count: int) -> None:
         if time.monotonic() - self._logged > LOG_SECONDS:

@@ -20,7 +20,7 @@ from tokenmill.jobs.recorder import Recorder
 from tokenmill.jobs.units.commit import commit, find_pending, find_receipts
 from tokenmill.jobs.units.control import do_nothing
 from tokenmill.jobs.units.hashing import hash_unit
-from tokenmill.jobs.units.unit import Task, make_task, run_unit
+from tokenmill.jobs.units.unit import UnitTask, make_task, run_unit
 from tokenmill.sources.first_documents import read_first_documents
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Leader:
                 self._record(*done)
         return made
 
-    def _make_tasks(self, todo: list[Unit]) -> Iterator[Task]:
+    def _make_tasks(self, todo: list[Unit]) -> Iterator[UnitTask]:
         duplicates = self._find_duplicates() if self._job.config.filter.deduplicate and todo else None
         inputs = self._plan.inputs
         return (
@@ -151,7 +151,7 @@ class Leader:
             pass
         return Duplicates(root, [unit.name for unit in units], self._run.memory_budget)
 
-    def _record(self, task: Task, receipt: Receipt, seconds: float) -> None:
+    def _record(self, task: UnitTask, receipt: Receipt, seconds: float) -> None:
         self._recorder.count(units_done=1)
         self._recorder.write_event(
             "unit",

@@ -11,10 +11,10 @@ from tokenmill.jobs.units.reading import read_task
 if TYPE_CHECKING:
     from tokenmill.jobs.units.control import Control
     from tokenmill.jobs.units.job import Job
-    from tokenmill.jobs.units.unit import Task
+    from tokenmill.jobs.units.unit import UnitTask
 
 
-def hash_unit(job: Job, task: Task, control: Control) -> int:
+def hash_unit(job: Job, task: UnitTask, control: Control) -> int:
     """Write the hashes of a unit's documents; returns how many there are."""
     writer = HashWriter(job.root, task.unit.name)
     try:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.origins import Part
     from tokenmill.jobs.units.control import Control
     from tokenmill.jobs.units.job import Job
-    from tokenmill.jobs.units.unit import Task
+    from tokenmill.jobs.units.unit import UnitTask
 
 # Small files that are read in one call, at most.
 TOGETHER = 1024
 
 
-def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[Part, Block]]:
+def read_task(job: Job, task: UnitTask, control: Control) -> Iterator[tuple[Part, Block]]:
     """The blocks of a unit, each with the number of its part, or of each of its documents."""
     source, columns = job.config.source, job.filters.columns
     alone = job.chat is not None or bool(make_fields(source, columns).paths)
@@ -38,7 +38,7 @@ def read_task(job: Job, task: Task, control: Control) -> Iterator[tuple[Part, Bl
             nth += 1
 
 
-def _find_small_end(job: Job, task: Task, first: int, block_bytes: int) -> int:
+def _find_small_end(job: Job, task: UnitTask, first: int, block_bytes: int) -> int:
     """The end of the small files from this part on that together fill no more than a block."""
     stop, held = first, 0
     while stop < min(len(task.inputs), first + TOGETHER):
@@ -51,7 +51,7 @@ def _find_small_end(job: Job, task: Task, first: int, block_bytes: int) -> int:
 
 
 def _read_small_files(
-    job: Job, task: Task, control: Control, first: int, stop: int
+    job: Job, task: UnitTask, control: Control, first: int, stop: int
 ) -> Iterator[tuple[Part, Block]]:
     """Small files together; one that is unusual is read on its own, in its place."""
     block, places = read_together(task.inputs[first:stop])
@@ -74,7 +74,7 @@ def _slice_block(block: Block, start: int, stop: int) -> Block:
     return Block(texts, block.rows[start:stop], bytes_read=texts.nbytes, rows_read=stop - start)
 
 
-def _read_part(job: Job, task: Task, control: Control, nth: int) -> Iterator[tuple[Part, Block]]:
+def _read_part(job: Job, task: UnitTask, control: Control, nth: int) -> Iterator[tuple[Part, Block]]:
     source, columns = job.config.source, job.filters.columns
     file, part, size = task.inputs[nth], task.unit.parts[nth], control.block_bytes
     for block in read_blocks(file, part.range, source, block_bytes=size, columns=columns):

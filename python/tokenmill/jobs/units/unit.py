@@ -35,7 +35,7 @@ MAX_PLACES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class UnitTask:
     """A unit with the inputs of its parts, and which of its documents repeat earlier ones."""
 
     unit: Unit
@@ -53,7 +53,7 @@ class Task:
         return self.inputs[0].url
 
 
-def run_unit(job: Job, task: Task, control: Control) -> Receipt:
+def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
     """Do one unit from its first byte to its receipt; whatever ends it early leaves nothing that counts."""
     control.check()
     unit, named = task.unit, job.config.output.provenance
@@ -100,7 +100,7 @@ def count_records(records: list[int], kept: Kept) -> None:
             records[part] += 1
 
 
-def name_faults(job: Job, task: Task, kept: Kept, most: int) -> list[Reject]:
+def name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]:
     """The records of a block that are not conversations, with places; under `fail` the first is an error."""
     if not kept.faults:
         return []
@@ -114,6 +114,6 @@ def name_faults(job: Job, task: Task, kept: Kept, most: int) -> list[Reject]:
     return named[: max(most, 0)]
 
 
-def make_task(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> Task:
+def make_task(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> UnitTask:
     """The task of a unit of a plan, with its own inputs only."""
-    return Task(unit, tuple(inputs[part.input] for part in unit.parts), duplicates)
+    return UnitTask(unit, tuple(inputs[part.input] for part in unit.parts), duplicates)
