@@ -9,9 +9,7 @@ import numpy as np
 
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.ledger.provenance import read_origins
-from tokenmill.datasets.ledger.receipt import parse_receipt, receipt_name
 from tokenmill.datasets.reader.documents import read_documents
-from tokenmill.datasets.store.store import read_file
 from tokenmill.datasets.trace.records import PROVENANCE, Records
 from tokenmill.engine.vocabulary.words import spell_tokens
 from tokenmill.sources.memory import Parts, Shaped
@@ -65,14 +63,8 @@ class DocumentDecoder:
                     some = offsets[low - first : high - first + 1]
                     name = None if names is None else names.slice(low, high - low).combine_chunks()
                     yield self._decode_block(ids[some[0] : some[-1]], some - some[0], rows[low:high], name)
-        yield Block(rows_read=max(0, self._count_records(shard, part) - len(mine)))
-
-    def _count_records(self, shard: int, part: int) -> int:
-        """How many records that part of the raw data had, including those that became no document."""
-        name = receipt_name(self.dataset.manifest.shards[shard].name)
-        data = read_file(self.dataset.address, name)
-        records = () if data is None else parse_receipt(data, f"{self.dataset.address}/{name}").records
-        return records[part] if part < len(records) else 0
+        counts = Records(self.dataset).read_counts(shards.entries[shard].name) or ()
+        yield Block(rows_read=max(0, counts[part] - len(mine)) if part < len(counts) else 0)
 
     def _decode_block(
         self, ids: NDArray[Any], offsets: NDArray[np.int64], rows: NDArray[np.int64], names: Any

@@ -21,7 +21,7 @@ from tokenmill.datasets.store.store import read_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tokenmill.datasets.ledger.plan import Plan, Unit
+    from tokenmill.datasets.ledger.plan import Plan
     from tokenmill.datasets.reader.dataset import Dataset
 
 PROVENANCE = "provenance"
@@ -88,15 +88,16 @@ class Records:
             starts: dict[tuple[int, int], int | None] = {}
             for unit in self.plan.units:
                 mine = [nth for nth, part in enumerate(unit.parts) if part.input == number]
-                counts = self._read_counts(unit) if mine else None
+                counts = self.read_counts(unit.name) if mine else None
                 for nth in mine:
                     starts[unit.ordinal, nth] = total
                     total = None if total is None or counts is None else total + counts[nth]
             self._starts[number] = starts
         return self._starts[number]
 
-    def _read_counts(self, unit: Unit) -> tuple[int, ...] | None:
-        name = receipt_name(unit.name)
+    def read_counts(self, shard: str) -> tuple[int, ...] | None:
+        """How many records each part of a shard's unit had, those too that became no document, if known."""
+        name = receipt_name(shard)
         data = read_file(self.dataset.address, name)
         if data is None:
             return None

@@ -96,7 +96,11 @@ def save_vocab_merges(recipe: Recipe, path: Path) -> None:
             "save it as 'hf' or 'tiktoken'"
         )
     pattern = _require_pattern(recipe, "vocab-merges")
-    _refuse_unknown(recipe, model, "vocab-merges")
+    if model.unk_id is not None and _lacks_bytes(model):
+        raise TokenizerError(
+            f"{recipe.source}: has an unknown token for the bytes that it lacks, which vocab-merges cannot "
+            "hold; save it as 'hf'"
+        )
     _warn_of_template(recipe, "vocab-merges")
     path.mkdir(parents=True, exist_ok=True)
     (path / PATTERN).unlink(missing_ok=True)
@@ -186,14 +190,6 @@ def _refuse_flags(recipe: Recipe, format: str) -> None:  # noqa: A002
                 "some (it is not special, strips white space, must stand alone, or contains a newline); save "
                 "it as 'hf'"
             )
-
-
-def _refuse_unknown(recipe: Recipe, model: Model, format: str) -> None:  # noqa: A002
-    if model.unk_id is not None and _lacks_bytes(model):
-        raise TokenizerError(
-            f"{recipe.source}: has an unknown token for the bytes that it lacks, which {format} cannot hold; "
-            "save it as 'hf'"
-        )
 
 
 def _warn_of_template(recipe: Recipe, format: str) -> None:  # noqa: A002

@@ -63,7 +63,7 @@ def check_parity(
         )
     except TokenizerError as error:
         return Verdict(tokenizer, skipped=str(error))
-    lines.log_parity("fast", len(sample), difference)
+    lines.log_parity(len(sample), difference)
     return Verdict(tokenizer if difference is None else reference, len(sample), difference)
 
 

@@ -47,12 +47,12 @@ class ChatBatch:
     faults: Faults
 
 
-def encode_chats(job: Job, work: ChatWork, texts: Texts, threads: int, account: Account) -> ChatBatch:
+def encode_chats(job: Job, work: ChatWork, texts: Texts, account: Account) -> ChatBatch:
     """The conversations in some records; `account` gets what is dropped, read and learned."""
     kept = np.zeros(len(texts), bool)
     rendered, faults = _render(job, work, texts, kept, account)
     account.text_bytes += sum(len(each.text) for each in rendered) - texts.nbytes
-    made = work.encoder.encode(rendered, job.config.tokenizer.special, threads)
+    made = work.encoder.encode(rendered, job.config.tokenizer.special, 1)
     numbers = np.flatnonzero(kept)
     for place, error in made.faults.items():
         faults[int(numbers[place])] = error

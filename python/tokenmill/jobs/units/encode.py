@@ -158,7 +158,7 @@ def _encode_chats(job: Job, work: ChatWork, control: Control, texts: Texts, kept
     for start in range(0, max(1, len(texts)), size):
         control.check()
         part, some = texts.slice(start, size), kept.origins.slice(start, size)
-        batch = encode_chats(job, work, part, 1, kept.account)
+        batch = encode_chats(job, work, part, kept.account)
         rows = np.asarray(some.rows)
         kept.faults |= {int(rows[place]): batch.faults[place] for place in sorted(batch.faults)}
         ids, offsets, chosen = _finish_chats(job, batch.ids, batch.offsets, kept.account)
