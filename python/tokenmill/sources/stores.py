@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 from tokenmill.base.errors import InputError, MissingExtraError, StoreError
@@ -45,6 +46,11 @@ _CLIENT_ERRORS = (
 def is_remote(address: str | os.PathLike[str]) -> bool:
     """Whether an address is a URL: `"s3://bucket/x"` -> True."""
     return "://" in os.fspath(address)
+
+
+def join_address(address: str, name: str) -> str:
+    """What lies below a directory or a URL, which keeps its two slashes: `"s3://bucket/x"`, `"y"`."""
+    return f"{address.rstrip('/')}/{name}" if is_remote(address) else str(Path(address) / name)
 
 
 def open_filesystem(url: str) -> tuple[Any, str]:

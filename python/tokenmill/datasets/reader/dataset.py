@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards
 from tokenmill.datasets.shards.format import find_format, list_formats
-from tokenmill.sources.stores import is_remote
+from tokenmill.sources.stores import is_remote, join_address
 
 if TYPE_CHECKING:
     import os
@@ -248,14 +248,12 @@ class Dataset:
         """
         if name in (TRAINING, "train"):
             return self
-        # A URL keeps its two slashes.
-        address = self.address.rstrip("/")
         try:
-            return open_dataset(f"{address}/{name}" if is_remote(address) else Path(address) / name)
+            return open_dataset(join_address(self.address, name))
         except DatasetError as error:
             raise DatasetError(
-                f"{address} has no split {name!r} ({error}); `tokenmill prepare --validation 0.5%` makes one "
-                f"called {VALIDATION}"
+                f"{self.address.rstrip('/')} has no split {name!r} ({error}); `tokenmill prepare "
+                f"--validation 0.5%` makes one called {VALIDATION}"
             ) from None
 
     def to_hf(self) -> Any:

@@ -22,6 +22,7 @@ from tokenmill.engine.doors.hf_encoding import CoreEncoding, fill
 from tokenmill.engine.doors.hf_frames import Frame, read_frame
 from tokenmill.engine.doors.hf_truncation import UnusualError, cut_texts, pad_length
 from tokenmill.engine.parity.check import find_difference
+from tokenmill.settings.kinds import FALSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -254,7 +255,7 @@ def _flatten(inputs: Sequence[Any]) -> list[str] | None:
 
 def _count_threads() -> int:
     """As many as the variables of `tokenizers` say."""
-    if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in {"false", "off", "no", "f", "n", "0"}:
+    if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in FALSE:
         return 1
     wanted = os.environ.get("RAYON_NUM_THREADS", "")
     return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else default_threads()

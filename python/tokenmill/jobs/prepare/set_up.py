@@ -21,7 +21,7 @@ from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 from tokenmill.jobs.units.job import make_job
 from tokenmill.sources import discover, settle
 from tokenmill.sources.fields import list_record_fields
-from tokenmill.sources.stores import is_remote
+from tokenmill.sources.stores import is_remote, join_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,13 +111,8 @@ def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
         resolved = replace(resolved, config=replace(config, source=source))
     if not name or config.output.path is None:
         return resolved
-    output = replace(config.output, path=_join_path(config.output.path, name))
+    output = replace(config.output, path=join_address(config.output.path, name))
     return replace(resolved, config=replace(resolved.config, output=output))
-
-
-def _join_path(path: str, name: str) -> str:
-    # A URL keeps its two slashes.
-    return f"{path.rstrip('/')}/{name}" if is_remote(path) else str(Path(path) / name)
 
 
 def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
