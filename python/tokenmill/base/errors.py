@@ -6,6 +6,12 @@ carries the exit code that the command ends with.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_REJECTS = 3
@@ -100,3 +106,12 @@ class MissingExtraError(TokenmillError, ImportError):
         error = cls(f"{purpose} needs the package {package!r}: {remedy}")
         error.remedy = remedy
         return error
+
+
+@contextmanager
+def explain_missing(package: str, extra: str | None, purpose: str) -> Iterator[None]:
+    """Raise an `ImportError` within this block as a `MissingExtraError`, which names the command to run."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError.of(package, extra, purpose) from error

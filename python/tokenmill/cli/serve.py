@@ -6,7 +6,7 @@ import socket
 
 import click
 
-from tokenmill.base.errors import ConfigError, MissingExtraError
+from tokenmill.base.errors import ConfigError, explain_missing
 
 EXAMPLES = """\b
 Examples:
@@ -28,10 +28,8 @@ def command(directories: tuple[str, ...], host: str, port: int, open_browser: bo
     """Serve a local page over DIRECTORIES (default: this one): a playground, and the runs with their data."""
     from tokenmill.insight.playground.app import LOOPBACK, create_app
 
-    try:
+    with explain_missing("uvicorn", "web", "tokenmill serve"):
         import uvicorn
-    except ImportError as error:
-        raise MissingExtraError.of("uvicorn", "web", "tokenmill serve") from error
 
     app = create_app(directories or (".",), hosts=LOOPBACK if host in LOOPBACK else None)
     listener = _listen(host, port)

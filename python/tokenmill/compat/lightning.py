@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import MissingExtraError
+from tokenmill.base.errors import explain_missing
 from tokenmill.datasets.columns.labels import COLUMN as LABELS
 from tokenmill.datasets.reader.dataset import open_dataset
 
@@ -16,10 +16,8 @@ def data_module(
     path: str | PathLike[str], context_length: int, batch_size: int, *, seed: int = 0, num_workers: int = 2
 ) -> Any:
     """A `LightningDataModule` whose batches have `input_ids` and `labels`."""
-    try:
+    with explain_missing("lightning", None, "a data module of Lightning"):
         from lightning import LightningDataModule
-    except ImportError as error:
-        raise MissingExtraError.of("lightning", None, "a data module of Lightning") from error
 
     class TokenmillData(LightningDataModule):  # type: ignore[misc]
         """Batches of rows, in an order that the seed decides."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tokenmill.base.errors import MissingExtraError, TokenizerNotFoundError
+from tokenmill.base.errors import TokenizerNotFoundError, explain_missing
 from tokenmill.engine.files import names
 
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -30,10 +30,8 @@ def is_cached(name: str) -> bool:
 
 def fetch(name: str) -> Path:
     """The directory in the cache that holds the tokenizer's files; downloads what is missing."""
-    try:
+    with explain_missing("huggingface-hub", "hf", f"{name}: loading from the hub"):
         from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise MissingExtraError.of("huggingface-hub", "hf", f"{name}: loading from the hub") from error
     try:
         return Path(snapshot_download(name, allow_patterns=_FILES))
     except Exception as online:  # noqa: BLE001 - whatever it was, the cache may still have it

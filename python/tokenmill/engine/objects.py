@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import MissingExtraError, TokenizerError
+from tokenmill.base.errors import TokenizerError, explain_missing
 from tokenmill.engine.backends.foreign import is_foreign
 from tokenmill.engine.files import hf_json, tiktoken
 from tokenmill.engine.recipe import AddedToken, Recipe
@@ -53,10 +53,8 @@ def _spell(inner: Any) -> str:
 
 def from_directory(path: Path) -> Recipe:
     """The recipe of a directory that only transformers can read."""
-    try:
+    with explain_missing("transformers", "hf", f"{path}: this tokenizer"):
         from transformers import AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError.of("transformers", "hf", f"{path}: this tokenizer") from error
     try:
         # Left open, transformers would ask on stdin whether to run the Python that comes with the files.
         return from_object(AutoTokenizer.from_pretrained(str(path), trust_remote_code=False))

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.errors import ConfigError, MissingExtraError, StoreError
+from tokenmill.base.errors import ConfigError, StoreError, explain_missing
 from tokenmill.base.run_files import EVENTS, PROGRESS
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.shards.format import find_format
@@ -27,10 +27,8 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not the name of a dataset on the hub; expected ORG/NAME")
     manifest = load_manifest(Path(root))
-    try:
+    with explain_missing("huggingface_hub", "hf", "pushing to the hub"):
         from huggingface_hub import HfApi
-    except ImportError as error:
-        raise MissingExtraError.of("huggingface_hub", "hf", "pushing to the hub") from error
     api = HfApi()
     try:
         api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)

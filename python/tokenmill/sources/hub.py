@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import InputNotFoundError, InputUnavailableError, MissingExtraError
+from tokenmill.base.errors import InputNotFoundError, InputUnavailableError, explain_missing
 from tokenmill.sources.detect import parse_name
 from tokenmill.sources.stores import first_line
 
@@ -40,10 +40,8 @@ def locate(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
     """Every file that is meant, as `(URL or path, split)`."""
     found = _URL.fullmatch(name)
     repo, revision = (found[1], found[2] or config.revision) if found else (name, config.revision)
-    try:
+    with explain_missing("huggingface_hub", "hf", f"{name}: a dataset of the hub"):
         from huggingface_hub import HfApi, is_offline_mode
-    except ImportError as error:
-        raise MissingExtraError.of("huggingface_hub", "hf", f"{name}: a dataset of the hub") from error
     if is_offline_mode():
         return _find_in_cache(repo, revision, config, "HF_HUB_OFFLINE is set")
     try:

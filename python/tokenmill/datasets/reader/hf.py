@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.errors import MissingExtraError
+from tokenmill.base.errors import explain_missing
 from tokenmill.datasets.columns.loss_mask import LOSS_MASK
 
 if TYPE_CHECKING:
@@ -107,9 +107,7 @@ def _fix_length(flat: NDArray[Any], length: int) -> Any:
 
 
 def _wrap(table: Any, fingerprint: str) -> Any:
-    try:
+    with explain_missing("datasets", "hf", "to_hf()"):
         import datasets
-    except ImportError:
-        raise MissingExtraError.of("datasets", "hf", "to_hf()") from None
     # Without a fingerprint of its own, `datasets` would hash the whole table, and so read every shard.
     return datasets.Dataset(table, fingerprint=fingerprint)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import MissingExtraError
+from tokenmill.base.errors import explain_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 
 def _torch() -> Any:
-    try:
+    with explain_missing("torch", "torch", "to_torch()"):
         import torch
-    except ImportError:
-        raise MissingExtraError.of("torch", "torch", "to_torch()") from None
     return torch
 
 

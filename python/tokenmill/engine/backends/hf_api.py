@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import MissingExtraError, TokenizerError
+from tokenmill.base.errors import TokenizerError, explain_missing
 from tokenmill.engine.files.names import TOKENIZER
 
 if TYPE_CHECKING:
@@ -64,10 +64,8 @@ class HfTokenizer(ABC):
 
 def open_hf(text: str, source: str) -> HfTokenizer:
     """The tokenizer of a tokenizer.json's text, whose truncation and padding are ignored."""
-    try:
+    with explain_missing("tokenizers", "hf", f"{source}: this tokenizer"):
         from tokenizers import __version__
-    except ImportError as error:
-        raise MissingExtraError.of("tokenizers", "hf", f"{source}: this tokenizer") from error
     major = int(__version__.partition(".")[0])
     return _ModernHf(text, source) if major >= 1 else _ClassicHf(text, source)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import ConfigError, MissingExtraError
+from tokenmill.base.errors import ConfigError, explain_missing
 from tokenmill.engine.chat.conversation import RecordError
 from tokenmill.engine.chat.limits import LARGEST_TEMPLATE, Budget, TemplateLimitError
 from tokenmill.engine.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
@@ -134,12 +134,10 @@ class ChatTemplate:
 
     @cached_property
     def _compiled(self) -> tuple[Any, Any]:
-        try:
+        with explain_missing("jinja2", "chat", "a chat template"):
             from jinja2.exceptions import TemplateSyntaxError
 
             from tokenmill.engine.chat.environment import ChatEnvironment
-        except ImportError:
-            raise MissingExtraError.of("jinja2", "chat", "a chat template") from None
         if len(self.source) > LARGEST_TEMPLATE:
             raise ConfigError(f"chat template {self.name} has more than {LARGEST_TEMPLATE} characters")
         environment = ChatEnvironment(self.today)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import MissingExtraError, TokenizerError
+from tokenmill.base.errors import TokenizerError, explain_missing
 from tokenmill.engine.recipe import AddedToken, Recipe
 
 if TYPE_CHECKING:
@@ -27,12 +27,8 @@ class LibraryModel:
 
     @cached_property
     def _processor(self) -> Any:
-        try:
+        with explain_missing("sentencepiece", "sentencepiece", f"{self._source}: this model"):
             import sentencepiece
-        except ImportError as error:
-            raise MissingExtraError.of(
-                "sentencepiece", "sentencepiece", f"{self._source}: this model"
-            ) from error
         try:
             return sentencepiece.SentencePieceProcessor(model_proto=self.identity)
         except Exception as error:

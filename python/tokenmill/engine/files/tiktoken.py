@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
-from tokenmill.base.errors import MissingExtraError, TokenizerError
+from tokenmill.base.errors import TokenizerError, explain_missing
 from tokenmill.engine.files.encodings import ENCODINGS
 from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer, make_regex_pre_tokenizer
 from tokenmill.engine.recipe import Json, Model, Recipe, check_specials, make_printable
@@ -71,11 +71,9 @@ def from_encoding(encoding: Any) -> Recipe:
 
 def load_name(name: str) -> Recipe:
     """A published encoding by name, through the `tiktoken` package and its cache."""
-    try:
+    purpose = f"{name}: loading a published encoding by name (or pass the path of {name}.tiktoken)"
+    with explain_missing("tiktoken", "tiktoken", purpose):
         import tiktoken
-    except ImportError as error:
-        purpose = f"{name}: loading a published encoding by name (or pass the path of {name}.tiktoken)"
-        raise MissingExtraError.of("tiktoken", "tiktoken", purpose) from error
     try:
         return from_encoding(tiktoken.get_encoding(name))
     except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
+from tokenmill.base.errors import ConfigError, TokenmillError, explain_missing
 from tokenmill.insight.playground.served import Served
 
 if TYPE_CHECKING:
@@ -17,15 +17,13 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | None = LOOPBACK) -> Any:
     """The application over these directories; `hosts` None answers for any host name."""
-    try:
+    with explain_missing("starlette", "web", "tokenmill serve"):
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
         from starlette.middleware.base import BaseHTTPMiddleware
         from starlette.responses import FileResponse
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
-    except ImportError as error:
-        raise MissingExtraError.of("starlette", "web", "tokenmill serve") from error
     from tokenmill.insight.playground import runs, tokenize
     from tokenmill.insight.playground.guard import explain_error, guard_hosts
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
+from tokenmill.base.errors import ConfigError, TokenmillError, explain_missing
 from tokenmill.datasets.store.store import store_variables
 from tokenmill.jobs.executors.base import time_work
 from tokenmill.jobs.executors.cluster_run import ClusterRun
@@ -88,10 +88,8 @@ EXECUTOR = RayExecutor
 
 def connect(address: str) -> Any:
     """The `ray` module, connected. Raises `MissingExtraError`, or `ConfigError` if no cluster is there."""
-    try:
+    with explain_missing("ray", "ray", "the ray executor"):
         import ray
-    except ImportError as error:
-        raise MissingExtraError.of("ray", "ray", "the ray executor") from error
     if ray.is_initialized():
         return ray
     try:
