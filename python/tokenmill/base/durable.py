@@ -176,14 +176,10 @@ class DurableFile:
         self._patched = True
         if self._kept is not None:
             self._kept[0] = data + self._kept[0][len(data) :]
-        else:
-            self._patch(memoryview(data))
-
-    def _patch(self, view: memoryview) -> None:
-        """Overwrite the start of the file, however many system calls that takes."""
-        at = 0
+            return
+        view, at = memoryview(data), 0
         with _name_file(self.path):
-            while at < len(view):
+            while at < len(view):  # however many system calls that takes
                 at += write_at(self._handle, view[at:], at)
 
     def sha256(self) -> str:
@@ -228,13 +224,8 @@ class DurableFile:
             while view:
                 view = view[os.write(self._handle, view) :]
         if self._written - self._sent >= _EARLY_BYTES:
-            self._send()
-
-    def _send(self) -> None:
-        """Start writing to the disk what is there; otherwise `publish` would wait for all of it at the end.
-
-        That took a tenth of the time of a small job. The last page is left, since more is written to it.
-        """
-        whole = self._written // _PAGE_BYTES * _PAGE_BYTES
-        _core.begin_writeback(self._handle, self._sent, whole - self._sent)
-        self._sent = whole
+            # The disk starts now: to wait for all of it in `publish` took a tenth of a small job's time.
+            # The last page is left, since more is written to it.
+            whole = self._written // _PAGE_BYTES * _PAGE_BYTES
+            _core.begin_writeback(self._handle, self._sent, whole - self._sent)
+            self._sent = whole

@@ -24,15 +24,11 @@ def list_members(path: str | Path) -> Iterator[tuple[str | None, str]]:
     """`(split, arrow file)` of each data file, splits in the order in which they were saved."""
     folder = Path(path)
     if not (folder / SPLITS).is_file():
-        yield from ((_read_split(folder), str(file)) for file in _list_data_files(folder))
+        split = _load(folder / STATE).get("_split")
+        yield from ((str(split) if split else None, str(file)) for file in _list_data_files(folder))
         return
     for split in _load(folder / SPLITS).get("splits", []):
         yield from ((str(split), str(file)) for file in _list_data_files(folder / str(split)))
-
-
-def _read_split(folder: Path) -> str | None:
-    split = _load(folder / STATE).get("_split")
-    return str(split) if split else None
 
 
 def _list_data_files(folder: Path) -> list[Path]:

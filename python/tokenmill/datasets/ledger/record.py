@@ -171,7 +171,7 @@ class _MismatchError(Exception):
 def _make_reader(annotation: Any) -> Reader:
     """What reads a JSON value as an annotation says; made once for each."""
     origin, inner = get_origin(annotation), get_args(annotation)
-    plain = {int: _read_count, str: _read_text, dict: _read_object, Counter: _read_counter}
+    plain: dict[Any, Reader] = {int: _read_count, str: _read_text, dict: _read_object, Counter: _read_counter}
     if (found := plain.get(origin or annotation)) is not None:
         return found
     if origin is Literal:
@@ -222,12 +222,6 @@ def _read_count(value: Any) -> int:
     return value
 
 
-def _read_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _MismatchError(value, "text")
-    return value
-
-
 def _read_choice(words: tuple[str, ...], value: Any) -> Any:
     if value not in words:
         raise _MismatchError(value, f"one of {', '.join(words)}")
@@ -238,10 +232,14 @@ def _read_optional(read: Reader, value: Any) -> Any:
     return None if value is None else read(value)
 
 
-def _read_object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _MismatchError(value, "an object")
+def _read_plain(kind: type, words: str, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise _MismatchError(value, words)
     return value
+
+
+_read_text = partial(_read_plain, str, "text")
+_read_object = partial(_read_plain, dict, "an object")
 
 
 def _read_counter(value: Any) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.engine.chat.conversation import ANSWERER, RecordError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tokenmill.engine.chat.template import ChatTemplate
 
 
-class _Render:
+class Render(ABC):
     """What both ways share: the text of the first `count` messages is rendered once."""
 
     def __init__(self, template: ChatTemplate, messages: list[Message], variables: dict[str, Any]) -> None:
@@ -28,7 +29,12 @@ class _Render:
         """All messages, `generation` blocks marked."""
         return self._template.render(self._messages, self._variables)
 
+    @abstractmethod
+    def find_spans(self, text: str) -> list[Span]:
+        """Where the words of messages stand in a text, in order."""
+
     def __call__(self, count: int, *, prompt: bool = False) -> str | None:
+        """The text of `count` messages; None where the template refuses to."""
         key = (count, prompt)
         if key not in self._known:
             try:
@@ -39,7 +45,7 @@ class _Render:
         return self._known[key]
 
 
-class SymbolRender(_Render):
+class SymbolRender(Render):
     """Renders on symbols, which say themselves whose words they are."""
 
     def __init__(self, template: ChatTemplate, conversation: Conversation, tracer: Tracer) -> None:
@@ -55,7 +61,7 @@ class SymbolRender(_Render):
         ]
 
 
-class WordRender(_Render):
+class WordRender(Render):
     """Renders messages as they are; their words are found by what each message adds."""
 
     def __init__(self, template: ChatTemplate, conversation: Conversation) -> None:

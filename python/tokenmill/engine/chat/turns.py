@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenmill.engine.chat.symbols import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tokenmill.engine.chat.renders import Render
 
 
 class UnprovedError(Exception):
@@ -36,16 +38,6 @@ class Span(NamedTuple):
     start: int
     end: int
     owners: frozenset[int]
-
-
-class Render(Protocol):
-    """A way to render the first messages of one conversation."""
-
-    def __call__(self, count: int, *, prompt: bool = False) -> str | None:
-        """The text of `count` messages; None where the template refuses to."""
-
-    def find_spans(self, text: str) -> list[Span]:
-        """Where the words of messages stand in a text, in order."""
 
 
 @dataclass(frozen=True)
