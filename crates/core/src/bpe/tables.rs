@@ -1,6 +1,6 @@
 //! The tables of an encoder, and the exact ids of one piece from them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
@@ -42,8 +42,8 @@ pub(crate) struct Tables {
     pub(crate) word_cut: WordCut,
     /// The trie for long pieces, built when the first one arrives.
     trie: OnceLock<Trie>,
-    /// Whether every product ranks after both of its parts, so that merges happen in rank order.
-    pub(crate) ranks_rise: bool,
+    /// Symbols that rank after a product of theirs, in order; most vocabularies have none.
+    late_parts: Vec<u32>,
     /// Length of each symbol in bytes.
     lens: Vec<u32>,
 }
@@ -84,10 +84,7 @@ impl Tables {
             let found = spec.tokens.iter().filter(unmade);
             whole.extend(found.map(|(token, id)| (token.to_vec(), id)));
         }
-        let rises = |(product, (left, right)): (usize, &(u32, u32))| {
-            *left == NONE || (*left < product as u32 && *right < product as u32)
-        };
-        let ranks_rise = splits.iter().enumerate().all(rises);
+        let late_parts = late_parts(&splits);
         let lens = ids
             .iter()
             .map(|id| vocabulary.bytes_of(*id).map_or(0, <[u8]>::len) as u32)
@@ -112,7 +109,7 @@ impl Tables {
             whole,
             word_cut: WordCut::Never,
             trie: OnceLock::new(),
-            ranks_rise,
+            late_parts,
             lens,
         };
         if tables.symbols.keeps_words_apart() && !tables.merges_cross_words() {
@@ -135,6 +132,11 @@ impl Tables {
     fn trie(&self) -> Option<&Trie> {
         let bytes: u64 = self.lens.iter().map(|&length| u64::from(length)).sum();
         (bytes < Trie::MOST_NODES).then(|| self.trie.get_or_init(|| Trie::new(self)))
+    }
+
+    /// Whether every product ranks after both of its parts, so that merges happen in rank order.
+    pub(crate) fn ranks_rise(&self) -> bool {
+        self.late_parts.is_empty()
     }
 
     /// Whether text becomes this symbol: byte tokens and the unknown token only stand in for text.
@@ -164,12 +166,11 @@ impl Tables {
     pub(crate) fn merge(&self, piece: &[u8], scratch: &mut MergeScratch, out: &mut Vec<u32>) {
         let symbols = &mut scratch.symbols;
         symbols.clear();
-        if !self.ranks_rise {
+        let is_found =
+            self.ranks_rise() && (self.stitch(piece, symbols) || self.guess(piece, symbols));
+        if !is_found {
             self.symbols.of_piece(piece, symbols);
-            scratch.merge(&self.pairs);
-        } else if !self.stitch(piece, symbols) && !self.guess(piece, symbols) {
-            self.symbols.of_piece(piece, symbols);
-            scratch.merge_rising(&self.pairs);
+            scratch.merge_sweeping(&self.pairs, &self.late_parts);
         }
         let ids = scratch.symbols.iter();
         out.extend(ids.map(|symbol| self.ids[*symbol as usize]));
@@ -235,7 +236,7 @@ impl Kept for Tables {
             whole,
             word_cut,
             trie: _, // built when it is needed
-            ranks_rise,
+            late_parts,
             lens,
         } = self;
         vocabulary.write(out);
@@ -255,7 +256,7 @@ impl Kept for Tables {
             WordCut::Runs => 1,
             WordCut::Each => 2,
         });
-        out.number(u64::from(*ranks_rise));
+        out.words(late_parts);
         out.words(lens);
     }
 
@@ -285,7 +286,7 @@ impl Kept for Tables {
                 _ => WordCut::Each,
             },
             trie: OnceLock::new(),
-            ranks_rise: from.number()? != 0,
+            late_parts: from.words()?,
             lens: from.words()?,
         })
     }
@@ -296,6 +297,20 @@ fn whole_of(tokens: &Tokens) -> Whole {
     let places = 0..tokens.len();
     let found = places.map(|place| (tokens.at(place).to_vec(), tokens.ids()[place]));
     found.collect()
+}
+
+/// The parts of products that rank before them.
+fn late_parts(splits: &[(u32, u32)]) -> Vec<u32> {
+    let products = splits
+        .iter()
+        .enumerate()
+        .filter(|(_, split)| split.0 != NONE);
+    let late = products.flat_map(|(product, (left, right))| {
+        [*left, *right]
+            .into_iter()
+            .filter(move |part| *part >= product as u32)
+    });
+    late.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// HF merges the unknown token like any other; here it never merges, so such vocabularies are refused.

@@ -187,7 +187,7 @@ mod tests {
             ))
             .unwrap();
             let tables = bpe.tables();
-            let Some(bytes) = tables.letters().filter(|_| tables.ranks_rise) else {
+            let Some(bytes) = tables.letters().filter(|_| tables.ranks_rise()) else {
                 continue;
             };
             for _ in 0..10 {
