@@ -8,6 +8,8 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
+from environment_lock import only_one
+
 ROOT = Path(__file__).parent.parent
 HOME = ROOT / ".venv-tokenizers-1"
 # Named exactly, since a release candidate is installed only if it is named.
@@ -24,6 +26,11 @@ def tokenizers_1_python():
     named = os.environ.get("TOKENMILL_TOKENIZERS_1_PYTHON")
     if named:
         return named
+    with only_one(HOME):
+        return _make()
+
+
+def _make():
     python, stamp = HOME / "bin" / "python", HOME / ".ready"
     if stamp.exists() and stamp.read_text() == _identity():
         return str(python)

@@ -14,6 +14,8 @@ import time
 from functools import cache
 from pathlib import Path
 
+from environment_lock import only_one
+
 ROOT = Path(__file__).parent.parent
 HOME = ROOT / ".venv-torch"
 DEBIAN = "/usr/bin/python3"
@@ -65,13 +67,14 @@ def _has_torch(python):
 def _debian():
     python = HOME / "bin" / "python"
     stamp = HOME / ".ready"
-    if not stamp.exists() or stamp.read_text() != repr(NEEDED):
-        # Debian's own venv has no pip unless another package is installed; ours can install into it.
-        options = ["--system-site-packages", "--without-pip"]
-        subprocess.run([DEBIAN, "-m", "venv", *options, HOME], check=True)
-        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-        subprocess.run([*pip, *NEEDED], check=True)
-        stamp.write_text(repr(NEEDED))
+    with only_one(HOME):
+        if not stamp.exists() or stamp.read_text() != repr(NEEDED):
+            # Debian's own venv has no pip unless another package is installed; ours can install into it.
+            options = ["--system-site-packages", "--without-pip"]
+            subprocess.run([DEBIAN, "-m", "venv", *options, HOME], check=True)
+            pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+            subprocess.run([*pip, *NEEDED], check=True)
+            stamp.write_text(repr(NEEDED))
     return str(python)
 
 

@@ -18,6 +18,7 @@ from test_trainer_formats import corpus, run  # noqa: F401 - a fixture
 from train_with import LENGTH
 
 import tokenmill
+from environment_lock import only_one
 from torch_environment import HOME, environ
 
 pytestmark = pytest.mark.timeout(600)
@@ -35,8 +36,13 @@ MODULES = {
 @cache
 def why_no_grain():
     """Why Grain cannot be had here, or None once it is installed."""
-    if importlib.util.find_spec("grain") or (PLACE / ".ready").exists():
+    if importlib.util.find_spec("grain"):
         return None
+    with only_one(PLACE):
+        return None if (PLACE / ".ready").exists() else _install_grain()
+
+
+def _install_grain():
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(PLACE), "grain"]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     if done.returncode:
