@@ -39,7 +39,8 @@ quickstart: $(VENV)/.core  ## Train, prepare, open and report on the bundled sam
 
 test: $(VENV)/.test  ## Run the tests of both languages.
 	@cargo test --quiet --release -p tokenmill-core
-	@$(BIN)/python -m pytest -m "not slow and not deep" $(TEST_ARGS)
+	@$(BIN)/python -m compileall -q python/tokenmill  # hundreds of commands are started: 0.1 to 0.2 s less for each
+	@$(BIN)/python -m pytest -n auto -m "not slow and not deep" $(TEST_ARGS)
 
 browser:  ## Install the browser that the tests of the playground use.
 	@command -v chromium >/dev/null || (sudo apt-get update -qq && sudo apt-get install -y -qq chromium)
@@ -182,4 +183,4 @@ release-tag:  ## Make the tag and the page of the release, with its notes; needs
 	@$(PYTHON) packaging/release.py tag
 
 clean:  ## Remove what the targets above made.
-	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-peers .venv-torch .venv-grain .venv-tokenizers-1 target dist site quickstart outputs
+	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-peers .venv-torch .venv-grain .venv-tokenizers-1 .venv-*.lock target dist site quickstart outputs

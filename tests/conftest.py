@@ -6,6 +6,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+import spread
+
 # Whoever starts the tests in the background of a script has them ignore Ctrl-C; so would every command they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -16,6 +18,22 @@ settings.register_profile(
     "slow", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One process per core that we may use; more than eight would spend their time on imports."""
+    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return spread.make_scheduler(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    if hasattr(config, "workerinput"):
+        spread.order(items)
 
 
 @pytest.fixture(autouse=True)
