@@ -1,5 +1,6 @@
 """Shared fixtures. Hypothesis runs quickly by default and longer under HYPOTHESIS_PROFILE=slow."""
 
+import logging
 import os
 import signal
 
@@ -40,3 +41,14 @@ def pytest_collection_modifyitems(config, items):
 def _own_cache(tmp_path_factory, monkeypatch):
     """What this machine remembers of other runs must not decide a test, nor a test what it remembers."""
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path_factory.getbasetemp() / "tokenmill-cache"))
+
+
+@pytest.fixture(autouse=True)
+def _own_logger():
+    """What a test before this one told our loggers (a level, a handler, to keep records) must not decide it."""
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("tokenmill.")]:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    logger = logging.getLogger("tokenmill")
+    logger.setLevel(logging.NOTSET)
+    logger.propagate, logger.disabled = True, False
+    logger.handlers = [handler for handler in logger.handlers if type(handler) is logging.NullHandler]
