@@ -5,6 +5,8 @@ import json
 import pytest
 
 import tokenmill
+from tokenmill.base.hardware import machine
+from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli import main
 from tokenmill.compat import cs336, minbpe
 
@@ -17,6 +19,13 @@ def corpus(tmp_path):
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def _much_memory(monkeypatch):
+    """`prepare` also warns where little memory is free, which other processes may have taken."""
+    memory = Memory(85 * GB, 128 * GB, None, "free")
+    monkeypatch.setattr(machine, "measure_memory", lambda limits=None: memory)
 
 
 @pytest.fixture
@@ -38,6 +47,7 @@ def restore_config(folder):
     return json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.usefixtures("_much_memory")
 def test_the_two_commands_of_the_readme_write_separators_and_warn_of_nothing(corpus, tmp_path, run, caplog):
     assert run("train", corpus, "--vocab-size", 300, "-o", tmp_path / "tok", "--quiet")[0] == 0
     code, told = run("prepare", corpus, "--tokenizer", tmp_path / "tok", "--output", tmp_path / "data")
@@ -49,6 +59,7 @@ def test_the_two_commands_of_the_readme_write_separators_and_warn_of_nothing(cor
     assert all(ids[-1] == end for ids in dataset)
 
 
+@pytest.mark.usefixtures("_much_memory")
 def test_without_a_separator_prepare_warns(corpus, tmp_path, run, caplog):
     assert (
         run("train", corpus, "--vocab-size", 300, "-o", tmp_path / "tok", "--no-special", "--quiet")[0] == 0
