@@ -37,8 +37,9 @@ build: $(VENV)/.core  ## Build the Rust core and install the package into .venv.
 quickstart: $(VENV)/.core  ## Train, prepare, open and report on the bundled sample.
 	@$(BIN)/tokenmill quickstart --output quickstart
 
+# Optimizing each of the core's test programs at link time took most of the time of building them.
 test: $(VENV)/.test  ## Run the tests of both languages.
-	@cargo test --quiet --release -p tokenmill-core
+	@CARGO_PROFILE_RELEASE_LTO=off cargo test --quiet --release -p tokenmill-core
 	@$(BIN)/python -m compileall -q python/tokenmill  # hundreds of commands are started: 0.1 to 0.2 s less for each
 	@$(BIN)/python -m pytest -n auto -m "not slow and not deep" $(TEST_ARGS)
 
