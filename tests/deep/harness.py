@@ -290,13 +290,12 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def leftovers(root: Path) -> list[str]:
-    """Unfinished files, and folders of them, of which none may be there once a command has ended well.
+    """Unfinished files and folders, of which none may be there once a command has ended well.
 
-    The leader's own three have fixed names, so they never grow in number; the next leader takes them over. The folder
-    of counts on disk stays empty, since its files lose their names when they are opened.
+    The leader's own three have fixed names, so they never grow in number; the next leader takes them over.
     """
     hidden = [path for path in root.rglob(".*") if not path.name.startswith(".leader.")]
-    return [str(path.relative_to(root)) for path in hidden if path.is_file() or any(path.iterdir())]
+    return [str(path.relative_to(root)) for path in hidden]
 
 
 @contextlib.contextmanager

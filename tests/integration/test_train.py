@@ -263,6 +263,30 @@ except tokenmill.TokenmillError as error:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGKILL to one process")
+@pytest.mark.parametrize("place", ["output", "spill_dir"])
+def test_a_folder_of_counts_goes_with_the_next_training(tmp_path, place):
+    code = """
+import os, signal, sys, tokenmill
+
+def die(stage, done, total):
+    if stage == "merging" and sys.argv[3] == "die":
+        assert list(os.scandir(sys.argv[2]))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+words = (f"w{i}q{i * 7919}" for i in range(20000))
+options = {"memory_budget": 1, "threads": 1, sys.argv[1]: sys.argv[2]}
+tokenmill.train(iter([" ".join(words)]), 300, progress=die, **options)
+"""
+    folder = tmp_path / "place"
+    for wish, code_of_end in (("die", -signal.SIGKILL), ("live", 0)):
+        command = [sys.executable, "-c", code, place, folder, wish]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == code_of_end, done.stderr
+        left = [path.name for path in folder.glob(".*")]
+        assert bool(left) == (wish == "die"), left
+
+
 def test_an_interrupted_training_goes_on(tmp_path, jsonl):
     output = tmp_path / "out"
     seen = []

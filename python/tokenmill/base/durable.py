@@ -65,18 +65,24 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
 
 
-def sweep_leftovers(directory: Path) -> int:
-    """Delete the unfinished files and folders of dead processes of this host; returns how many."""
+def list_leftovers(directory: Path) -> Iterator[Path]:
+    """The unfinished files and folders of dead processes of this host."""
     prefix = f"{_TEMPORARY}{node()}-"
-    swept = 0
     for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
         if owner.isdigit() and int(owner) != os.getpid() and not is_alive(int(owner)):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-            swept += 1
+            yield path
+
+
+def sweep_leftovers(directory: Path) -> int:
+    """Delete what dead processes of this host left unfinished; returns how many files and folders."""
+    swept = 0
+    for path in list_leftovers(directory):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        swept += 1
     return swept
 
 

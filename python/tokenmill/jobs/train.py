@@ -18,6 +18,7 @@ from tokenmill.base.console import logs
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.base.scratch import scratch_folder
 from tokenmill.base.sizes import parse_size
 from tokenmill.engine.pre_tokenizer import make_pre_tokenizer
 from tokenmill.engine.tokenizer import Tokenizer
@@ -149,8 +150,9 @@ class _Training:
             for folder in (self.output, *(self.output / str(size) for size in self._list_sizes())):
                 sweep_leftovers(folder)
         steps = self.checkpoint.begin(resume=self.execution.resume)
-        with self.recorder:
-            counted = self._count(kept=steps is not None)
+        spill_dir = Path(self.execution.spill_dir or self.output or tempfile.gettempdir())
+        with self.recorder, scratch_folder(spill_dir, "counts") as scratch:
+            counted = self._count(scratch, kept=steps is not None)
             merged = self._merge(counted, steps)
             tokenizer = Tokenizer(build_recipe(merged, self.options, str(self.output or "trained")))
             seconds = time.perf_counter() - started
@@ -158,12 +160,11 @@ class _Training:
             self._save(tokenizer, merged, summary)
         return Trained(tokenizer, summary)
 
-    def _count(self, *, kept: bool) -> Counted:
+    def _count(self, scratch: Path, *, kept: bool) -> Counted:
         threads, budget = read_budget(self.execution)
         self.recorder.enter_phase("counting")
         self.recorder.write_start(resumed=kept, threads=threads, memory=budget)
-        spill_dir = self.execution.spill_dir or self.output or tempfile.gettempdir()
-        counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(spill_dir))
+        counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(scratch))
         saved = self.checkpoint.counts
         if kept and saved is not None and saved.is_file():
             self._add_saved(counting, [saved])

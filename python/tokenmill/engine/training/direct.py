@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.hardware.memory import measure_address_room
+from tokenmill.base.scratch import scratch_folder
 from tokenmill.engine.training.checkpoint import Checkpoint
 from tokenmill.engine.training.counting import Counting, count_all
 from tokenmill.engine.training.inputs import open_corpus
@@ -52,15 +54,17 @@ def train_merges(
     if room is not None:
         threads, memory_budget = 1, min(memory_budget, room // 8)
         check_room(LEAST)
-    counting = Counting(
-        options,
-        threads=threads,
-        memory_budget=memory_budget,
-        spill_dir=tempfile.gettempdir(),
-        in_order=like_minbpe,
-    )
-    with open_corpus(inputs, source or SourceConfig()) as corpus:
-        readers = 1 if like_minbpe else corpus.count_readers(threads)
-        count_all(counting, corpus.read_blocks(parts=counting.takes_parts), readers=readers)
-    check_room(PER_HELD * counting.totals()[3])
-    return merge(counting.finish(), options, checkpoint=Checkpoint(None), tell=tell, like_minbpe=like_minbpe)
+    with scratch_folder(Path(tempfile.gettempdir()), "counts") as folder:
+        counting = Counting(
+            options,
+            threads=threads,
+            memory_budget=memory_budget,
+            spill_dir=str(folder),
+            in_order=like_minbpe,
+        )
+        with open_corpus(inputs, source or SourceConfig()) as corpus:
+            readers = 1 if like_minbpe else corpus.count_readers(threads)
+            count_all(counting, corpus.read_blocks(parts=counting.takes_parts), readers=readers)
+        check_room(PER_HELD * counting.totals()[3])
+        counted = counting.finish()
+        return merge(counted, options, checkpoint=Checkpoint(None), tell=tell, like_minbpe=like_minbpe)
