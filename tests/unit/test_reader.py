@@ -151,6 +151,18 @@ def test_a_truncated_shard_is_named_at_open(stream):
         tokenmill.open(stream.path)
 
 
+@pytest.mark.parametrize("change", ["cut", "grown", "emptied", "removed"])
+def test_a_shard_that_changes_after_open_lends_no_tokens_of_its_neighbour(stream, change):
+    path = min((stream.path / "shards").glob("*.bin"))
+    data = path.read_bytes()
+    if change == "removed":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": data[:-2], "grown": data + b"\1\0", "emptied": b""}[change])
+    with pytest.raises(DatasetError, match=rf"{path.name} (has \d+ bytes|is missing)"):
+        stream.rows(4)[0]
+
+
 def test_another_format_names_its_reader(stream):
     path = stream.path / "manifest.json"
     edit_record(path, lambda raw: raw.update(format="arrow"))

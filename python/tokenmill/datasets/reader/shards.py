@@ -108,8 +108,15 @@ class Shards:
             return self.path(entry).open("rb")
 
     def path(self, entry: FileEntry) -> Path:
-        """Where a file is, fetched first if the dataset is remote."""
-        return self.cache.path(entry) if self.cache is not None else self.root / entry.path
+        """Where a file is, fetched first if the dataset is remote; raises unless it has its size still.
+
+        A shard is mapped when it is first read, long after `check_sizes`. One that somebody has cut or
+        replaced by then would lend tokens of its neighbour to the rows.
+        """
+        if self.cache is not None:
+            return self.cache.path(entry)
+        entry.check_size(self.root)
+        return self.root / entry.path
 
     def expect(self, starts: Iterable[int], length: int) -> None:
         """Ask the system for these stretches at once, and for nothing around them.
