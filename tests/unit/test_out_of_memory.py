@@ -105,6 +105,28 @@ def test_an_abort_of_a_library_is_a_sentence_and_an_exit_code():
     assert done.stderr.startswith("tokenmill: A library aborted the process")
 
 
+SHRINKS = """
+import sys, numpy, tokenmill.cli as command
+
+def read_what_shrinks(**_):
+    open(sys.argv[1], "wb").write(bytes(1 << 16))
+    data = numpy.memmap(sys.argv[1], mode="r")
+    open(sys.argv[1], "wb").close()
+    data.sum()
+
+command.cli.main = read_what_shrinks
+command.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere SIGBUS has other meanings too")
+def test_a_mapped_file_that_shrinks_is_a_sentence_and_an_exit_code(tmp_path):
+    command = [sys.executable, "-c", SHRINKS, tmp_path / "file"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 != -signal.SIGBUS
+    assert done.stderr.startswith("tokenmill: A file that was being read became shorter")
+
+
 NO_THREADS = """
 import resource, sys, threading
 import numpy, pyarrow

@@ -146,33 +146,42 @@ unsafe impl GlobalAlloc for ReserveAllocator {
     }
 }
 
-/// Makes an abort print `message` and end the process with `code`, as any other failure does: the last resort where
-/// a library that is not ours aborts because memory was refused. Only for a process of our own.
+/// Makes an abort print `aborted` and end the process with `code`, as any other failure does: the last resort where
+/// a library that is not ours aborts because memory was refused. `shrunk` is for a mapped file that became shorter or
+/// whose disk failed (SIGBUS). Only for a process of our own.
 #[cfg(unix)]
-pub fn set_abort_message(message: Vec<u8>, code: i32) {
-    ON_ABORT.get_or_init(|| (message, code));
-    let handler = exit_on_abort as extern "C" fn(libc::c_int);
+pub fn set_last_words(aborted: Vec<u8>, shrunk: Vec<u8>, code: i32) {
+    LAST_WORDS.get_or_init(|| (aborted, shrunk, code));
+    let handler = say_last_words as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: the handler does only what a handler may: it writes a message that exists already, and exits.
-    unsafe { libc::signal(libc::SIGABRT, handler as libc::sighandler_t) };
+    unsafe { libc::signal(libc::SIGABRT, handler) };
+    if cfg!(target_os = "linux") {
+        // Elsewhere SIGBUS also means a stack that is full.
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGBUS, handler) };
+    }
 }
 
 #[cfg(unix)]
-static ON_ABORT: std::sync::OnceLock<(Vec<u8>, i32)> = std::sync::OnceLock::new();
+static LAST_WORDS: std::sync::OnceLock<(Vec<u8>, Vec<u8>, i32)> = std::sync::OnceLock::new();
 
 #[cfg(unix)]
-extern "C" fn exit_on_abort(_signal: libc::c_int) {
-    let (message, code): (&[u8], _) = ON_ABORT
-        .get()
-        .map_or((b"", 1), |(message, code)| (message, *code));
+extern "C" fn say_last_words(signal: libc::c_int) {
+    // The words are there before the handler is.
+    let Some((aborted, shrunk, code)) = LAST_WORDS.get() else {
+        return;
+    };
+    let bus = signal == libc::SIGBUS;
+    let message = if bus { shrunk } else { aborted };
     // SAFETY: both calls are allowed in a handler, and the message is never changed or freed.
     unsafe {
         libc::write(2, message.as_ptr().cast(), message.len());
-        libc::_exit(code)
+        libc::_exit(*code)
     }
 }
 
 #[cfg(not(unix))]
-pub fn set_abort_message(_message: Vec<u8>, _code: i32) {}
+pub fn set_last_words(_aborted: Vec<u8>, _shrunk: Vec<u8>, _code: i32) {}
 
 #[cfg(unix)]
 fn map(bytes: usize) -> usize {

@@ -24,7 +24,7 @@ static ALLOCATOR: ReserveAllocator = ReserveAllocator;
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     reserve();
-    module.add_function(wrap_pyfunction!(set_abort_message, module)?)?;
+    module.add_function(wrap_pyfunction!(set_last_words, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<codec::Codec>()?;
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
@@ -38,8 +38,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Makes an abort of this process, when memory is refused, print `message` and exit with `code`.
+/// Makes an abort of this process, when memory is refused, print `aborted` and exit with `code`; a mapped file that
+/// became shorter prints `shrunk`.
 #[pyfunction]
-fn set_abort_message(message: Vec<u8>, code: i32) {
-    tokenmill_core::memory::set_abort_message(message, code);
+fn set_last_words(aborted: Vec<u8>, shrunk: Vec<u8>, code: i32) {
+    tokenmill_core::memory::set_last_words(aborted, shrunk, code);
 }

@@ -85,11 +85,15 @@ def give_back(memory: mmap.mmap, start: int, size: int) -> None:
         memory.madvise(mmap.MADV_DONTNEED, start, size)
 
 
-def set_abort_message(words: str, code: int) -> None:
-    """Make an abort of this process print a message and exit: some libraries abort when out of memory."""
+def set_last_words(aborted: str, shrunk: str, code: int) -> None:
+    """Make what would end this process without a word print one and exit.
+
+    Some libraries abort when out of memory. A mapped file that became shorter, or whose disk failed, ends the
+    process that reads it (SIGBUS).
+    """
     from tokenmill import _core  # here, so that this module needs nothing to be imported
 
-    _core.set_abort_message(words.encode(), code)
+    _core.set_last_words(aborted.encode(), shrunk.encode(), code)
 
 
 def is_refusal(error: Exception) -> bool:

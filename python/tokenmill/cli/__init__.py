@@ -16,7 +16,7 @@ import click
 
 from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 from tokenmill.base.near import near_words
-from tokenmill.base.platform import is_refusal, is_room_limited, set_abort_message
+from tokenmill.base.platform import is_refusal, is_room_limited, set_last_words
 from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ FORMER = {
 }
 
 
+_ABORTED = "A library aborted the process, most likely because memory ran out"
+_SHRUNK = (
+    "A file that was being read became shorter, or its disk failed (SIGBUS). Run the same command again when "
+    "nothing writes there"
+)
 _MORE_MEMORY = "Free some or set --memory-budget, and run the same command again"
 
 
@@ -139,8 +144,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if argv is None:
-        cause = "A library aborted the process, most likely because memory ran out"
-        set_abort_message(f"tokenmill: {cause}. {_MORE_MEMORY}\n", EXIT_FAILED)
+        set_last_words(f"tokenmill: {_ABORTED}. {_MORE_MEMORY}\n", f"tokenmill: {_SHRUNK}\n", EXIT_FAILED)
         if is_room_limited():
             from tokenmill.cli.room import RoomForNumPy
 
