@@ -106,7 +106,8 @@ def run(
     logs.configure(config.execution.verbose_level, log_json=config.execution.log_json)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
-    with open_corpus(inputs if inputs is not None else list(config.source.inputs), config.source) as corpus:
+    named = inputs if inputs is not None else list(config.source.inputs)
+    with open_corpus(named, config.source, config.output.path) as corpus:
         if not corpus.files and not config.source.counts:
             raise InputError("nothing to train on; name input files, texts or counts")
         place = config.output.path or config.execution.spill_dir or tempfile.gettempdir()
@@ -171,6 +172,11 @@ class _Training:
             return counting.finish()
         self._count_inputs(counting, threads)
         counted = counting.finish()
+        if not counted.unique:
+            raise InputError(
+                f"there is no text to train on: {counted.documents} documents, {counted.bytes} bytes. Check "
+                "the inputs and the text field (--text-field)"
+            )
         if self.config.output.save_counts is not None:
             self._save_counts(counted, self.config.output.save_counts)
         if saved is not None and counted.seconds > KEEP_COUNTS_SECONDS:

@@ -39,6 +39,8 @@ def detect_text_format(head: bytes) -> str:
         return "txt"
     try:
         json.loads(line)
+    except RecursionError:
+        return "jsonl"  # whose reader says where it is too deep
     except ValueError:
         return "jsonl" if not newline else "json"
     return "jsonl"

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import InputError, InputNotFoundError
+from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.base.near import near_paths
 from tokenmill.sources import hf_directory, hub, small_files
-from tokenmill.sources.detect import parse_name
-from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.formats import FORMATS
 from tokenmill.sources.identify import identify
 from tokenmill.sources.raw import local_identity, remote_identity, retry
 from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
+from tokenmill.sources.walking import MAGIC, Wish, expand, is_wanted, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +22,16 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile
 
-logger = logging.getLogger("tokenmill.sources")
-_MAGIC = frozenset("*?[")
 _LONGEST_SHOWN = 120
 # Files whose first bytes are held at once.
 _TOGETHER = 128
 
 
-def discover(config: SourceConfig) -> list[InputFile]:
+def discover(config: SourceConfig, output: str | None = None) -> list[InputFile]:
     """Every file that `config.inputs` names, once, sorted by its name.
+
+    What is below `output` is left out where a folder or a pattern brings it: a job that is run again must not
+    read what it wrote.
 
     >>> from pathlib import Path
     >>> from tokenmill.settings.schema import SourceConfig
@@ -44,14 +42,15 @@ def discover(config: SourceConfig) -> list[InputFile]:
     if not config.inputs:
         raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")
     found: dict[str, InputFile] = {}
+    mine = None if output is None or is_remote(output) else os.path.realpath(output)
     for name in config.inputs:
-        for file in _find(name, config):
+        for file in _find(name, config, mine):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
     return keep_split(files, config.split)
 
 
-def _find(name: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find(name: str, config: SourceConfig, mine: str | None) -> Iterator[InputFile]:
     """The files that one name stands for."""
     if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name)):
         places = hub.locate(name, config)
@@ -64,7 +63,7 @@ def _find(name: str, config: SourceConfig) -> Iterator[InputFile]:
     elif is_remote(name):
         yield from _find_remote(name, config)
     else:
-        yield from _find_local(name, config)
+        yield from _find_local(name, config, mine)
 
 
 def keep_split(files: list[InputFile], split: str | None) -> list[InputFile]:
@@ -78,24 +77,31 @@ def keep_split(files: list[InputFile], split: str | None) -> list[InputFile]:
     return kept
 
 
-def _find_local(name: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find_local(name: str, config: SourceConfig, mine: str | None) -> Iterator[InputFile]:
     path = os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - keeps a glob's characters
     if os.path.isdir(path):  # noqa: PTH112
-        yield from _find_in_directory(path, config)
+        if os.path.realpath(path) == mine:
+            raise ConfigError(
+                f"{path} is both an input and the output, so a second run would read what the first one "
+                "wrote; name another output, which may be a folder below it"
+            )
+        yield from _find_in_directory(path, config, mine)
     elif os.path.exists(path):  # noqa: PTH110
         yield _identify_path(path, config)
-    elif _MAGIC & set(path):
-        root, *parts = Path(path).parts
+    elif MAGIC & set(path):
         # What a pattern ends with is looked for in every folder below, as the shell does.
-        matches = sorted(set(_expand(root, [*parts, "*"] if parts[-1] == "**" else parts, config)))
+        root, *parts = Path(path).parts
+        matches = sorted(set(expand(root, [*parts, "*"] if parts[-1] == "**" else parts, Wish(config, mine))))
         if not matches:
             raise _explain_absence(name, "the pattern matches nothing")
         for match in matches:
             if os.path.isdir(match):  # noqa: PTH112
                 if hf_directory.is_saved(match):
-                    yield from _find_in_directory(match, config)
+                    yield from _find_in_directory(match, config, mine)
             else:
                 yield _identify_path(match, config)
+    elif os.path.islink(path):  # noqa: PTH114
+        raise InputNotFoundError(f"{path} is a link to {os.readlink(path)}, where there is no file")  # noqa: PTH115
     else:
         raise _explain_absence(name, "no such file or directory")
 
@@ -107,7 +113,7 @@ def _explain_absence(name: str, problem: str) -> InputNotFoundError:
     hint = (
         "; this looks like a text, not a path: pass texts as dataset=[...] to prepare, iter(texts) to train"
     )
-    near = [] if text or _MAGIC & set(name) else near_paths(Path(name))
+    near = [] if text or MAGIC & set(name) else near_paths(Path(name))
     meant = f"; did you mean {' or '.join(map(str, near))}?" if near else ""
     return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else meant}")
 
@@ -119,12 +125,12 @@ def _identify_path(
     return identify(path, stat.st_size, local_identity(stat), config, split=split, saved=saved)
 
 
-def _find_in_directory(path: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find_in_directory(path: str, config: SourceConfig, mine: str | None) -> Iterator[InputFile]:
     if hf_directory.is_saved(path):
         for split, member in hf_directory.list_members(path):
             yield _identify_path(member, config, split=split, saved=True)
         return
-    names = sorted(_walk(path, config))
+    names = sorted(walk(path, Wish(config, mine)))
     if not names:
         known = ", ".join(sorted(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
         raise InputNotFoundError(
@@ -141,56 +147,6 @@ def _identify_all(names: list[str], config: SourceConfig) -> Iterator[InputFile]
                 yield _identify_path(name, config)
             else:
                 yield identify(name, found.size, found.identity, config, start=found.data)
-
-
-def _walk(path: str, config: SourceConfig) -> Iterator[str]:
-    for entry in _list_entries(path, config):
-        if entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith("."):
-                yield from _walk(entry.path, config)
-        elif not entry.name.startswith((".", "_")) and _is_wanted(entry.name, config) and not entry.is_dir():
-            yield entry.path
-
-
-def _expand(folder: str, parts: list[str], config: SourceConfig) -> Iterator[str]:
-    """The paths below `folder` that a pattern matches; `**` is any number of folders that are not hidden."""
-    if not parts:
-        yield folder
-        return
-    first, rest = parts[0], parts[1:]
-    if not _MAGIC & set(first):
-        path = os.path.join(folder, first)  # noqa: PTH118
-        if os.path.lexists(path):
-            yield from _expand(path, rest, config)
-        return
-    if first == "**":
-        yield from _expand(folder, rest, config)
-    for entry in _list_entries(folder, config):
-        hidden = entry.name.startswith(".") and not first.startswith(".")
-        if hidden or not fnmatchcase(entry.name, first) or (rest and not entry.is_dir()):
-            continue
-        yield from _expand(entry.path, parts if first == "**" else rest, config)
-
-
-def _list_entries(folder: str, config: SourceConfig) -> list[os.DirEntry[str]]:
-    """What is in a folder. One that cannot be listed would silently take its files out of the job."""
-
-    def look() -> list[os.DirEntry[str]]:
-        with os.scandir(folder) as entries:
-            return list(entries)
-
-    try:
-        return retry(folder, look)
-    except FileFaultError as error:
-        if config.on_error == "fail":
-            raise
-        logger.warning("%s; its files are left out", error)
-        return []
-
-
-def _is_wanted(name: str, config: SourceConfig) -> bool:
-    known = parse_name(name).format
-    return known is not None and config.format in {"auto", known, "hf"}
 
 
 def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
@@ -213,11 +169,11 @@ def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
 
 
 def _list_remote(system: Any, path: str, config: SourceConfig) -> list[dict[str, Any]]:
-    if _MAGIC & set(path):
+    if MAGIC & set(path):
         listed = system.glob(path, detail=True)
         return [info for info in listed.values() if info["type"] == "file"]
     info = system.info(path)
     if info["type"] == "file":
         return [info | {"name": path}]
     found = system.find(path, detail=True).values()
-    return [info for info in found if _is_wanted(str(info["name"]).rpartition("/")[2], config)]
+    return [info for info in found if is_wanted(str(info["name"]).rpartition("/")[2], config)]

@@ -6,11 +6,12 @@ again, and then ends the unit: no policy for bad records counts it as one.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import stat
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from tokenmill.base.errors import InputError, InputNotFoundError, InputUnavailableError
@@ -29,6 +30,9 @@ T = TypeVar("T")
 # Seconds between the attempts of one call.
 PAUSES = (0.1, 0.4, 1.6)
 _READ_AHEAD_BYTES = 8 << 20
+_NO_PLAIN_FILE = "a pipe, a socket or a device: write it to a file first"
+# What a path that is no file answers with, however often one asks.
+_NO_FILES = {errno.ELOOP: "a link that leads back to itself", errno.ENXIO: _NO_PLAIN_FILE}
 # What stores call the version of an object, the surest first.
 _VERSION_KEYS = (
     "ETag",
@@ -75,6 +79,8 @@ def retry(url: str, work: Callable[[], T]) -> T:
         except remote_errors() as error:
             if isinstance(error, PermissionError) and not is_remote(url):
                 raise FileFaultError("unreadable", url, f"no permission ({error})") from error
+            if (words := _NO_FILES.get(getattr(error, "errno", None) or 0)) is not None:
+                raise FileFaultError("unreadable", url, words) from error
             pause = next(pauses, None)
             if pause is None:
                 raise InputUnavailableError(
@@ -160,13 +166,24 @@ def _open(file: InputFile) -> BinaryIO:
     if not file.local:
         system, path = _look_up(file)
         return cast("BinaryIO", system.open(path, "rb", **_choose_buffering(system)))
-    raw = Path(file.url).open("rb", buffering=0)  # noqa: SIM115 - the caller closes it
+    raw = open(file.url, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - the caller closes it
     try:
-        _compare(file, local_identity(os.fstat(raw.fileno())))
+        _compare(file, local_identity(_require_plain(file, os.fstat(raw.fileno()))))
     except BaseException:
         raw.close()
         raise
     return cast("BinaryIO", raw)
+
+
+def _require_plain(file: InputFile, status: os.stat_result) -> os.stat_result:
+    if not stat.S_ISREG(status.st_mode):
+        raise FileFaultError("unreadable", file.url, _NO_PLAIN_FILE)
+    return status
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe, too, which would otherwise wait for a writer for ever."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _look_up(file: InputFile) -> tuple[Any, str]:
@@ -210,9 +227,9 @@ def check_unchanged(file: InputFile) -> int | None:
         if not file.local:
             _look_up(file)
             return None
-        stat = os.stat(file.url)  # noqa: PTH116 - a path object could not hold every name
-        _compare(file, local_identity(stat))
-        return stat.st_ino
+        status = os.stat(file.url)  # noqa: PTH116 - a path object could not hold every name
+        _compare(file, local_identity(status))
+        return status.st_ino
 
     return retry(file.url, look)
 

@@ -78,8 +78,11 @@ class Corpus:
 
 
 @contextmanager
-def open_corpus(inputs: Any, source: SourceConfig) -> Iterator[Corpus]:
-    """A path or a list of paths names files; any other iterable, Arrow data or data set is the documents."""
+def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) -> Iterator[Corpus]:
+    """A path or a list of paths names files; any other iterable, Arrow data or data set is the documents.
+
+    What is below `output` is none of the files that a folder or a pattern stands for.
+    """
     paths = _list_paths(inputs)
     config = replace(source, inputs=tuple(paths or ()))
     if paths is None:
@@ -91,7 +94,7 @@ def open_corpus(inputs: Any, source: SourceConfig) -> Iterator[Corpus]:
         yield Corpus()
     else:
         try:
-            found = discover(config)
+            found = discover(config, output)
         except InputNotFoundError as error:
             if isinstance(inputs, list | tuple) and "iter(texts)" not in str(error):
                 raise InputNotFoundError(f"{error}; a list names files: pass texts as iter(texts)") from None

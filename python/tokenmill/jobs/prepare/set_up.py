@@ -57,7 +57,7 @@ def set_up(
         executor.warm()
     if inputs is None:
         with resolved.name_setting("source.inputs", InputNotFoundError):
-            inputs = discover(resolved.config.source)
+            inputs = discover(resolved.config.source, resolved.config.output.path)
     check_inputs(executor, inputs)
     runs: dict[str, Run] = {}
     by_split = _group_by_split(inputs)
