@@ -7,6 +7,7 @@ The schema needs whole numbers, numbers, text, switches, choices and lists, and 
 from __future__ import annotations
 
 import types
+from math import isnan
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 if TYPE_CHECKING:
@@ -134,8 +135,10 @@ def _check_whole(value: Any, *, strict: bool) -> int:
 def _check_number(value: Any, *, strict: bool) -> float:
     try:
         if not isinstance(value, bool) and isinstance(value, int | float if strict else int | float | str):
-            return float(value)
-    except ValueError:
+            number = float(value)
+            if not isnan(number):  # no limit would refuse it
+                return number
+    except (ValueError, OverflowError):
         pass
     raise MismatchError("a number")
 

@@ -34,6 +34,8 @@ from tokenmill.settings.section import Job, Section, deciding, list_settings, se
 
 # Ids are below 2^24 everywhere in the project.
 LARGEST_VOCABULARY = 1 << 24
+# A row is held in memory, and best fit keeps a list of the room in rows for every length.
+LONGEST_ROW = 1 << 27
 # What a trained tokenizer ends documents with, unless other special tokens are asked for, or none.
 END_OF_TEXT = "<|endoftext|>"
 
@@ -42,6 +44,7 @@ END_OF_TEXT = "<|endoftext|>"
 class SourceConfig(Section):
     """Where documents come from, and what to do with a record that cannot be read."""
 
+    paths: ClassVar[tuple[str, ...]] = ("inputs", "counts")
     inputs: Names = setting((), "Files, globs, directories or URLs.", also=("input",))
     counts: WeightedNames = setting(
         (),
@@ -119,6 +122,7 @@ class ChatConfig(Section):
 class TokenizerConfig(Section):
     """Which vocabulary, which engine, and what a special token's string inside a document means."""
 
+    paths: ClassVar[tuple[str, ...]] = ("tokenizer_name",)
     job: ClassVar[Job | None] = "prepare"
     tokenizer_name: str | None = setting(
         None,
@@ -166,7 +170,9 @@ class FilterConfig(Section):
     )
 
     def find_contradiction(self) -> tuple[str, str] | None:
-        """A smallest size above the largest, or a share that leaves nothing."""
+        """A predicate that says nothing, a smallest size above the largest, a share that leaves nothing."""
+        if self.where is not None and not self.where.strip():
+            return "where", "the predicate is empty, so it would keep everything; write one, or leave it out"
         for low, high in (("min_chars", "max_chars"), ("min_tokens", "max_tokens")):
             least, most = getattr(self, low), getattr(self, high)
             if least is not None and most is not None and least > most:
@@ -212,6 +218,8 @@ class PackingConfig(Section):
     def find_contradiction(self) -> tuple[str, str] | None:
         """Lengths that contradict each other, or a mode that lacks one."""
         length = self.context_length
+        if length is not None and length > LONGEST_ROW:
+            return "context_length", f"context_length is {length}; expected at most {LONGEST_ROW}"
         if self.too_long is not None and length is None:
             return "too_long", f"too_long {self.too_long} needs a context_length, e.g. context_length: 2048"
         if (most := self.max_documents_per_row) is not None and self.mode != "bestfit":
@@ -237,6 +245,7 @@ class PackingConfig(Section):
 class OutputConfig(Section):
     """What is written, and where."""
 
+    paths: ClassVar[tuple[str, ...]] = ("path", "save_counts")
     path: str | None = setting(
         None, "The directory to write to.", spelled="output", also=("output_dir",), use="first"
     )
@@ -272,6 +281,7 @@ class OutputConfig(Section):
 class ExecutionConfig(Section):
     """How fast and how verbose; nothing here may change the bytes that come out."""
 
+    paths: ClassVar[tuple[str, ...]] = ("spill_dir",)
     executor: ExecutorName = setting(
         "local", "Who does the work: this machine, or a Ray cluster.", use="often"
     )
@@ -361,6 +371,8 @@ class TrainingConfig(Section):
         """Special tokens that are not possible, and sizes out of bounds."""
         if problem := _find_special_problem(self.special_tokens):
             return "special_tokens", problem
+        if not _is_unicode(self.pattern):
+            return "pattern", f"pattern {self.pattern!r} holds a lone surrogate, which no text has"
         special = len(self.special_tokens)
         if not 256 + special <= self.vocab_size <= LARGEST_VOCABULARY:
             tokens = "1 special token" if special == 1 else f"{special} special tokens"
@@ -374,11 +386,18 @@ class TrainingConfig(Section):
         return None
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether a string can be written as UTF-8."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _find_special_problem(tokens: tuple[str, ...]) -> str | None:
     for place, token in enumerate(tokens):
         if not token:
             return "a special token is empty; give each one some text"
-        if len(token.encode("utf-8", "replace")) == 1:
+        if not _is_unicode(token):
+            return f"special token {token!r} holds a lone surrogate, which no text has"
+        if len(token.encode()) == 1:
             return f"special token {token!r} is a single byte, which the vocabulary already has"
         if token in tokens[:place]:
             return f"special token {token!r} is listed twice; list each one once"

@@ -78,9 +78,14 @@ class Section:
 
     job: ClassVar[Job | None] = None
     """The one job that looks at this section, or None for both."""
+    paths: ClassVar[tuple[str, ...]] = ()
+    """Its settings that name files or folders."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that do not go together."""
+        """Refuse settings that do not go together, and names that no file can have."""
+        for key in self.paths:
+            if (problem := _find_bad_name(getattr(self, key))) is not None:
+                raise SettingError(key, problem)
         if (found := self.find_contradiction()) is not None:
             raise SettingError(*found)
 
@@ -111,6 +116,16 @@ def _read(key: str, annotation: Any, value: Any) -> Any:
         raise SettingError(key, f"{error}, found {value!r}") from None
     except SettingError as error:
         raise SettingError(f"{key}.{error.key}", error.problem) from None
+
+
+def _find_bad_name(value: str | tuple[str, ...] | None) -> str | None:
+    """Why a name, or one of several, is none; `""` would be the current folder, most likely by accident."""
+    names = (value,) if isinstance(value, str) else value or ()
+    if not all(names):
+        return "a name is empty; give the path of a file or folder (. is the current one)"
+    if any("\0" in name for name in names):
+        return "a name contains a null character, which no file has; correct it"
+    return None
 
 
 def _to_plain(value: Any) -> Any:

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from os import PathLike
 
 
+# More values than any settings have. Aliases of aliases can stand for billions of them in a few lines.
+_MOST_VALUES = 100_000
+
+
 def read_yaml(path: str | PathLike[str]) -> list[Given]:
     """Every setting of the file in its order; null means "leave it automatic" and is left out."""
-    with _open_loader(path) as loader:
-        root = loader.get_single_node()
+    with _open_loader(path) as (loader, root):
         if root is None:
             return []
         return [
@@ -33,10 +36,9 @@ def read_yaml(path: str | PathLike[str]) -> list[Given]:
 
 def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
     """The values of a file that has these keys and no others, null left out."""
-    with _open_loader(path) as loader:
-        root = loader.get_single_node()
+    with _open_loader(path) as (loader, root):
         pairs = [] if root is None else _list_pairs(root, "the file", path)
-        found = {str(key.value): loader.construct_object(value, deep=True) for key, value in pairs}
+        found = {str(key.value): _construct(loader, value, path) for key, value in pairs}
         for key, _ in pairs:
             if key.value not in known:
                 raise explain_unknown(str(key.value), f"{path}:{key.start_mark.line + 1}", list(known))
@@ -44,19 +46,59 @@ def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]
 
 
 @contextmanager
-def _open_loader(path: str | PathLike[str]) -> Iterator[yaml.SafeLoader]:
-    """A loader of the file, whose errors name the line."""
-    loader = yaml.SafeLoader(_read_text(Path(path)))
+def _open_loader(path: str | PathLike[str]) -> Iterator[tuple[yaml.SafeLoader, yaml.Node | None]]:
+    """A loader of the file and its outermost node, if it has one; errors name the line."""
+    text = _read_text(Path(path))
     try:
-        yield loader
+        loader = yaml.SafeLoader(text)
+        try:
+            root = loader.get_single_node()
+            if root is not None and _count_values(root, {}) > _MOST_VALUES:
+                raise ConfigError(
+                    f"{path}: stands for more than {_MOST_VALUES:,} values, by aliases (*) of aliases; write "
+                    "out what you mean"
+                )
+            yield loader, root
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1
         raise ConfigError(f"{path}:{line}: not valid YAML: {error.problem}. {_suggest_fix(error)}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, int(error.position)) + 1
+        raise ConfigError(f"{path}:{line}: not valid YAML: {error.reason}; remove that character") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from error
-    finally:
-        loader.dispose()
+    except RecursionError:
+        raise ConfigError(f"{path}: values are nested too deep for any setting") from None
+
+
+def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for, with what its aliases stand for each time."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 0  # a node inside itself; constructing it is refused
+        items = (
+            node.value
+            if isinstance(node, yaml.SequenceNode)
+            else [part for pair in node.value for part in pair]
+        )
+        known[id(node)] = 1 + sum(_count_values(item, known) for item in items)
+    return known[id(node)]
+
+
+def _construct(loader: yaml.SafeLoader, node: yaml.Node, path: str | PathLike[str]) -> Any:
+    """The value of a node; YAML's own types can be written so that Python has no such value (month 13)."""
+    try:
+        return loader.construct_object(node, deep=True)
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+        kind, place = node.tag.rpartition(":")[2], f"{path}:{node.start_mark.line + 1}"
+        raise ConfigError(
+            f"{place}: {_describe(node)[:60]} cannot be read as {kind} ({error}); put it in quotes if it is "
+            "text"
+        ) from error
 
 
 def _read_text(path: Path) -> str:
@@ -86,6 +128,10 @@ def _list_pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[t
         raise ConfigError(f"{path}:{line}: expected `key: value` lines in {what}, found {_describe(node)}")
     seen: dict[str, int] = {}
     for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(
+                f"{path}:{key.start_mark.line + 1}: a key of {what} is {_describe(key)}; expected a word"
+            )
         if key.value in seen:
             here = key.start_mark.line + 1
             raise ConfigError(
@@ -96,7 +142,9 @@ def _list_pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[t
 
 
 def _describe(node: yaml.Node) -> str:
-    return "a list" if isinstance(node, yaml.SequenceNode) else repr(node.value)
+    if isinstance(node, yaml.ScalarNode):
+        return repr(node.value)
+    return "a list" if isinstance(node, yaml.SequenceNode) else "an object"
 
 
 def _read_section(
@@ -113,7 +161,7 @@ def _read_section(
     found = []
     for name_node, value_node in _list_pairs(value, f"section {section}", path):
         place = f"{path}:{name_node.start_mark.line + 1}"
-        item: Any = loader.construct_object(value_node, deep=True)
+        item: Any = _construct(loader, value_node, path)
         if item is not None:
             found.append(Given(_find_name(section, str(name_node.value), place), item, Origin("file", place)))
         else:
