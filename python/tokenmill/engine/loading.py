@@ -18,6 +18,9 @@ from tokenmill.engine.recipe import AddedToken, Recipe, check_added
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Of a path, and of each name in it, on any system.
+_LONGEST_PATH, _LONGEST_NAME = 4096, 255
+
 
 def load_recipe(
     source: Any, *, pattern: str | None = None, special_tokens: Mapping[str, int] | None = None
@@ -27,6 +30,7 @@ def load_recipe(
         # A misspelled family is an error even for a file that has a pattern of its own.
         _core.pre_tokenizer(pattern)
     source = getattr(source, "recipe", source)
+    _check_length(source)
     if isinstance(source, (str, Path)) and needs_python(Path(source)):
         source = objects.from_directory(Path(source))
     if isinstance(source, Recipe):
@@ -55,6 +59,14 @@ def load_recipe(
         f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
         f"{', '.join(ENCODINGS)}"
     )
+
+
+def _check_length(source: Any) -> None:
+    """The system would refuse to look for such a name, with an error of its own."""
+    if not isinstance(source, (str, Path)):
+        return
+    if len(str(source)) > _LONGEST_PATH or max(map(len, Path(source).parts), default=0) > _LONGEST_NAME:
+        raise TokenizerNotFoundError(f"{str(source)[:80]!r}… is too long to name a file or a tokenizer")
 
 
 def _holds_tokenizer(path: Path) -> bool:

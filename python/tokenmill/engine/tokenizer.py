@@ -224,6 +224,7 @@ class Tokenizer:
         threads: int | None = None,
     ) -> list[list[int]]:
         """`encode_batch(texts).to_lists()`, without the arrays."""
+        _refuse_one_text(texts)
         return self._engine.encode_lists(
             list(texts), special, template=add_special_tokens, threads=resolve_threads(threads)
         )
@@ -367,6 +368,9 @@ class Tokenizer:
 def _refuse_one_text(texts: object) -> None:
     if isinstance(texts, (str, bytes)):
         raise TypeError("expected a list of texts or an Arrow array, found one text; use encode(text)")
+    if isinstance(texts, (dict, set, frozenset)):
+        # A dict would give its keys, and the texts of a set have no order.
+        raise TypeError(f"expected a list of texts or an Arrow array, found a {type(texts).__name__}")
 
 
 def resolve_threads(threads: int | None) -> int:
