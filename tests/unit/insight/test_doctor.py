@@ -109,6 +109,13 @@ def test_urls_that_nothing_opens():
     assert "a dataset cannot be stored there" in found.found
 
 
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_a_file_where_the_output_should_go_is_a_problem(tmp_path, output):
+    (tmp_path / "file").write_text("mine")
+    (found,) = doctor_disk.run_checks(tmp_path / output)
+    assert (found.status, found.found) == ("problem", f"{tmp_path / 'file'} is a file")
+
+
 def test_an_output_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor_disk.os, "access", lambda *_: False)
     report = examine(output=str(tmp_path / "out"), environ={}, machine=GOOD)

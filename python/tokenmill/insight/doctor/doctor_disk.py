@@ -28,6 +28,18 @@ def run_checks(output: Path, data: tuple[str, ...] = (), *, given: bool = True) 
     """Every check of the directory that a job would write to; the probe leaves nothing behind."""
     home = disk.find_existing(output)
     name = str(output) if given else f"{output} (no --output given)"
+    in_the_way = next(
+        (path for path in (output, *output.parents) if path.exists() and not path.is_dir()), None
+    )
+    if in_the_way is not None:
+        yield Check(
+            name="output",
+            status="problem",
+            found=f"{in_the_way} is a file",
+            meaning="a job needs a directory there and would fail before it begins",
+            fix="choose another --output",
+        )
+        return
     if not os.access(home, os.W_OK | os.X_OK):
         fix = f"chmod u+wx {home}, or choose another --output"
         found, meaning = f"{home} cannot be written", "a job would fail at its first shard"
