@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.ledger.duplicates import Duplicates, HashWriter
+from tokenmill.datasets.ledger.duplicates import Duplicates, HashWriter, has_hashes, hashes_path
 
 
 def write_hashes(root, name, texts):
@@ -28,3 +28,19 @@ def test_hashes_that_stayed_on_another_host_are_missed(tmp_path):
     write_hashes(tmp_path, "a", ["x"])
     with pytest.raises(DatasetError, match=r"1 of 2 units have no hashes .* b.* all hosts share"):
         Duplicates(tmp_path, ["a", "b"], 1 << 20)
+
+
+def test_hashes_that_changed_are_made_again_and_never_compared(tmp_path):
+    write_hashes(tmp_path, "a", ["x", "y", "x"])
+    path = hashes_path(tmp_path, "a")
+    old = path.read_bytes()
+    assert has_hashes(tmp_path, "a")
+    for place in range(len(old)):
+        path.write_bytes(old[:place] + bytes([old[place] ^ 1]) + old[place + 1 :])
+        assert not has_hashes(tmp_path, "a"), place
+    path.write_bytes(old[:20] + bytes([old[20] ^ 1]) + old[21:])
+    with pytest.raises(DatasetError, match=r"does not match its checksum"):
+        Duplicates(tmp_path, ["a"], 1 << 20)
+    path.write_bytes(old[:-16])  # as it was before there were checksums
+    assert not has_hashes(tmp_path, "a")
+    assert Duplicates(tmp_path, ["a"], 1 << 20).find_in("a").tolist() == [False, False, True]

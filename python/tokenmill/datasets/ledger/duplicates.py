@@ -6,6 +6,7 @@ units that are added later can never make an earlier document a duplicate.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile
 from tokenmill.base.errors import DatasetError
-from tokenmill.datasets.shards.index import HASHES_MAGIC, HEADER, make_header, map_hashes
+from tokenmill.datasets.shards.index import CHECKSUM_BYTES, HASHES_MAGIC, HEADER, make_header, map_hashes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,23 +31,45 @@ def hashes_path(root: Path, name: str) -> Path:
     return root / DUPLICATES / f"{name}.hashes"
 
 
+def has_hashes(root: Path, name: str) -> bool:
+    """Whether the hashes of a unit are there, as they were written.
+
+    A bit that changed since would keep a document that is a duplicate, or drop one that is none.
+    """
+    try:
+        _, checksum = _load_hashes(hashes_path(root, name))
+    except (FileNotFoundError, DatasetError):
+        return False
+    return bool(checksum)  # without one nobody knows
+
+
+def _load_hashes(path: Path) -> tuple[NDArray[np.uint64], bytes]:
+    rows, checksum = map_hashes(path)
+    if checksum and blake2b(rows, digest_size=CHECKSUM_BYTES).digest() != checksum:
+        raise DatasetError(f"{path} does not match its checksum: it is damaged. Copy the dataset again")
+    return rows, checksum
+
+
 class HashWriter:
-    """Writes the hashes of a unit's texts, in order."""
+    """Writes the hashes of a unit's texts, in order, and a checksum of them."""
 
     def __init__(self, root: Path, name: str) -> None:
         """Open the file under a temporary name."""
         self._file = DurableFile(hashes_path(root, name))
         self._file.write(b"\0" * HEADER.size)
+        self._checksum = blake2b(digest_size=CHECKSUM_BYTES)
         self.count = 0
 
     def write(self, offsets: memoryview, data: memoryview) -> None:
         """Hash texts `data[offsets[d]:offsets[d + 1]]`."""
-        hashes = _core.hash_texts(data, np.ascontiguousarray(offsets))
-        self._file.write(hashes.astype("<u8", copy=False))
+        hashes = _core.hash_texts(data, np.ascontiguousarray(offsets)).astype("<u8", copy=False)
+        self._file.write(hashes)
+        self._checksum.update(hashes)
         self.count += len(offsets) - 1
 
     def close(self) -> None:
         """Publish the file."""
+        self._file.write(self._checksum.digest())
         self._file.write_head(make_header(HASHES_MAGIC, self.count))
         self._file.publish()
 
@@ -68,7 +91,7 @@ class Duplicates:
                 "worker must write to one directory. Write to a file system that all hosts share, or prepare "
                 "on one host."
             )
-        self._hashes = {name: map_hashes(hashes_path(root, name)) for name in names}
+        self._hashes = {name: _load_hashes(hashes_path(root, name))[0] for name in names}
         counts = [len(hashes) for hashes in self._hashes.values()]
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._spans = {name: (int(starts[i]), int(starts[i + 1])) for i, name in enumerate(names)}

@@ -20,6 +20,7 @@ OFFSETS_MAGIC = b"TMIX"
 SEGMENTS_MAGIC = b"TMSG"
 HASHES_MAGIC = b"TMDH"
 SEGMENT_FIELDS = 4
+CHECKSUM_BYTES = 16
 
 
 def make_header(magic: bytes, count: int) -> bytes:
@@ -29,20 +30,23 @@ def make_header(magic: bytes, count: int) -> bytes:
 
 def map_offsets(path: Path) -> NDArray[np.uint64]:
     """`.idx` -> the u64 offsets, memory-mapped; raises `DatasetError` if the size or the header is wrong."""
-    return _map_u64(path, OFFSETS_MAGIC, per_item=1, extra=1)
+    return _map_u64(path, OFFSETS_MAGIC, per_item=1, extra=(1,))
 
 
 def map_segments(path: Path) -> NDArray[np.uint64]:
     """`.seg` -> u64 rows of (document, start, position, length), memory-mapped."""
-    return _map_u64(path, SEGMENTS_MAGIC, per_item=SEGMENT_FIELDS, extra=0).reshape(-1, SEGMENT_FIELDS)
+    return _map_u64(path, SEGMENTS_MAGIC, per_item=SEGMENT_FIELDS, extra=(0,)).reshape(-1, SEGMENT_FIELDS)
 
 
-def map_hashes(path: Path) -> NDArray[np.uint64]:
-    """`.hashes` -> u64 rows of (low, high), memory-mapped."""
-    return _map_u64(path, HASHES_MAGIC, per_item=2, extra=0).reshape(-1, 2)
+def map_hashes(path: Path) -> tuple[NDArray[np.uint64], bytes]:
+    """`.hashes` -> u64 rows of (low, high), memory-mapped, and their checksum; older files have none."""
+    found = _map_u64(path, HASHES_MAGIC, per_item=2, extra=(CHECKSUM_BYTES // 8, 0))
+    with path.open("rb") as file:
+        count = HEADER.unpack(file.read(HEADER.size))[2]
+    return found[: 2 * count].reshape(-1, 2), found[2 * count :].tobytes()
 
 
-def _map_u64(path: Path, magic: bytes, *, per_item: int, extra: int) -> NDArray[np.uint64]:
+def _map_u64(path: Path, magic: bytes, *, per_item: int, extra: tuple[int, ...]) -> NDArray[np.uint64]:
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(HEADER.size)
@@ -57,9 +61,9 @@ def _map_u64(path: Path, magic: bytes, *, per_item: int, extra: int) -> NDArray[
         )
     if version != VERSION:
         raise DatasetError(f"{path} has version {version}, this tokenmill reads {VERSION}: upgrade it")
-    expected = HEADER.size + 8 * (count * per_item + extra)
-    if size != expected:
-        raise DatasetError(f"{path} has {size} bytes, its header promises {expected}: it is damaged")
-    if expected == HEADER.size:
+    expected = [HEADER.size + 8 * (count * per_item + each) for each in extra]
+    if size not in expected:
+        raise DatasetError(f"{path} has {size} bytes, its header promises {expected[0]}: it is damaged")
+    if size == HEADER.size:
         return np.empty(0, dtype="<u8")
     return np.memmap(path, dtype="<u8", mode="r", offset=HEADER.size)

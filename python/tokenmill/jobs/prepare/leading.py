@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.durable import sweep_leftovers
-from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, hashes_path
+from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, has_hashes
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.jobs.executors.base import RunContext
@@ -143,7 +143,7 @@ class Leader:
         """Hash what is not hashed yet, then compare all; see docs/format.md for the rule."""
         self._recorder.enter_phase("hashing")
         root, units = self._job.root, self._plan.units
-        unhashed = [unit for unit in units if not hashes_path(root, unit.name).exists()]
+        unhashed = [unit for unit in units if not has_hashes(root, unit.name)]
         tasks = (make_task(unit, self._plan.inputs) for unit in unhashed)
         # Not reported: these bytes are read again.
         context = RunContext(stop=self._stop)
