@@ -5,10 +5,15 @@
 //! second split, so that counts can rise, all pairs are counted again and from then on all are followed.
 
 use super::heap::Candidate;
+use super::join::FETCHED_AHEAD;
 use super::lists::Lists;
 use super::merge::Merger;
 use super::pairs::{split, Pair, PairCounts};
 use super::queue::Queue;
+use super::words::prefetch_around;
+
+/// About how many bytes a pair has; only what is fetched ahead depends on it.
+const USUAL_LENGTH: usize = 8;
 
 impl Merger {
     /// The pair to merge next; stale candidates above it are corrected on the way.
@@ -124,8 +129,11 @@ impl Merger {
             self.lists.prefetch(pair.start);
         }
         if let Some(pair) = self.queue.peek_ahead(4).and_then(|key| self.pairs.get(key)) {
-            for &place in self.lists.places(pair.start, pair.len.min(4)) {
-                super::prefetch(&self.words.cells, place as usize);
+            for &place in self
+                .lists
+                .places(pair.start, pair.len.min(FETCHED_AHEAD as u32))
+            {
+                prefetch_around(&self.words.cells, place, USUAL_LENGTH);
             }
         }
     }

@@ -8,7 +8,12 @@
 use super::heap::Candidate;
 use super::merge::Merger;
 use super::pairs::{key, split, Pair};
-use super::words::{EDGE, INSIDE};
+use super::words::{prefetch_around, EDGE, INSIDE};
+
+/// How many places ahead a step asks for the cells; of the first ones [`Merger::fetch_ahead`] has asked before.
+pub(super) const FETCHED_AHEAD: usize = 12;
+/// How many neighbours ahead their pairs are asked for.
+const SETTLED_AHEAD: usize = 8;
 
 /// One step's pair, and the token it becomes.
 #[derive(Clone, Copy)]
@@ -66,8 +71,8 @@ impl Merger {
         let groups = &self.words.groups;
         let (mut group, mut joined_until, mut twin_weight) = (0usize, 0usize, 0u64);
         for (i, &place) in places.iter().enumerate() {
-            if let Some(&ahead) = places.get(i + 12) {
-                super::prefetch(cells, ahead as usize);
+            if let Some(&ahead) = places.get(i + FETCHED_AHEAD) {
+                prefetch_around(cells, ahead, len);
             }
             let at = place as usize;
             if cells[at] != step.left || cells[at + left_len] != step.right {
@@ -85,10 +90,12 @@ impl Merger {
                 self.twins.push(place - len as u32);
             } else if before != EDGE {
                 let start = place - self.tokens.len_of(before);
-                self.left.note(before, weight, start);
+                if self.left.note(before, weight, start) {
+                    self.pairs.prefetch(key(before, step.left));
+                }
             }
-            if after != EDGE {
-                self.right.note(after, weight, place);
+            if after != EDGE && self.right.note(after, weight, place) {
+                self.pairs.prefetch(key(step.right, after));
             }
             joined_until = at + len;
         }
@@ -99,10 +106,13 @@ impl Merger {
     fn settle(&mut self, step: PairJoin, twin_weight: u64) {
         let merged = key(step.left, step.right);
         let mut left = std::mem::take(&mut self.left);
+        for &id in left.touched.iter().take(SETTLED_AHEAD) {
+            self.prefetch_gain(key(id, step.token), left.weight_of(id));
+        }
         for i in 0..left.touched.len() {
-            if let Some(&ahead) = left.touched.get(i + 8) {
+            if let Some(&ahead) = left.touched.get(i + SETTLED_AHEAD) {
                 self.pairs.prefetch(key(ahead, step.left));
-                self.pairs.prefetch(key(ahead, step.token));
+                self.prefetch_gain(key(ahead, step.token), left.weight_of(ahead));
             }
             let id = left.touched[i];
             let (weight, places) = left.take(id);
@@ -113,10 +123,13 @@ impl Merger {
         self.left = left;
 
         let mut right = std::mem::take(&mut self.right);
+        for &id in right.touched.iter().take(SETTLED_AHEAD) {
+            self.prefetch_gain(key(step.token, id), right.weight_of(id));
+        }
         for i in 0..right.touched.len() {
-            if let Some(&ahead) = right.touched.get(i + 8) {
+            if let Some(&ahead) = right.touched.get(i + SETTLED_AHEAD) {
                 self.pairs.prefetch(key(step.right, ahead));
-                self.pairs.prefetch(key(step.token, ahead));
+                self.prefetch_gain(key(step.token, ahead), right.weight_of(ahead));
             }
             let id = right.touched[i];
             let (weight, places) = right.take(id);
@@ -152,6 +165,15 @@ impl Merger {
             if let Some(pair) = self.pairs.get(old) {
                 pair.count = pair.count.saturating_sub(weight);
             }
+        }
+    }
+
+    /// Asks for the slot of a pair that [`Merger::gain`] will put in the table. Most steps have few neighbours, all of
+    /// them new: without this, and without asking for the old pairs in `join`, each would wait for its slot.
+    #[inline(always)]
+    fn prefetch_gain(&self, key: u64, weight: u64) {
+        if weight >= self.follow {
+            self.pairs.prefetch(key);
         }
     }
 

@@ -30,15 +30,24 @@ impl Neighbours {
     }
 
     /// Notes that token `id` is beside the new token at a place of this weight; their pair starts at `start`.
+    /// True the first time in a step.
     #[inline(always)]
-    pub fn note(&mut self, id: u32, weight: u64, start: u32) {
+    pub fn note(&mut self, id: u32, weight: u64, start: u32) -> bool {
         let entry = &mut self.gathered[id as usize];
-        if entry.places == 0 {
+        let first = entry.places == 0;
+        if first {
             self.touched.push(id);
         }
         entry.weight += weight;
         entry.places += 1;
         self.queue.push((id, start));
+        first
+    }
+
+    /// The weight gathered for `id` so far.
+    #[inline(always)]
+    pub fn weight_of(&self, id: u32) -> u64 {
+        self.gathered[id as usize].weight
     }
 
     /// Takes what was gathered for `id`: its weight and number of places.

@@ -32,7 +32,8 @@ const EMPTY: Pair = Pair {
     len: 0,
 };
 
-/// All pairs that occur. A pair whose count has fallen to zero is forgotten at the next growth.
+/// All pairs that occur. A pair whose count has fallen to zero is forgotten at the next growth. Up to three quarters
+/// are filled: probes are longer than in a table twice as large, but the memory that it takes, and its pages, cost more.
 pub struct PairCounts {
     slots: Vec<Pair>,
     filled: usize,
@@ -77,7 +78,7 @@ impl PairCounts {
 
     /// Adds a pair that is not in the table.
     pub fn insert(&mut self, pair: Pair) {
-        if (self.filled + 1) * 2 > self.slots.len() {
+        if (self.filled + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
         self.put(pair);
@@ -96,7 +97,7 @@ impl PairCounts {
     #[cold]
     fn grow(&mut self) {
         let live = self.slots.iter().filter(|pair| pair.count > 0).count();
-        let wider = crate::pages::filled(EMPTY, (live * 3).next_power_of_two().max(1 << 10));
+        let wider = crate::pages::filled(EMPTY, (live * 2).next_power_of_two().max(1 << 10));
         let old = std::mem::replace(&mut self.slots, wider);
         self.filled = 0;
         for pair in old.into_iter().filter(|pair| pair.count > 0) {
