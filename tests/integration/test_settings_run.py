@@ -1,6 +1,7 @@
 """Settings that users already have, run as they stand: YAML files, environment blocks, strategies."""
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -110,10 +111,10 @@ def test_a_worker_killed_mid_job_changes_nothing(home, monkeypatch):
     monkeypatch.setattr(slow, "IN_PROCESS_BYTES", 0)
     killed = []
 
-    def kill_one(backend):
-        while not backend.worker_pids():
+    def kill_one():
+        while not (workers := multiprocessing.active_children()):
             time.sleep(0.01)
-        killed.append(backend.worker_pids()[0])
+        killed.append(workers[0].pid)
         os.kill(killed[0], 9)
 
     made = []
@@ -121,7 +122,7 @@ def test_a_worker_killed_mid_job_changes_nothing(home, monkeypatch):
 
     def watched(self, *arguments):
         build(self, *arguments)
-        made.append(threading.Thread(target=kill_one, args=(self,)))
+        made.append(threading.Thread(target=kill_one))
         made[-1].start()
 
     monkeypatch.setattr(slow.SlowEngine, "__init__", watched)

@@ -103,10 +103,6 @@ class SlowEngine(Engine):
         """The id of one string, or None."""
         return self.foreign.vocabulary.get(token.decode("utf-8", "replace"))
 
-    def worker_pids(self) -> list[int]:
-        """The worker processes that run now."""
-        return self._workers.pids() if self._workers else []
-
     def close(self) -> None:
         """End the worker processes; they also end with this process."""
         with self._lock:

@@ -70,7 +70,6 @@ class Worker:
         with STARTING, _hide_main(blob):
             self.process.start()
         theirs.close()
-        self.pid = self.process.pid or 0
         try:
             kind, payload = self.pipe.recv()
         except (EOFError, OSError):
@@ -108,17 +107,12 @@ class Workers:
         for _ in range(count):
             self._idle.put(None)
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="tokenmill-worker")
-        self._running: set[int] = set()
         self.count = count
         self.process_id = os.getpid()
 
     def map(self, chunks: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The results in the order of the chunks."""
         return list(self._threads.map(self._run, chunks))
-
-    def pids(self) -> list[int]:
-        """The processes that run now."""
-        return sorted(self._running)
 
     def close(self) -> None:
         """End every process, unless this is a forked copy that owns none of them."""
@@ -128,7 +122,7 @@ class Workers:
         for _ in range(self.count):
             worker = self._idle.get()
             if worker:
-                self._stop(worker)
+                worker.stop()
             self._idle.put(None)
 
     def _run(self, arguments: tuple[Any, ...]) -> Any:
@@ -137,13 +131,13 @@ class Workers:
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    worker = worker or self._start()
+                    worker = worker or Worker(self._blob)
                     started = True
                     return worker.ask(arguments)
                 except WorkerStartError as death:
                     code = death.args[0]
                 except (EOFError, OSError):
-                    code = self._stop(worker) if worker else None
+                    code = worker.stop() if worker else None
                     worker = None
                 _warn_of_death(code, attempt)
         finally:
@@ -154,15 +148,6 @@ class Workers:
             f"{ATTEMPTS} tokenizer processes died on the same documents. If memory ran out, set a smaller "
             "batch_size or num_proc; otherwise the tokenizer itself crashes on one of them"
         )
-
-    def _start(self) -> Worker:
-        worker = Worker(self._blob)
-        self._running.add(worker.pid)
-        return worker
-
-    def _stop(self, worker: Worker) -> int | None:
-        self._running.discard(worker.pid)
-        return worker.stop()
 
 
 def _warn_of_death(code: int | None, attempt: int) -> None:
