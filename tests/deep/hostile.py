@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 GOOD_LINES = "".join(
     json.dumps({"text": f"문서 {n} text", "lang": "ko", "n": n}) + "\n" for n in range(60)
 ).encode()
-GOOD_CSV = b"id,text\n" + "".join(f'{n},"row {n}, ""quoted"""\n' for n in range(60)).encode()
 TABLE = pa.table({"text": [f"row {n}" for n in range(60)], "n": list(range(60))})
 
 

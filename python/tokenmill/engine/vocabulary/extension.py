@@ -13,7 +13,7 @@ from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.engine.files.sentencepiece import to_hf_normalizer
 from tokenmill.engine.recipe import number_tokens
 from tokenmill.engine.vocabulary.places import NewIds, NewToken
-from tokenmill.engine.vocabulary.words import build_piece_tokenizer, spell_tokens
+from tokenmill.engine.vocabulary.words import build_piece_tokenizer, join_ids, spell_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,14 +103,13 @@ class PairSet:
         left, right = np.array(pairs, np.uint64).reshape(-1, 2).T
         self._left[left] = True
         self._right[right] = True
-        self._joined = np.unique(left << np.uint64(32) | right)
+        self._joined = np.unique(join_ids(left, right))
 
     def occurs_in(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each document `ids[offsets[i]:offsets[i + 1]]` holds one of the pairs side by side."""
         # Few places pass the two tables, and only those are looked up.
         places = np.flatnonzero(self._left[ids[:-1]] & self._right[ids[1:]])
-        joined = ids[places].astype(np.uint64) << np.uint64(32) | ids[places + 1].astype(np.uint64)
-        places = places[np.isin(joined, self._joined)]
+        places = places[np.isin(join_ids(ids[places], ids[places + 1]), self._joined)]
         homes = np.searchsorted(offsets, places, side="right") - 1
         found = np.zeros(len(offsets) - 1, bool)
         found[homes[places + 1 < offsets[homes + 1]]] = True

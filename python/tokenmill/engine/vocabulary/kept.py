@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.engine.vocabulary.words import join_ids
 from tokenmill.sources.raw import RawFile
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class Certificate:
 
 def join_pairs(pairs: Sequence[tuple[int, int]]) -> NDArray[np.uint64]:
     """Pairs of ids as `left << 32 | right`."""
-    return np.array([left << 32 | right for left, right in pairs], np.uint64)
+    left, right = np.array(pairs, np.uint64).reshape(-1, 2).T
+    return join_ids(left, right)
 
 
 def spend_budget(
@@ -60,8 +62,7 @@ def spend_budget(
     documents = 0
     for block in corpus.read_blocks():
         batch = base.encode_batch(block.texts, special="text")
-        ids = np.asarray(batch.ids, np.uint64)
-        joined = (ids[:-1] << np.uint64(32)) | ids[1:]
+        joined = join_ids(batch.ids[:-1], batch.ids[1:])
         home = np.repeat(np.arange(len(batch)), batch.lengths)
         for place in np.flatnonzero(np.isin(joined, wanted) & (home[:-1] == home[1:])).tolist():
             homes[int(joined[place])].add(documents + int(home[place]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class Words:
     def _join(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Pairs of neighbours in order, and the count of the piece that each is in."""
         lengths = np.diff(self.offsets)
-        joined = (self.ids[:-1].astype(np.uint64) << np.uint64(32)) | self.ids[1:]
+        joined = join_ids(self.ids[:-1], self.ids[1:])
         home = np.repeat(np.arange(len(lengths)), lengths)
         inside = home[:-1] == home[1:]
         return joined[inside], self.counts[home[:-1][inside]]
@@ -102,6 +102,11 @@ class Words:
     def count_tokens(self) -> int:
         """How many tokens the counted text has."""
         return int(np.dot(np.diff(self.offsets).astype(np.uint64), self.counts))
+
+
+def join_ids(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint64]:
+    """Pairs of ids as single numbers: `left << 32 | right`."""
+    return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
 
 
 def spell_tokens(base: Tokenizer) -> list[bytes]:
