@@ -8,13 +8,13 @@ import platform
 import tempfile
 import time
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tokenmill
+from tokenmill.base.versions import find_version
 from tokenmill.engine.backends.hf_api import open_hf
 from tokenmill.engine.files.names import TOKENIZER
 from tokenmill.insight.report.svg import draw_bars
@@ -63,7 +63,8 @@ def bench(tokenizer: Tokenizer, texts: list[str], *, turns: int = 3, threads: in
         expected = digest(encoders["tokenmill"](texts))
         for name, encode in encoders.items():
             same = _compare_ids(encode, texts, expected)
-            rows.append({"name": name, "version": _find_version(name), "same_ids": same, "turns": []})
+            version = tokenmill.__version__ if name == "tokenmill" else find_version(name) or "?"
+            rows.append({"name": name, "version": version, "same_ids": same, "turns": []})
         for _ in range(turns):
             for row in rows:
                 if row["same_ids"] is True:
@@ -133,12 +134,3 @@ def _compare_ids(encode: Any, texts: list[str], expected: str) -> bool | str:
         return digest(encode(texts)) == expected
     except Exception as error:  # noqa: BLE001 - a foreign package may raise anything
         return f"{type(error).__name__}: {error}"[:120]
-
-
-def _find_version(name: str) -> str:
-    if name == "tokenmill":
-        return str(tokenmill.__version__)
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "?"

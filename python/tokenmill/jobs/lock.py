@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.errors import DatasetError
+from tokenmill.base.versions import find_version
 from tokenmill.datasets.ledger.lock import LOCK, Lock, LockedInput, save_lock
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.removal import REMOVED, parse_removal
@@ -87,13 +87,6 @@ def hash_file(path: Path) -> str:
 
 def find_versions() -> dict[str, str]:
     """The versions of everything here that may decide bytes."""
-    found = {"tokenmill": _find_version("tokenmill"), "python": platform.python_version()}
-    found |= {name: _find_version(name) for name in _PACKAGES}
-    return {name: version for name, version in found.items() if version}
-
-
-def _find_version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
+    found = {"tokenmill": find_version("tokenmill"), "python": platform.python_version()}
+    found |= {name: find_version(name) for name in _PACKAGES}
+    return {name: version for name, version in found.items() if version is not None}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import tokenmill
 from tokenmill.base.console import words
 from tokenmill.base.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.base.hardware.cache import tables_folder
+from tokenmill.base.versions import find_version
 from tokenmill.insight.doctor.doctor import Check
 from tokenmill.settings.environment import PREFIX, VARIABLES
 from tokenmill.settings.kinds import FALSE
@@ -89,11 +89,7 @@ def check_kept_tables() -> Check:
 def check_versions() -> Check:
     """The versions that a bug report needs."""
     parts = [f"python {platform.python_version()}", f"tokenmill {tokenmill.__version__}"]
-    for package in PACKAGES:
-        try:
-            parts.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            continue
+    parts += [f"{package} {version}" for package in PACKAGES if (version := find_version(package))]
     return Check("versions", "ok", ", ".join(parts), "a bug report needs these")
 
 
