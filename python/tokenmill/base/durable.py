@@ -50,6 +50,12 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def read_version(path: Path) -> tuple[int, ...] | None:
     """A value that changes whenever a file is published again; None if there is no file."""
     try:
@@ -194,8 +200,7 @@ class DurableFile:
             return self._hash.hexdigest()
         if self._kept is not None:
             return hashlib.sha256(b"".join(self._kept)).hexdigest()
-        with (self._temporary or self.path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hash_file(self._temporary or self.path)
 
     def publish(self) -> None:
         """Flush to the disk, close and rename."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.base.durable import hash_file
 from tokenmill.base.errors import DatasetError
 from tokenmill.base.versions import find_version
 from tokenmill.datasets.ledger.lock import LOCK, Lock, LockedInput, save_lock
@@ -77,12 +77,6 @@ def _lock_input(file: InputFile) -> LockedInput:
             "restore it, or prepare it again"
         )
     return LockedInput(file.url, file.size, file.identity, hash_file(path), name)
-
-
-def hash_file(path: Path) -> str:
-    """The SHA-256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def find_versions() -> dict[str, str]:

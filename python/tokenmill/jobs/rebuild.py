@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.durable import hash_file
 from tokenmill.base.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.datasets.ledger.lock import load_lock
 from tokenmill.datasets.ledger.plan import load_plan, name_units, save_plan
 from tokenmill.insight.dataset_tokenizer import check_same_tokenizer, load_identified
 from tokenmill.jobs.executors.choose import choose_executor
-from tokenmill.jobs.lock import find_versions, hash_file
+from tokenmill.jobs.lock import find_versions
 from tokenmill.jobs.prepare.run import Run
 from tokenmill.jobs.prepare.tokenizers import load_tokenizer
 from tokenmill.jobs.remove import remove

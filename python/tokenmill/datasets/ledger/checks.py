@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tokenmill.base.durable import hash_file
 from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import PLAN
@@ -134,8 +134,7 @@ def _check_receipts(root: Path, manifest: Manifest) -> str:
 def _check_files(root: Path, shard: ShardEntry) -> str:
     for entry in shard.files:
         entry.check_size(root)
-        with (root / entry.path).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = hash_file(root / entry.path)
         if found != entry.sha256:
             raise DatasetError(f"{entry.path} has changed since it was written: its SHA-256 is {found}")
     return f"{len(shard.files)} files, {sum(entry.bytes for entry in shard.files):,} bytes, hashes agree"
