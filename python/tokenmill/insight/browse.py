@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tokenmill.base.run_files import read_progress
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.trace.history import History
+from tokenmill.insight.chats import split_runs
 from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer
 from tokenmill.insight.report.events import read_events
 from tokenmill.insight.traces import RunDocuments
@@ -68,11 +68,11 @@ def read_document(root: Path, index: int) -> dict[str, Any]:
         return found | {"parts": [_decode(tokenizer, shown) + more]}
     # A conversation is cut where learning begins or ends.
     learned = dataset.loss_mask(index)[:MOST_TOKENS_SHOWN]
-    edges = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(shown)]
-    parts = [_decode(tokenizer, shown[a:b]) for a, b in pairwise(edges)]
+    runs = split_runs(learned)
+    parts = [_decode(tokenizer, shown[a:b]) for a, b in runs]
     return found | {
         "parts": [*parts[:-1], parts[-1] + more],
-        "learned": [bool(learned[start]) for start in edges[:-1]],
+        "learned": [bool(learned[start]) for start, _ in runs],
     }
 
 
@@ -84,9 +84,8 @@ def read_row(root: Path, index: int) -> dict[str, Any]:
         raise DatasetError(f"there is no row {index:,}; {root.name} has {len(rows):,}, counted from 0")
     row = rows.gather(np.array([index]))
     ids, owners = row["input_ids"][0], row["document_ids"][0]
-    edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(ids)]
     tokenizer = find_dataset_tokenizer(root, dataset.manifest)
-    parts = [_decode(tokenizer, ids[a:b]) for a, b in pairwise(edges)]
+    parts = [_decode(tokenizer, ids[a:b]) for a, b in split_runs(owners)]
     return {"index": index, "tokens": len(ids), "parts": parts}
 
 

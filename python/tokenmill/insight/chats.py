@@ -31,12 +31,16 @@ SAMPLE: list[dict[str, Any]] = [
 
 def split_learned(tokenizer: Any, ids: NDArray[Any], learned: NDArray[np.bool_]) -> list[dict[str, Any]]:
     """`[{"text": "…", "learned": False, "tokens": 9}, …]`: a text, cut where learning begins or ends."""
-    edges = [0, *(np.flatnonzero(np.diff(learned.astype(np.int8))) + 1).tolist(), len(ids)]
     return [
         {"text": tokenizer.decode(ids[a:b].tolist()), "learned": bool(learned[a]), "tokens": b - a}
-        for a, b in pairwise(edges)
+        for a, b in split_runs(learned)
         if b > a
     ]
+
+
+def split_runs(values: NDArray[Any]) -> list[tuple[int, int]]:
+    """`[7, 7, 9]` -> `[(0, 2), (2, 3)]`: where each stretch of equal values begins and ends."""
+    return list(pairwise([0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]))
 
 
 def read_typed(text: str) -> list[dict[str, Any]]:
