@@ -71,10 +71,6 @@ class Reject:
     sample: str
 
 
-def _no_rows() -> memoryview:
-    return memoryview(array("q"))
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """What an earlier job made of a block's documents: `ids[offsets[i]:offsets[i + 1]]`, in their frame.
@@ -88,6 +84,12 @@ class Known:
     stale: NDArray[np.bool_]
     frame: tuple[int | None, int | None]
 
+    def slice(self, start: int, count: int) -> Known:
+        """Those of some neighbours."""
+        offsets = self.offsets[start : start + count + 1]
+        stale = self.stale[start : start + count]
+        return Known(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0], stale, self.frame)
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -100,7 +102,7 @@ class Block:
     """
 
     texts: Texts = field(default_factory=Texts)
-    rows: memoryview | NDArray[np.int64] = field(default_factory=_no_rows)
+    rows: memoryview | NDArray[np.int64] = field(default_factory=lambda: memoryview(array("q")))
     ids: pa.LargeStringArray | None = None
     columns: Mapping[str, SourceColumn] = field(default_factory=dict)
     bytes_read: int = 0

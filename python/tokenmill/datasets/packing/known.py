@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.sources.model import Known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-def slice_known(known: Known, start: int, count: int) -> Known:
-    """Those of some neighbours."""
-    offsets = known.offsets[start : start + count + 1]
-    stale = known.stale[start : start + count]
-    return Known(known.ids[offsets[0] : offsets[-1]], offsets - offsets[0], stale, known.frame)
+    from tokenmill.sources.model import Known
 
 
 def weave(known: Known, ids: Any, offsets: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:

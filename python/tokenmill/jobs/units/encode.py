@@ -12,7 +12,7 @@ from tokenmill.base.learned import is_learned
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins
-from tokenmill.datasets.packing.known import slice_known, weave
+from tokenmill.datasets.packing.known import weave
 from tokenmill.datasets.packing.packer import frame_documents, select_documents
 from tokenmill.jobs.units.chat import count_learned, encode_chats, frame_chats
 from tokenmill.jobs.units.filters import filter_tokens
@@ -144,7 +144,7 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
         if known is None:
             ids, ends, chosen = _encode_framed(job, part, threads, account)
         else:
-            ids, ends = _encode_stale(job, part, slice_known(known, start, len(part)), threads, account)
+            ids, ends = _encode_stale(job, part, known.slice(start, len(part)), threads, account)
             chosen = None
         del part
         made.append(Encoded(ids, ends, some.take(chosen)))
