@@ -58,9 +58,10 @@ def test_same_ids_whatever_the_number_of_processes(backend, num_proc):
     assert encoded(backend(Characters(), num_proc), DOCUMENTS) == expected(DOCUMENTS)
 
 
-def list_workers():
-    """The processes that run now."""
-    return [process.pid for process in multiprocessing.active_children()]
+def list_workers(others=()):
+    """The processes that run now, but for those of other tests."""
+    running = [process.pid for process in multiprocessing.active_children()]
+    return [pid for pid in running if pid not in others]
 
 
 def test_lists_bytes_and_arrow_arrays(backend):
@@ -74,13 +75,13 @@ def test_lists_bytes_and_arrow_arrays(backend):
 
 
 def test_a_killed_worker_is_replaced_and_nothing_is_lost(backend, caplog):
-    made = backend(Sleepy())
+    made, others = backend(Sleepy()), list_workers()
     killed = []
 
     def kill():
-        while not list_workers():
+        while not (mine := list_workers(others)):
             time.sleep(0.02)
-        killed.append(list_workers()[0])
+        killed.append(mine[0])
         os.kill(killed[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
@@ -116,11 +117,11 @@ def test_what_cannot_be_sent_runs_here_and_says_so(backend, caplog):
 
 def test_little_text_starts_no_process(backend, monkeypatch):
     monkeypatch.setattr(slow, "IN_PROCESS_BYTES", 1000)
-    made = backend(Characters())
+    made, others = backend(Characters()), list_workers()
     assert encoded(made, ["abc"]) == ([97, 98, 99], [0, 3])
-    assert list_workers() == []
+    assert list_workers(others) == []
     assert encoded(made, ["a" * 1000])[1] == [0, 1000]
-    assert len(list_workers()) == 1
+    assert len(list_workers(others)) == 1
 
 
 def test_pickles_without_its_processes(backend):
