@@ -63,11 +63,11 @@ def own(texts):
 def take_turns(cells, names, turns, threads=1, kind="cpu"):
     """{cell: {encoder: {cpu, wall, memory, same}}}; an encoder that fails, or gives other ids than ours, is told.
 
-    On a noisy machine the best of a few turns is luck: whose best two are not `SETTLED` goes on, up to twice as long.
+    On a noisy machine the best of a few turns is luck: whose best two are not `SETTLED` goes on for half as many more.
     """
     _give_back()
     best = {}
-    for turn in range(2 * turns if turns > 1 else 1):
+    for turn in range(turns + turns // 2):
         for name in names if turn < turns else _unsettled(best, names, kind):
             is_new = not any(name in rows for rows in best.values())
             found, problem = _forked(cells, name, threads, is_new)

@@ -141,7 +141,7 @@ impl Bpe {
         while next < count {
             out.reserve((count - next) * INLINE + SPARE * CHUNK);
             // SAFETY: room for the lanes of all pieces from `next` on, and for the spare chunks, was just reserved.
-            let index = unsafe { state.emit(next, count, out) };
+            let index = unsafe { state.emit::<TAGGED>(tiles, next..count, out) };
             if index < count {
                 let (start, end, tag) = tiles.piece::<TAGGED>(index);
                 self.encode_other(tiles.text, start, end, tag, state, out);
@@ -198,23 +198,37 @@ impl EncodeState {
         at
     }
 
-    /// The second phase: appends the ids of pieces `next..end` up to the first one missing from its line; returns the
-    /// index of that piece, or `end`.
+    /// The second phase: appends the ids of a range of pieces up to the first one that is not found at once; returns the
+    /// index of that piece, or the end of the range.
     ///
     /// # Safety
     /// `out` must have room for [`INLINE`] ids for each of these pieces, and for [`SPARE`] chunks.
     #[inline(always)]
-    unsafe fn emit(&self, next: usize, end: usize, out: &mut Vec<u32>) -> usize {
+    unsafe fn emit<const TAGGED: bool>(
+        &self,
+        tiles: Tiles,
+        range: Range<usize>,
+        out: &mut Vec<u32>,
+    ) -> usize {
         let Probes { keys, lines } = &*self.batch;
         let table = self.cache.lines.view();
         let start = out.as_mut_ptr();
         let mut len = out.len();
-        let (mut stop, mut spare) = (end, SPARE);
-        for index in next..end.min(ROOM) {
+        let (mut stop, mut spare) = (range.end, SPARE);
+        for index in range.start..range.end.min(ROOM) {
             // SAFETY: `fetch` has set the line of each key with `line_of`, or to 0.
             let Some(found) = (unsafe { table.probe(lines[index], keys[index]) }) else {
-                stop = index;
-                break;
+                let (at, end, tag) = tiles.piece::<TAGGED>(index);
+                let long = self.cache.probe_long(tiles.text, at, end - at, tag);
+                let Some((ids, count)) = long.filter(|_| spare > 0) else {
+                    stop = index;
+                    break;
+                };
+                // SAFETY: the caller's promise, of whose spare chunks this is one.
+                unsafe { start.add(len).cast::<Chunk>().write_unaligned(ids) };
+                spare -= 1;
+                len += count;
+                continue;
             };
             let count = found.count();
             if count <= INLINE {

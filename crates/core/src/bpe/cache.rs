@@ -8,10 +8,9 @@
 use super::keys::{hash_long, long_key, Key, ShortKey, LONG, SHORT};
 use super::lines::Lines;
 use super::packed::Packed;
-use super::spill::{Chunk, Ring, Stretch};
+use super::spill::{Chunk, Ring, Stretch, CHUNK};
 use crate::pages::{prefetch, Pages, Plain};
 
-const LONG_LANES: usize = 8;
 const COUNT_SHIFT: u32 = 24;
 const ID_MASK: u32 = (1 << COUNT_SHIFT) - 1;
 /// Set in the length byte of a long key whose ids are in the spill.
@@ -22,7 +21,7 @@ const SPILLED: u64 = 0x80 << 56;
 #[repr(C, align(64))]
 struct LongSlot {
     key: [u64; 4],
-    ids: [u32; LONG_LANES],
+    ids: Chunk,
 }
 
 // SAFETY: integers only.
@@ -118,23 +117,45 @@ impl Cache {
     }
 
     /// The ids in a long slot, the first still carrying the count, or the ids that the slot points to in the spill.
-    fn find_long(&self, key: [u64; 4]) -> Option<&[u32]> {
+    fn find_long(&self, mut key: [u64; 4]) -> Option<&[u32]> {
         let at = self.slot_of(key);
-        let mut spilled = key;
-        spilled[3] |= SPILLED;
-        [at, at ^ 1].into_iter().find_map(|at| {
-            let slot = &self.long[at];
-            if slot.key == key {
-                return Some(&slot.ids[..(slot.ids[0] >> COUNT_SHIFT) as usize]);
-            }
-            let place = Stretch {
-                start: u64::from(slot.ids[1]) << 32 | u64::from(slot.ids[0]),
-                count: slot.ids[2] as usize,
-            };
-            (slot.key == spilled)
-                .then(|| self.spill.get(place))
-                .flatten()
+        if let Some(ids) = self.ids_at(at, key) {
+            return Some(&ids[..(ids[0] >> COUNT_SHIFT) as usize]);
+        }
+        key[3] |= SPILLED;
+        let [low, high, count, ..] = *self.ids_at(at, key)?;
+        self.spill.get(Stretch {
+            start: u64::from(high) << 32 | u64::from(low),
+            count: count as usize,
         })
+    }
+
+    /// What a slot or its neighbour holds for a key.
+    #[inline(always)]
+    fn ids_at(&self, at: usize, key: [u64; 4]) -> Option<&Chunk> {
+        let slots = [&self.long[at], &self.long[at ^ 1]];
+        let found = slots.into_iter().find(|slot| slot.key == key)?;
+        Some(&found.ids)
+    }
+
+    /// The ids of a piece of 16 to 31 bytes in one chunk, and how many of them are valid; `None` if it has another
+    /// length, or if they are not known or do not fit.
+    #[inline(always)]
+    pub(crate) fn probe_long(
+        &self,
+        text: &[u8],
+        start: usize,
+        len: usize,
+        tag: u8,
+    ) -> Option<(Chunk, usize)> {
+        if !(SHORT + 1..=LONG).contains(&len) {
+            return None;
+        }
+        let key = long_key(text, start, len, tag);
+        let mut ids = *self.ids_at(self.slot_of(key), key)?;
+        let count = (ids[0] >> COUNT_SHIFT) as usize;
+        ids[0] &= ID_MASK;
+        Some((ids, count))
     }
 
     /// Remembers the ids of a piece of up to [`LONG`] bytes.
@@ -175,8 +196,8 @@ impl Cache {
 
     fn insert_long(&mut self, mut key: [u64; 4], ids: &[u32]) {
         let at = self.slot_of(key);
-        let mut lanes = [0; LONG_LANES];
-        if ids.len() <= LONG_LANES {
+        let mut lanes = [0; CHUNK];
+        if ids.len() <= CHUNK {
             lanes[..ids.len()].copy_from_slice(ids);
             lanes[0] |= (ids.len() as u32) << COUNT_SHIFT;
         } else if let Some(place) = self.spill.put(ids) {
