@@ -41,6 +41,8 @@ def test_hashes_that_changed_are_made_again_and_never_compared(tmp_path):
     path.write_bytes(old[:20] + bytes([old[20] ^ 1]) + old[21:])
     with pytest.raises(DatasetError, match=r"does not match its checksum"):
         Duplicates(tmp_path, ["a"], 1 << 20)
+    write_hashes(tmp_path, "empty", [])
+    assert has_hashes(tmp_path, "empty")
     path.write_bytes(old[:-16])  # as it was before there were checksums
     assert not has_hashes(tmp_path, "a")
     assert Duplicates(tmp_path, ["a"], 1 << 20).find_in("a").tolist() == [False, False, True]

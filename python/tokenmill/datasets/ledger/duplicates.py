@@ -45,7 +45,7 @@ def has_hashes(root: Path, name: str) -> bool:
 
 def _load_hashes(path: Path) -> tuple[NDArray[np.uint64], bytes]:
     rows, checksum = map_hashes(path)
-    if checksum and blake2b(rows, digest_size=CHECKSUM_BYTES).digest() != checksum:
+    if checksum and blake2b(rows.data, digest_size=CHECKSUM_BYTES).digest() != checksum:
         raise DatasetError(f"{path} does not match its checksum: it is damaged. Copy the dataset again")
     return rows, checksum
 
@@ -64,7 +64,7 @@ class HashWriter:
         """Hash texts `data[offsets[d]:offsets[d + 1]]`."""
         hashes = _core.hash_texts(data, np.ascontiguousarray(offsets)).astype("<u8", copy=False)
         self._file.write(hashes)
-        self._checksum.update(hashes)
+        self._checksum.update(hashes.data)
         self.count += len(offsets) - 1
 
     def close(self) -> None:
