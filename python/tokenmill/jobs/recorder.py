@@ -169,8 +169,9 @@ class Recorder:
                 if time.monotonic() - sampled >= SAMPLE_PERIOD:
                     sampled = time.monotonic()
                     self._sample()
-            except OSError:
-                # Recording must never end a job: a full disk is reported by whoever writes tokens.
+            except (OSError, MemoryError, ImportError):
+                # Recording must never end a job, nor speak of itself: a full disk is reported by whoever
+                # writes tokens, and so is memory that the system refuses, also to a library that is loaded here.
                 continue
 
     def _sample(self) -> None:
