@@ -171,7 +171,7 @@ class Recorder:
                     self._sample()
             except (OSError, MemoryError, ImportError):
                 # Recording must never end a job, nor speak of itself: a full disk is reported by whoever
-                # writes tokens, and so is memory that the system refuses, also to a library that is loaded here.
+                # writes tokens, and so is memory that is refused, also to a library that is loaded here.
                 continue
 
     def _sample(self) -> None:
