@@ -19,7 +19,7 @@ pub const INSIDE: u32 = u32::MAX - 1;
 const MOST_CELLS: u64 = 1 << 31;
 
 /// Asks for what a step touches at a place: `len` cells, the one before and the one after. They are on two lines of
-/// the cache as often as on one; asking for both took 7 % off the merging, and a fifth off its first thousand steps.
+/// the cache as often as on one.
 #[inline(always)]
 pub fn prefetch_around(cells: &[u32], place: u32, len: usize) {
     super::prefetch(cells, (place as usize).wrapping_sub(1));
