@@ -39,7 +39,7 @@ print(*gigatoken.Tokenizer.from_tiktoken({path!r}, {name!r}, {{}}).encode({line!
 """
 FASTOKENS = """
 import fastokens
-print(*fastokens.Tokenizer.from_tiktoken({path!r}, **{known!r}).encode({line!r}).ids)
+print(*fastokens.Tokenizer.from_tiktoken({path!r}, encoding={stem!r}).encode({line!r}).ids)
 """
 FASTOKENS_HF = """
 import fastokens
@@ -121,8 +121,7 @@ def cases(vocabulary, path, turns):
     """{"cl100k tiktoken": rows, …} of one vocabulary, from both kinds of file."""
     peers.HuggingFace(vocabulary, path, 1)
     files = {"tiktoken": path, "tokenizer.json": path.parent / f"{vocabulary}-hf" / "tokenizer.json"}
-    known = {"pattern": peers.PUBLISHED_GPT2} if vocabulary == "gpt2" else {"encoding": path.stem}
-    words = {"line": LINE, "name": vocabulary, "known": known, "pattern": peers.PATTERNS[vocabulary]}
+    words = {"line": LINE, "name": vocabulary, "stem": path.stem, "pattern": peers.PATTERNS[vocabulary]}
     return {
         f"{vocabulary} {kind}": best(commands(kind, words | {"path": str(file)}), turns)
         for kind, file in files.items()

@@ -56,9 +56,8 @@ class ShardBuilder:
         self._writer = find_format(target.format).writer(shape)
         self._provenance = None
         if provenance:
-            from tokenmill.datasets.ledger.provenance import (
-                ProvenanceWriter,  # here, since it brings Arrow along
-            )
+            # Here, since it brings Arrow along.
+            from tokenmill.datasets.ledger.provenance import ProvenanceWriter
 
             self._provenance = ProvenanceWriter(shape)
 
