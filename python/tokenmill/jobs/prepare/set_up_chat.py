@@ -20,9 +20,8 @@ def prefers_chat(config: JobConfig, encoder: Any) -> bool:
     """Whether a prompt and its completion are a conversation: if there is a template for them."""
     if not isinstance(encoder, Tokenizer):
         return False
-    from tokenmill.engine.chat.template import (
-        find_own_templates,  # here, since most jobs have no conversations
-    )
+    # Here, since most jobs have no conversations.
+    from tokenmill.engine.chat.template import find_own_templates
 
     return config.chat.chat_template is not None or bool(find_own_templates(encoder.recipe))
 
