@@ -166,24 +166,21 @@ def _open(file: InputFile) -> BinaryIO:
     if not file.local:
         system, path = _look_up(file)
         return cast("BinaryIO", system.open(path, "rb", **_choose_buffering(system)))
-    raw = open(file.url, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    # At once: a pipe would otherwise wait for a writer for ever.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(file.url, flags)
     try:
-        _compare(file, local_identity(_require_plain(file, os.fstat(raw.fileno()))))
+        _compare(file, local_identity(_require_plain(file, os.fstat(handle))))
     except BaseException:
-        raw.close()
+        os.close(handle)
         raise
-    return cast("BinaryIO", raw)
+    return cast("BinaryIO", os.fdopen(handle, "rb", buffering=0))
 
 
 def _require_plain(file: InputFile, status: os.stat_result) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
         raise FileFaultError("unreadable", file.url, _NO_PLAIN_FILE)
     return status
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe, too, which would otherwise wait for a writer for ever."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _look_up(file: InputFile) -> tuple[Any, str]:
