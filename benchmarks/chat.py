@@ -148,10 +148,10 @@ def show_where(chats, tokenizer):
     from datetime import date
 
     from tokenmill import Tokenizer
-    from tokenmill.engine.chat.chat import Chat
-    from tokenmill.engine.chat.conversation import RecordShape, read_conversation
-    from tokenmill.engine.chat.ids import ChatEncoder
-    from tokenmill.engine.chat.template import ChatTemplate, find_template, list_token_variables
+    from tokenmill.chat.chat import Chat
+    from tokenmill.chat.conversation import RecordShape, read_conversation
+    from tokenmill.chat.ids import ChatEncoder
+    from tokenmill.chat.template import ChatTemplate, find_template, list_token_variables
 
     loaded = Tokenizer.load(str(tokenizer))
     encoder = ChatEncoder(loaded)

@@ -20,7 +20,7 @@ from pathlib import Path
 from corpora import CORPORA
 from grown import grow
 from prepare import gpt2
-from tokenmill.jobs.executors.local import choose_block_bytes
+from tokenmill.pipeline.executors.local import choose_block_bytes
 
 RESULTS = Path(__file__).parent / "results"
 BLOCK = 1 << 20
@@ -28,7 +28,7 @@ SMALL = 64 << 10
 CORES = (1, 2, 4, 8, 16, 32, 64, 128)
 JOB = """
 import sys, time, tokenmill
-from tokenmill.jobs.executors import local
+from tokenmill.pipeline.executors import local
 local.choose_block_bytes = lambda _: int(sys.argv[4])
 start = time.process_time()
 tokenmill.prepare([sys.argv[1]], sys.argv[2], sys.argv[3], threads=int(sys.argv[5]), unit_bytes="32MiB", show_progress=False)

@@ -126,7 +126,7 @@ class HuggingFace:
 
     def __init__(self, vocabulary: str, path: Path, threads: int):
         from tokenmill import Tokenizer
-        from tokenmill.engine.backends.hf_api import open_hf
+        from tokenmill.tokenizer.engines.hf_api import open_hf
 
         target = path.parent / f"{vocabulary}-hf"
         if not target.exists():

@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
 
 import corpora  # noqa: E402
 import tokenmill  # noqa: E402
-from tokenmill.jobs.estimate import estimate  # noqa: E402
+from tokenmill.pipeline.estimate import estimate  # noqa: E402
 
 
 def main():

@@ -18,8 +18,8 @@ def probe_cluster(address):
     """Seconds of the driver for each of many tasks that do nothing, and until a killed worker is replaced."""
     from types import SimpleNamespace
 
-    from tokenmill.jobs.executors.base import RunContext
-    from tokenmill.jobs.executors.ray import RayExecutor, connect
+    from tokenmill.pipeline.executors.base import RunContext
+    from tokenmill.pipeline.executors.ray import RayExecutor, connect
 
     executor = RayExecutor(address)
     ray = connect(address)
@@ -52,7 +52,7 @@ def _missed(ray):
     """A worker is killed; until another has its node's place, with our modules imported."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from tokenmill.jobs.executors.ray import _import_modules
+    from tokenmill.pipeline.executors.ray import _import_modules
 
     node = ray.nodes()[0]["NodeID"]
     there = NodeAffinitySchedulingStrategy(node, soft=False)

@@ -46,7 +46,7 @@ def documents(path):
 
 
 def tokenmill(path, vocab_size):
-    from tokenmill.jobs.train import run
+    from tokenmill.pipeline.train import run
     from tokenmill.settings.resolve import from_options
 
     source = {"input_format": "txt", "txt_mode": "separator", "document_separator": SEPARATOR}
@@ -116,7 +116,7 @@ def peak_bytes():
 
 def one(name, path, vocab_size):
     """Run one contender in this process and print what it cost; importing it is not counted."""
-    import_module({"tokenmill": "tokenmill.jobs.train", "huggingface": "tokenizers"}.get(name, name))
+    import_module({"tokenmill": "tokenmill.pipeline.train", "huggingface": "tokenizers"}.get(name, name))
     started, before = time.perf_counter(), sum(os.times()[:2])
     figures = globals()[name](path, vocab_size)
     figures["seconds"] = round(time.perf_counter() - started, 3)

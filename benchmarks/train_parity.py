@@ -21,12 +21,12 @@ from pathlib import Path
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tokenmill._core import spell
-from tokenmill.engine.training import inputs
-from tokenmill.engine.training.direct import train_merges
-from tokenmill.jobs.train import run
+from tokenmill.pipeline.train import run
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.training import inputs
+from tokenmill.training.direct import train_merges
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

@@ -14,11 +14,11 @@ import os
 from pathlib import Path
 
 from tokenmill import _core
-from tokenmill.engine.training.checkpoint import Checkpoint
-from tokenmill.engine.training.counting import Counting, count_all
-from tokenmill.engine.training.inputs import open_corpus
-from tokenmill.engine.training.merging import merge
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
+from tokenmill.training.checkpoint import Checkpoint
+from tokenmill.training.counting import Counting, count_all
+from tokenmill.training.inputs import open_corpus
+from tokenmill.training.merging import merge
 from train_parity import texts_of
 
 ROOT = Path(__file__).resolve().parent.parent

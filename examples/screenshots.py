@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 import tokenmill
-from tokenmill.jobs.quickstart import SAMPLE, quickstart
+from tokenmill.pipeline.quickstart import SAMPLE, quickstart
 
 SIZE = {"width": 1100, "height": 900}
 

@@ -25,7 +25,7 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler and (
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import (
+from tokenmill.errors import (
     ConfigError,
     DatasetError,
     InputError,
@@ -54,19 +54,19 @@ if TYPE_CHECKING:
     from tokenmill.datasets.reader.rows import Rows
     from tokenmill.datasets.trace.history import History
     from tokenmill.datasets.trace.traced import Stretch, TracedRow
-    from tokenmill.engine.backends.backend import Strategy
-    from tokenmill.engine.batch import TokenBatch
-    from tokenmill.engine.doors.patch import patch_transformers
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.jobs.extend import extend
-    from tokenmill.jobs.lock import lock
-    from tokenmill.jobs.prepare.prepare import prepare
-    from tokenmill.jobs.rebuild import rebuild
-    from tokenmill.jobs.remove import remove
-    from tokenmill.jobs.train import train
-    from tokenmill.jobs.transcode import transcode
-    from tokenmill.jobs.trim import trim
+    from tokenmill.pipeline.extend import extend
+    from tokenmill.pipeline.lock import lock
+    from tokenmill.pipeline.prepare.prepare import prepare
+    from tokenmill.pipeline.rebuild import rebuild
+    from tokenmill.pipeline.remove import remove
+    from tokenmill.pipeline.train import train
+    from tokenmill.pipeline.transcode import transcode
+    from tokenmill.pipeline.trim import trim
     from tokenmill.settings.options import PrepareOptions, TrainOptions
+    from tokenmill.tokenizer.batch import TokenBatch
+    from tokenmill.tokenizer.engines.backend import Strategy
+    from tokenmill.tokenizer.interop.patch import patch_transformers
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 __all__ = [
     "Account",
@@ -126,18 +126,18 @@ _HOMES = {
     "datasets.reader.rows": ("Rows",),
     "datasets.trace.history": ("History",),
     "datasets.trace.traced": ("Stretch", "TracedRow"),
-    "engine.backends.backend": ("Strategy",),
-    "engine.batch": ("TokenBatch",),
-    "engine.doors.patch": ("patch_transformers",),
-    "engine.tokenizer": ("Tokenizer",),
-    "jobs.extend": ("extend",),
-    "jobs.prepare.prepare": ("prepare",),
-    "jobs.lock": ("lock",),
-    "jobs.rebuild": ("rebuild",),
-    "jobs.remove": ("remove",),
-    "jobs.train": ("train",),
-    "jobs.transcode": ("transcode",),
-    "jobs.trim": ("trim",),
+    "tokenizer.engines.backend": ("Strategy",),
+    "tokenizer.batch": ("TokenBatch",),
+    "tokenizer.interop.patch": ("patch_transformers",),
+    "tokenizer.tokenizer": ("Tokenizer",),
+    "pipeline.extend": ("extend",),
+    "pipeline.prepare.prepare": ("prepare",),
+    "pipeline.lock": ("lock",),
+    "pipeline.rebuild": ("rebuild",),
+    "pipeline.remove": ("remove",),
+    "pipeline.train": ("train",),
+    "pipeline.transcode": ("transcode",),
+    "pipeline.trim": ("trim",),
     "settings.options": ("PrepareOptions", "TrainOptions"),
 }
 

@@ -6,14 +6,14 @@ import runpy
 import sys
 from pathlib import Path
 
-from tokenmill.base.errors import EXIT_USAGE, TokenmillError
+from tokenmill.errors import EXIT_USAGE, TokenmillError
 
 USAGE = "usage: python -m tokenmill.patch SCRIPT.py [arguments of the script] | -m MODULE [arguments]"
 
 
 def main(arguments: list[str]) -> int:
     """Patch, then run the script or the module under its own name; its exit code is ours."""
-    from tokenmill.engine.doors.patch import patch_transformers
+    from tokenmill.tokenizer.interop.patch import patch_transformers
 
     module = arguments[:1] == ["-m"]
     rest = arguments[1:] if module else arguments

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 import tokenmill
-from tokenmill.engine.vocabulary.graft import graft_model
-from tokenmill.engine.vocabulary.maps import load_map
-from tokenmill.engine.vocabulary.tensors import TensorFile
+from tokenmill.vocab.graft import graft_model
+from tokenmill.vocab.maps import load_map
+from tokenmill.vocab.tensors import TensorFile
 
 HOME = Path(sys.argv[1])
 sys.path.insert(0, sys.argv[2])

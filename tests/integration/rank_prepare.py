@@ -10,7 +10,7 @@ import time
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import TokenmillError
+from tokenmill.errors import TokenmillError
 
 
 def main():

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from small_datasets import documents_shard, publish
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import PackingIdentity
 from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.jobs.prepare.ranks import lead_or_wait
+from tokenmill.errors import DatasetError
+from tokenmill.pipeline.prepare.ranks import lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig
 
 TOKENS = 40

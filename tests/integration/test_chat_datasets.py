@@ -14,7 +14,7 @@ import pytest
 
 import tokenmill
 from chat_tokenizers import write_chat
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 
 QUIET = {"report": False, "parity_check": False, "verbose_level": "ERROR", "show_progress": False}
 
@@ -282,7 +282,7 @@ def test_masks_stay_when_documents_are_removed(tmp_path, tokenizer, options):
 
 
 def test_the_page_gets_a_conversation_in_parts(tmp_path, tokenizer):
-    from tokenmill.insight.browse import read_document
+    from tokenmill.report.browse import read_document
 
     path = write(tmp_path / "a.jsonl", chats(3))
     tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)

@@ -14,8 +14,8 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import InterruptedJobError
-from tokenmill.jobs.executors.local import LocalExecutor
+from tokenmill.errors import InterruptedJobError
+from tokenmill.pipeline.executors.local import LocalExecutor
 
 NOT_CONTENT = {"progress.json", "events.jsonl", "report.html", "report.json"}
 

@@ -13,7 +13,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 
 TEXTS = [f"document {number} " * (number % 17 + 1) + "끝" for number in range(200)]
 LENGTH = 40

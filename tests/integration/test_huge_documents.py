@@ -10,7 +10,7 @@ import pytest
 from test_determinism import tree_hash
 
 import tokenmill
-from tokenmill.jobs.units import encode, huge
+from tokenmill.pipeline.units import encode, huge
 from tokenmill.sources import windows
 
 TEXT = (

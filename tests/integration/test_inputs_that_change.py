@@ -7,7 +7,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 
 LINES = [json.dumps({"text": f"document {number} " * 20}) + "\n" for number in range(20_000)]
 BEFORE = "".join(LINES).encode()

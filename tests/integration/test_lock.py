@@ -9,9 +9,9 @@ import pytest
 
 import tokenmill
 from tokenmill.base.durable import digest
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import main
-from tokenmill.jobs.rebuild import rebuild
+from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.rebuild import rebuild
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转"]
 

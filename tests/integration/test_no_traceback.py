@@ -16,9 +16,9 @@ import pytest
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from small_tokenizers import write_bpe
-from tokenmill.base.errors import ConfigError, InterruptedJobError, StoreError
-from tokenmill.jobs.convert import convert_dataset
-from tokenmill.jobs.output_faults import explain_faults
+from tokenmill.errors import ConfigError, InterruptedJobError, StoreError
+from tokenmill.pipeline.convert import convert_dataset
+from tokenmill.pipeline.output_faults import explain_faults
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe
-from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover
 

@@ -10,7 +10,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe
-from tokenmill.base.errors import TokenizerError
+from tokenmill.errors import TokenizerError
 
 LOCALES = {
     "utf-8": {},

@@ -21,9 +21,9 @@ from test_determinism import tree_hash, write_corpus
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.base.durable import DurableFile
-from tokenmill.base.errors import InputError, InterruptedJobError
 from tokenmill.cli.convert_dataset import command as convert_command
 from tokenmill.cli.verify import command as verify_command
+from tokenmill.errors import InputError, InterruptedJobError
 
 
 @pytest.fixture(scope="module")

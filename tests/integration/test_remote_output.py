@@ -12,16 +12,16 @@ from byte_tokenizer import ByteTokenizer
 from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
-from tokenmill.base.errors import DatasetError, ResumeError, StoreError
 from tokenmill.datasets.shards.format import find_format, list_format_names
 from tokenmill.datasets.store.remote import Remote, cache_directory
 from tokenmill.datasets.store.store import ObjectStore
-from tokenmill.insight.report import remote_report
-from tokenmill.insight.report.report import publish_report
-from tokenmill.jobs.prepare.leading import lead
-from tokenmill.jobs.prepare.set_up import set_up
-from tokenmill.jobs.prepare.unit_range import commit_directory, prepare_part
-from tokenmill.jobs.verify import verify_dataset
+from tokenmill.errors import DatasetError, ResumeError, StoreError
+from tokenmill.pipeline.prepare.leading import lead
+from tokenmill.pipeline.prepare.set_up import set_up
+from tokenmill.pipeline.prepare.unit_range import commit_directory, prepare_part
+from tokenmill.pipeline.verify import verify_dataset
+from tokenmill.report import remote_report
+from tokenmill.report.report import publish_report
 from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.s3

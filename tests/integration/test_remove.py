@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import tokenmill
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import main
 from tokenmill.datasets.ledger.receipt import save_receipt
+from tokenmill.errors import ConfigError, DatasetError
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊"]
 PACKINGS = {
@@ -109,7 +109,7 @@ def test_it_goes_on_where_it_stopped_and_can_grow(world, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tokenmill.jobs.remove.save_receipt", stop)
+        patch.setattr("tokenmill.pipeline.remove.save_receipt", stop)
         with pytest.raises(KeyboardInterrupt):
             tokenmill.remove(tmp_path / "all", {0: "x", 300: "x"}, tmp_path / "less")
     with pytest.raises(DatasetError, match="unfinished"):

@@ -16,8 +16,8 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.engine.backends import slow
-from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.tokenizer.engines import slow
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 FILES = Path(__file__).parents[1] / "unit" / "config" / "files"
 ENVIRONMENTS = sorted((Path(__file__).parent / "environments").glob("*.sh"))

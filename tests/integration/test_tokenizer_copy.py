@@ -12,14 +12,14 @@ import tokenmill
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from small_tokenizers import write_bpe, write_word_piece
 from tokenmill.base.durable import sweep_leftovers
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.store.tokenizer_copy import COPY
-from tokenmill.engine.files.copying import copy_files
-from tokenmill.insight.browse import read_document
-from tokenmill.insight.dataset_tokenizer import load_dataset_tokenizer
-from tokenmill.insight.documents import describe_document
-from tokenmill.jobs.convert import convert_dataset
-from tokenmill.jobs.verify import verify_dataset
+from tokenmill.errors import DatasetError
+from tokenmill.pipeline.convert import convert_dataset
+from tokenmill.pipeline.verify import verify_dataset
+from tokenmill.report.browse import read_document
+from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
+from tokenmill.report.documents import describe_document
+from tokenmill.tokenizer.files.copying import copy_files
 
 TEXTS = ["the document", "in the other", "문서 셋"]
 END = "<|endoftext|>"

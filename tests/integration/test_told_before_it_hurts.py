@@ -9,7 +9,7 @@ import pytest
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.base.errors import DatasetError
+from tokenmill.errors import DatasetError
 
 TEXTS = ["the other day", "documents in the mill", "x" * 50]
 

@@ -16,17 +16,17 @@ import pytest
 
 import reference
 import tokenmill
-from tokenmill.base.errors import (
+from tokenmill.cli import main
+from tokenmill.errors import (
     ConfigError,
     InputError,
     InputNotFoundError,
     InterruptedJobError,
     ResumeError,
 )
-from tokenmill.cli import main
-from tokenmill.engine.training.summary import format_lines
-from tokenmill.jobs.train import run
+from tokenmill.pipeline.train import run
 from tokenmill.settings.resolve import from_options
+from tokenmill.training.summary import format_lines
 
 WORDS = "the lowest newer wider lower 한국어 문장 中文文本 don't 42 x_1 -- \n"
 TEXTS = [WORDS * (3 + i % 5) + f"tail {i % 7}" for i in range(60)]

@@ -9,13 +9,13 @@ import pytest
 
 import reference
 import tokenmill
-from tokenmill.base.errors import InputError
 from tokenmill.base.texts import Texts
-from tokenmill.engine.training import inputs
-from tokenmill.engine.training.counting import Counting, count_all
-from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.inputs import open_corpus
+from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
+from tokenmill.training import inputs
+from tokenmill.training.counting import Counting, count_all
+from tokenmill.training.direct import train_merges
+from tokenmill.training.inputs import open_corpus
 
 
 def pairs(merged):
@@ -61,7 +61,7 @@ def test_a_long_text_is_shared_by_threads_without_a_change():
 def test_ten_million_unique_words_stay_within_memory(tmp_path):
     code = """
 import json, pathlib, sys, tempfile, tokenmill
-from tokenmill.jobs.train import run
+from tokenmill.pipeline.train import run
 from tokenmill.settings.resolve import from_options
 letters = str.maketrans("0123456789", "ghijklmnop")  # or the pattern would cut between digits and letters
 texts = (

@@ -8,7 +8,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.errors import ConfigError, DatasetError
 
 TEXTS = [f"document {number} " * (number % 17 + 1) + "끝" for number in range(120)]
 DOCUMENTS = [[*text.encode(), 256] for text in TEXTS]
@@ -51,7 +51,7 @@ def test_datatrove_s_own_writer_gives_the_same_files(corpus, tmp_path):
 
 
 def test_a_damaged_datatrove_index_is_told(corpus, tmp_path):
-    from tokenmill.jobs.convert import convert_dataset
+    from tokenmill.pipeline.convert import convert_dataset
 
     run(corpus, tmp_path / "out", format="datatrove")
     index = next((tmp_path / "out" / "shards").glob("*.index"))

@@ -10,11 +10,11 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_word_piece
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.trace.records import Records
-from tokenmill.engine.backends.native import NativeEngine
-from tokenmill.jobs.extend import extend
-from tokenmill.jobs.transcode import transcode
+from tokenmill.errors import DatasetError
+from tokenmill.pipeline.extend import extend
+from tokenmill.pipeline.transcode import transcode
+from tokenmill.tokenizer.engines.native import NativeEngine
 
 WORDS = [
     "mill",

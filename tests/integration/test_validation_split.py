@@ -9,8 +9,8 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import main
+from tokenmill.errors import ConfigError, DatasetError
 
 QUIET = {"report": False, "verbose_level": "ERROR", "show_progress": False}
 

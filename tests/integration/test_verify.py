@@ -13,13 +13,13 @@ import pytest
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from records import edit_record
-from tokenmill.base.errors import ConfigError, DatasetError, ResumeError
 from tokenmill.cli.datasets import is_dataset
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.shards.format import read_items
-from tokenmill.insight.documents import describe_dataset, describe_document
-from tokenmill.jobs.convert import convert_dataset
-from tokenmill.jobs.verify import verify_dataset
+from tokenmill.errors import ConfigError, DatasetError, ResumeError
+from tokenmill.pipeline.convert import convert_dataset
+from tokenmill.pipeline.verify import verify_dataset
+from tokenmill.report.documents import describe_dataset, describe_document
 
 TEXTS = [f"문서 {number} " * (number % 13 + 1) for number in range(150)]
 

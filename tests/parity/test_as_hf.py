@@ -14,8 +14,8 @@ from configurations import built
 from tokenizers import decoders, processors
 
 from tokenmill import Tokenizer
-from tokenmill.engine.doors.hf_backend import CoreBackend
-from tokenmill.engine.doors.hf_rows import ListColumn
+from tokenmill.tokenizer.interop.hf_backend import CoreBackend
+from tokenmill.tokenizer.interop.hf_rows import ListColumn
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 

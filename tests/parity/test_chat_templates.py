@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerFast
 
 from chat_tokenizers import write_chat
 from tokenmill.base.learned import is_learned, strip_marks
-from tokenmill.engine.chat.chat import Chat
-from tokenmill.engine.chat.conversation import RecordError, RecordShape
-from tokenmill.engine.chat.ids import ChatEncoder
-from tokenmill.engine.chat.template import ChatTemplate, find_template, list_token_variables
-from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.chat.chat import Chat
+from tokenmill.chat.conversation import RecordError, RecordShape
+from tokenmill.chat.ids import ChatEncoder
+from tokenmill.chat.template import ChatTemplate, find_template, list_token_variables
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 FOLDER = Path(__file__).parent / "chat_templates"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja"))

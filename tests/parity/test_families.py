@@ -18,7 +18,7 @@ from torture import edges, mixtures, runs
 import tokenmill
 from tokenmill import Tokenizer, _core
 from tokenmill._core import unspell
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 
 TEXTS = [*edges(), *runs()[::3], *mixtures()[::2]]
 NAMES = list(FAMILIES)

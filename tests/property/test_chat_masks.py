@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from chat_tokenizers import CHATML, write_chat
 from tokenmill.base.learned import is_learned, strip_marks
-from tokenmill.engine.chat.chat import Chat
-from tokenmill.engine.chat.conversation import RecordShape
-from tokenmill.engine.chat.ids import ChatEncoder
-from tokenmill.engine.chat.template import ChatTemplate, list_token_variables
-from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.chat.chat import Chat
+from tokenmill.chat.conversation import RecordShape
+from tokenmill.chat.ids import ChatEncoder
+from tokenmill.chat.template import ChatTemplate, list_token_variables
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 THINKS = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}"

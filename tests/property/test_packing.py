@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.packing.packer import GroupPacker, RowShape, frame_documents, make_packer
+from tokenmill.errors import ConfigError
 
 PAD = 65535
 LENGTHS = st.lists(st.integers(0, 40), max_size=30)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import tokenmill
 from small_datasets import numbered
 from tokenmill.base.durable import canonical_json
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.schedule import NEVER, Schedule
 from tokenmill.datasets.reader.shuffle import Permutation
 from tokenmill.datasets.reader.stages import Stage, count_turns
 from tokenmill.datasets.reader.turns import Turns
+from tokenmill.errors import DatasetError
 
 # Two thousand examples of the slow profile take minutes.
 pytestmark = pytest.mark.timeout(1200)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from records import edit_record
-from tokenmill.base.errors import DatasetError, TokenmillError
 from tokenmill.datasets.ledger.manifest import load_manifest, parse_manifest
 from tokenmill.datasets.ledger.plan import load_plan, parse_plan
 from tokenmill.datasets.ledger.receipt import load_receipt, parse_receipt
 from tokenmill.datasets.ledger.record import CHECKSUM
-from tokenmill.jobs.verify import verify_dataset
+from tokenmill.errors import DatasetError, TokenmillError
+from tokenmill.pipeline.verify import verify_dataset
 
 TEXTS = [f"문서 {number} " * (number % 7 + 1) for number in range(60)]
 

@@ -7,7 +7,7 @@ from tokenizers import Regex
 from tokenizers import pre_tokenizers as hf
 
 from tokenmill import _core
-from tokenmill.base.errors import TokenizerError
+from tokenmill.errors import TokenizerError
 
 FAMILIES = [family.name for family in _core.families()]
 LIVELY = (

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 import reference
 from tokenmill import _core
-from tokenmill.base.errors import InputError
 from tokenmill.base.texts import Texts
-from tokenmill.engine.training.checkpoint import Checkpoint
-from tokenmill.engine.training.counting import Counting
-from tokenmill.engine.training.direct import train_merges
-from tokenmill.engine.training.merging import FIRST_SEEN, merge
+from tokenmill.errors import InputError
 from tokenmill.settings.schema import TrainingConfig
+from tokenmill.training.checkpoint import Checkpoint
+from tokenmill.training.counting import Counting
+from tokenmill.training.direct import train_merges
+from tokenmill.training.merging import FIRST_SEEN, merge
 
 TEXT = st.text(st.sampled_from("aaab  c'st12,\n한국中文é"), max_size=60)
 TEXTS = st.lists(TEXT, max_size=12)

@@ -4,9 +4,9 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import ConfigError
-from tokenmill.jobs import count_parts, train
-from tokenmill.jobs.executors.local import LocalExecutor
+from tokenmill.errors import ConfigError
+from tokenmill.pipeline import count_parts, train
+from tokenmill.pipeline.executors.local import LocalExecutor
 
 
 class Elsewhere(LocalExecutor):

@@ -11,9 +11,9 @@ import pytest
 
 import scale_options
 import tokenmill
-from tokenmill.base.errors import ConfigError, RejectLimitError
-from tokenmill.jobs.prepare.leading import lead
-from tokenmill.jobs.prepare.set_up import set_up
+from tokenmill.errors import ConfigError, RejectLimitError
+from tokenmill.pipeline.prepare.leading import lead
+from tokenmill.pipeline.prepare.set_up import set_up
 from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.ray
@@ -56,7 +56,7 @@ def test_a_poisoned_unit_is_set_aside_and_all_others_finish(cluster, corpus, tmp
 def test_no_cluster_at_the_address(corpus, tmp_path):
     pytest.importorskip("ray", reason="the ray extra is not installed")
     code = (
-        "import sys; from tokenmill.jobs.executors.ray import connect; from tokenmill.base.errors import ConfigError\n"
+        "import sys; from tokenmill.pipeline.executors.ray import connect; from tokenmill.errors import ConfigError\n"
         "try: connect('127.0.0.1:1')\n"
         "except ConfigError as error: print(error); sys.exit(error.exit_code)"
     )

@@ -10,7 +10,7 @@ import pytest
 
 import scale_options
 import tokenmill
-from tokenmill.jobs.verify import verify_dataset
+from tokenmill.pipeline.verify import verify_dataset
 
 pytestmark = pytest.mark.ray
 DRIVER = Path(__file__).parent / "kill_driver.py"

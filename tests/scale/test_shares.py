@@ -9,8 +9,8 @@ import pytest
 
 import tokenmill
 from scale_options import flags
-from tokenmill.base.errors import ConfigError, DatasetError
-from tokenmill.jobs.prepare.unit_range import UnitRange, commit_directory
+from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.prepare.unit_range import UnitRange, commit_directory
 
 
 def start(corpus, output, unit_range):

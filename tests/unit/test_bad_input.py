@@ -12,7 +12,7 @@ import pytest
 
 from corpus import COMPRESS, TEXTS, jsonl, write_format, zstd_compress
 from reading import read_all
-from tokenmill.base.errors import InputError, InputNotFoundError
+from tokenmill.errors import InputError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, read_blocks, settle
 from tokenmill.sources.memory import attach

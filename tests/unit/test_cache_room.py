@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.receipt import FileEntry
 from tokenmill.datasets.store import cache_room
 from tokenmill.datasets.store.cache import ShardCache
 from tokenmill.datasets.store.cache_room import make_room, mark_used
+from tokenmill.errors import ConfigError
 
 
 @pytest.fixture

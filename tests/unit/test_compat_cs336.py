@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import reference
 from tokenmill._core import spell
-from tokenmill.base.errors import InputError
 from tokenmill.compat.cs336 import Tokenizer, train_bpe
+from tokenmill.errors import InputError
 
 EOT = "<|endoftext|>"
 TEXT = f"low low low low low\nlower lower widest widest widest newest newest{EOT}newest 안녕 newest\n" * 3

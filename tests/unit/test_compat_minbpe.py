@@ -8,7 +8,6 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.compat.minbpe import (
     GPT2_SPLIT_PATTERN,
     GPT4_SPLIT_PATTERN,
@@ -16,6 +15,7 @@ from tokenmill.compat.minbpe import (
     OptimizedRegexTokenizer,
     RegexTokenizer,
 )
+from tokenmill.errors import ConfigError, InputError
 
 TEXT = "aaabdaaabac 한국어 한국 the theme, the then! 123 1234\n" * 4
 
@@ -192,7 +192,7 @@ def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):
     from vocabularies import openai, place, tiktoken_reference
 
     from tokenmill.compat import minbpe
-    from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     file = place(*openai("cl100k_base"))
     monkeypatch.setattr(
@@ -222,7 +222,7 @@ def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):
 
 
 def _recipe_of(file, name):
-    from tokenmill.engine.loading import load_recipe
+    from tokenmill.tokenizer.loading import load_recipe
 
     assert name == "cl100k_base"
     return load_recipe(file)

@@ -6,8 +6,8 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import MissingExtraError
 from tokenmill.compat import grain, lightning, torchtitan
+from tokenmill.errors import MissingExtraError
 
 TEXTS = [f"document {number} " * 5 for number in range(30)]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.duplicates import Duplicates, HashWriter, has_hashes, hashes_path
+from tokenmill.errors import DatasetError
 
 
 def write_hashes(root, name, texts):

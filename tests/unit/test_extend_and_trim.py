@@ -10,10 +10,10 @@ import tokenizers
 import reference
 import tokenmill
 from mill_words import ENGLISH, KOREAN
-from tokenmill.base.errors import ConfigError, InputError, TokenizerError
-from tokenmill.engine.vocabulary.words import Words, build_piece_tokenizer
-from tokenmill.jobs.extend import extend
-from tokenmill.jobs.trim import trim
+from tokenmill.errors import ConfigError, InputError, TokenizerError
+from tokenmill.pipeline.extend import extend
+from tokenmill.pipeline.trim import trim
+from tokenmill.vocab.words import Words, build_piece_tokenizer
 
 
 def texts(words, number=300, seed=1):

@@ -7,10 +7,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import tokenmill
-from tokenmill.base.errors import ConfigError, InputError
-from tokenmill.engine.vocabulary.graft import graft_model
-from tokenmill.engine.vocabulary.maps import VocabularyMap, load_map
-from tokenmill.engine.vocabulary.tensors import TensorFile, from_float, to_float
+from tokenmill.errors import ConfigError, InputError
+from tokenmill.vocab.graft import graft_model
+from tokenmill.vocab.maps import VocabularyMap, load_map
+from tokenmill.vocab.tensors import TensorFile, from_float, to_float
 
 ROWS, WIDTH = 20, 6
 

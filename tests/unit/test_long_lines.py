@@ -9,7 +9,7 @@ import sys
 import pyarrow as pa
 import pytest
 
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import long_lines, read_blocks, windows
 from tokenmill.sources.model import InputFile, Range

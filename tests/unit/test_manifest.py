@@ -11,7 +11,6 @@ import pytest
 
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile, digest, publish_json, readable_json, sweep_leftovers
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger import record
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import (
@@ -32,6 +31,7 @@ from tokenmill.datasets.ledger.receipt import (
 )
 from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.shards.index import OFFSETS_MAGIC, make_header, map_offsets
+from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
 

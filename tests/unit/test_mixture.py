@@ -9,10 +9,10 @@ import pytest
 import tokenmill
 from small_datasets import numbered
 from tokenmill import Mixture
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import main
 from tokenmill.datasets.reader.schedule import Schedule
 from tokenmill.datasets.reader.stages import NEAREST_PERIOD, Stage, count_turns
+from tokenmill.errors import ConfigError, DatasetError
 
 
 @pytest.fixture

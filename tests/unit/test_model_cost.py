@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.cli.account import command
-from tokenmill.insight.cost.cost import compute_cost
-from tokenmill.insight.cost.model_shape import load_shape
+from tokenmill.errors import ConfigError
+from tokenmill.report.cost.cost import compute_cost
+from tokenmill.report.cost.model_shape import load_shape
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt2-xl.json"
 

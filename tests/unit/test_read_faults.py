@@ -15,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
-from tokenmill.base.errors import InputError, InputUnavailableError
+from tokenmill.errors import InputError, InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, raw, read_blocks
 from tokenmill.sources.faults import ChangedInputError
@@ -152,7 +152,7 @@ def test_a_real_read_error(tmp_path):
 
 TOO_MANY_FILES = """
 import os, resource, sys
-from tokenmill.base.errors import InputUnavailableError
+from tokenmill.errors import InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import discover, cut_ranges, raw, read_blocks
 raw.PAUSES = (0.01, 0.01)

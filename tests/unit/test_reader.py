@@ -9,7 +9,7 @@ import pytest
 import tokenmill
 from records import edit_record
 from small_datasets import numbered, write_documents, write_rows
-from tokenmill.base.errors import ConfigError, DatasetError
+from tokenmill.errors import ConfigError, DatasetError
 
 DOCUMENTS = [[[1, 2, 3], [4, 5]], [], [[]], [[6], [], [7, 8, 9, 10]]]
 

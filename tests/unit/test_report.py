@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tokenmill
-from tokenmill.base.errors import DatasetError
-from tokenmill.insight.report.events import read_events
-from tokenmill.insight.report.report import compare, write_comparison, write_report
-from tokenmill.insight.report.svg import Axis, format_number
-from tokenmill.insight.scripts import script_of
+from tokenmill.errors import DatasetError
+from tokenmill.report.events import read_events
+from tokenmill.report.report import compare, write_comparison, write_report
+from tokenmill.report.scripts import script_of
+from tokenmill.report.svg import Axis, format_number
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,16 @@ PACKAGE = Path(tokenmill.__file__).parent
 # Top first. A room may import the rooms on later lines and itself, and nothing on its own line or above.
 FLOORS = [
     {"cli", "compat"},
-    {"jobs"},
-    {"insight"},
-    {"engine", "datasets"},
+    {"web"},
+    {"pipeline"},
+    {"report"},
+    {"vocab", "chat"},
+    {"training"},
+    {"tokenizer", "datasets"},
     {"sources"},
     {"settings"},
     {"base"},
+    {"errors"},
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # Every package of an extra by the name it is imported by, and what is imported where somebody has it.
@@ -37,8 +41,8 @@ HEAVY = PACKAGES - {"mosaicml_streaming"} | {
     "plotly",
 }
 # A module whose classes are made of such a package: it is itself imported where it is used.
-MADE_OF = {"tokenmill.engine.chat.environment": "jinja2"}
-CORE_USERS = {"base", "engine", "datasets", "sources"}
+MADE_OF = {"tokenmill.chat.environment": "jinja2"}
+CORE_USERS = {"base", "tokenizer", "training", "vocab", "chat", "datasets", "sources"}
 
 
 def modules():

@@ -12,7 +12,7 @@ import pytest
 
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
-from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.settings.fields import Format
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, read_blocks, settle

@@ -21,7 +21,7 @@ def test_import_brings_next_to_nothing():
     assert {name for name in fresh if name.startswith("tokenmill")} == {
         "tokenmill",
         "tokenmill.base",
-        "tokenmill.base.errors",
+        "tokenmill.errors",
     }
     assert len(fresh) < 40, sorted(fresh)
 

@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 import tokenmill
 from mill_words import ENGLISH, KOREAN
-from tokenmill.base.errors import ConfigError
 from tokenmill.cli.vocabulary_sizes import command
-from tokenmill.insight.sizes import measure_sizes, render, write_page
+from tokenmill.errors import ConfigError
+from tokenmill.report.sizes import measure_sizes, render, write_page
 
 
 @pytest.fixture(scope="module")

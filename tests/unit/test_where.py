@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tokenmill import _core
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.texts import Texts
+from tokenmill.errors import ConfigError
 from tokenmill.sources.columns import ArrowColumn, JsonColumn
 from tokenmill.sources.fields import split_path
 from tokenmill.sources.where import Predicate

@@ -19,7 +19,7 @@ const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 /// The size of a thread's stack.
 const STACK: usize = 2 << 20;
 
-/// The class in `tokenmill.base.errors` that an ordinary `except` expects for this error.
+/// The class in `tokenmill.errors` that an ordinary `except` expects for this error.
 fn class_of(error: &Error) -> &'static str {
     match error {
         Error::InvalidUtf8 { .. } | Error::Input(_) => "InputError",
@@ -42,7 +42,7 @@ pub fn to_py(error: &Error) -> PyErr {
     }
     Python::attach(|py| {
         let class = py
-            .import("tokenmill.base.errors")
+            .import("tokenmill.errors")
             .and_then(|errors| errors.getattr(class_of(error)));
         match class.and_then(|class| class.call1((message.as_str(),))) {
             Ok(value) => PyErr::from_value(value),
@@ -53,7 +53,7 @@ pub fn to_py(error: &Error) -> PyErr {
 
 /// Runs `work` without the GIL, on a thread of its own, and raises its `Stop` when a signal handler
 /// raises (Ctrl-C): the work must call `stop.check()?` every few milliseconds. A panic becomes
-/// `tokenmill.base.errors.InternalError`. Called from a thread that gets no signals, it runs the work there.
+/// `tokenmill.errors.InternalError`. Called from a thread that gets no signals, it runs the work there.
 pub fn run_long<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Stop) -> Result<T> + Send,

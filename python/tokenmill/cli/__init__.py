@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.base.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 from tokenmill.base.near import near_words
 from tokenmill.base.platform import is_refusal, is_room_limited, set_last_words
 from tokenmill.cli.say import say
+from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

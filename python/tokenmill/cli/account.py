@@ -34,13 +34,13 @@ def show_cost(
     model: str, context_length: int | None, tokens: float | None, tokenizer: str | None, *, as_json: bool
 ) -> None:
     """Print the cost of the model in a JSON file, as a table or as JSON."""
-    from tokenmill.insight.cost.cost import compute_cost
-    from tokenmill.insight.cost.cost_table import render
-    from tokenmill.insight.cost.model_shape import load_shape
+    from tokenmill.report.cost.cost import compute_cost
+    from tokenmill.report.cost.cost_table import render
+    from tokenmill.report.cost.model_shape import load_shape
 
     shape = load_shape(model)
     if tokenizer:
-        from tokenmill.engine.tokenizer import Tokenizer
+        from tokenmill.tokenizer.tokenizer import Tokenizer
 
         shape = replace(shape, vocab_size=Tokenizer.load(tokenizer).vocab_size)
     result = compute_cost(

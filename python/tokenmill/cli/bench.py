@@ -37,11 +37,11 @@ def command(
     as_json: bool,
 ) -> None:
     """Encode a sample of INPUTS here and with every peer that is installed: compare ids, then speed."""
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight.bench import bench, draw_chart
-    from tokenmill.insight.sampling import take_sample
+    from tokenmill.report.bench import bench, draw_chart
+    from tokenmill.report.sampling import take_sample
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import discover, settle
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     source = SourceConfig(inputs=inputs, text_field=text_field)
     files = discover(source)

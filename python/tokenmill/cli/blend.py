@@ -23,7 +23,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Weights and sequences as one JSON object.")
 def command(datasets: tuple[str, ...], *, output: str | None, sequences: str | None, as_json: bool) -> None:
     """Write the data path list of DATASETS (each may be DATASET=SHARE), as --data-path takes it."""
-    from tokenmill.jobs.blend import blend
+    from tokenmill.pipeline.blend import blend
 
     made = blend([_read_share(each) for each in datasets])
     if sequences is not None:

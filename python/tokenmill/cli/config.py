@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.cli.env import command as env
+from tokenmill.errors import ConfigError
 
 
 @click.group(

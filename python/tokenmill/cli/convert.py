@@ -27,7 +27,7 @@ def command(
     source: str, target: str, *, kind: SaveFormat, pattern: str | None, check: bool, as_json: bool
 ) -> None:
     """Load SOURCE, whatever it is, and save it as TARGET."""
-    from tokenmill.engine.convert import check_conversion, convert
+    from tokenmill.tokenizer.convert import check_conversion, convert
 
     tokenizer = convert(source, target, kind, pattern=pattern)
     compared = check_conversion(tokenizer, target, kind) if check else 0

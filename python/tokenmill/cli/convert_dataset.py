@@ -32,7 +32,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(source: str, target: str, *, output_format: str, dtype: str, lossy: bool, as_json: bool) -> None:
     """Rewrite the dataset SOURCE as TARGET in another format; refuse if that would lose anything."""
-    from tokenmill.jobs.convert import convert_dataset
+    from tokenmill.pipeline.convert import convert_dataset
 
     manifest = convert_dataset(source, target, output_format, dtype=dtype, lossy=lossy)
     shards, kind = len(manifest.shards), {"format": manifest.format, "dtype": manifest.dtype}

@@ -21,7 +21,7 @@ def is_dataset(path: str) -> bool:
 
 def show_datasets(paths: list[str], *, as_json: bool) -> None:
     """Each dataset in a few lines, or as JSON."""
-    from tokenmill.insight.documents import describe_dataset
+    from tokenmill.report.documents import describe_dataset
 
     found = [describe_dataset(path) for path in paths]
     if as_json:
@@ -33,9 +33,9 @@ def show_datasets(paths: list[str], *, as_json: bool) -> None:
 
 def show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
     """One document: its text, its ids, and its origin."""
-    from tokenmill.base.errors import DatasetError
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight.documents import describe_document
+    from tokenmill.errors import DatasetError
+    from tokenmill.report.documents import describe_document
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     try:
         facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)

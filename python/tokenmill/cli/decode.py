@@ -23,7 +23,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def command(ids: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
     """Decode ids from the arguments, or one document per line from standard input."""
-    from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
     lines = [" ".join(ids)] if ids else (line for line in sys.stdin if line.strip())

@@ -19,7 +19,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(before: str, after: str, *, as_json: bool) -> None:
     """Compare two datasets or locks: settings, inputs, documents added and gone, tokens by source."""
-    from tokenmill.insight.difference import find_differences
+    from tokenmill.report.difference import find_differences
 
     found = find_differences(before, after)
     if as_json:

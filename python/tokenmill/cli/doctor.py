@@ -29,7 +29,7 @@ def command(
     tokenizer: str | None, data: tuple[str, ...], output: str | None, *, as_json: bool, schema: bool
 ) -> None:
     """Check this machine and set-up; exit 1 if there is a problem."""
-    from tokenmill.insight.doctor.doctor import Report, examine
+    from tokenmill.report.doctor.doctor import Report, examine
     from tokenmill.settings.jsonschema import make_schema
 
     if schema:

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 @click.command(
@@ -40,7 +40,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per document.")
 def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
     """Encode files, or standard input, to ids on standard output: one line per document."""
-    from tokenmill.engine.tokenizer import Tokenizer
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
     for name, text in _read_documents(files, lines=options["lines"]):
@@ -52,7 +52,7 @@ def command(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
 
 def _read_documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
     """Every document with the name of its file; the tokenizer refuses bytes that are not UTF-8."""
-    from tokenmill.base.errors import InputNotFoundError
+    from tokenmill.errors import InputNotFoundError
 
     for name in files or ("-",):
         try:

@@ -12,7 +12,7 @@ from tokenmill.cli.sizes import Count, Share, Size
 
 
 def _read_lines(path: Path) -> list[str]:
-    from tokenmill.base.errors import InputError
+    from tokenmill.errors import InputError
 
     try:
         return path.read_text(encoding="utf-8").splitlines()
@@ -62,8 +62,8 @@ def command(
     base: str, inputs: tuple[str, ...], *, output: str, require: str | None, as_json: bool, **options: Any
 ) -> None:
     """Continue the training of BASE on INPUTS; no id of BASE changes."""
-    from tokenmill.engine.vocabulary.maps import EXTENSION
-    from tokenmill.jobs.extend import extend
+    from tokenmill.pipeline.extend import extend
+    from tokenmill.vocab.maps import EXTENSION
 
     options["only_script"] = [name for names in options["only_script"] for name in names.split(",") if name]
     required = _read_lines(Path(require)) if require else []

@@ -40,8 +40,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Give MODEL (safetensors) rows for the vocabulary of MAP, which extend or trim wrote."""
-    from tokenmill.engine.vocabulary.graft import graft_model
-    from tokenmill.engine.vocabulary.maps import load_map
+    from tokenmill.vocab.graft import graft_model
+    from tokenmill.vocab.maps import load_map
 
     done = graft_model(
         Path(model),

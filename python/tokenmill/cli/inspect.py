@@ -16,7 +16,7 @@ from tokenmill.cli.say import say
 from tokenmill.cli.sizes import Size
 
 if TYPE_CHECKING:
-    from tokenmill.insight.vocabulary import Description, Measurement
+    from tokenmill.report.vocabulary import Description, Measurement
 
 
 @click.command(
@@ -60,8 +60,8 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
     if datasets:
         show_datasets(datasets, as_json=as_json)
         return
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight import vocabulary
+    from tokenmill.report import vocabulary
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = {source: Tokenizer.load(source, pattern=options["pattern"]) for source in sources}
     if options["chat"] or options["chat_template"]:
@@ -96,7 +96,7 @@ def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
 
 
 def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> None:
-    from tokenmill.insight.chats import show_template
+    from tokenmill.report.chats import show_template
 
     found = {source: show_template(tokenizer, asked) for source, tokenizer in loaded.items()}
     if as_json:

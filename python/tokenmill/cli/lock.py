@@ -24,7 +24,7 @@ Examples:
 def command(dataset: str, *, output: str | None, as_json: bool) -> None:
     """Write tokenmill.lock: inputs by hash, settings, tokenizer, versions and the hash of every file."""
     from tokenmill.datasets.ledger.lock import load_lock
-    from tokenmill.jobs.lock import lock
+    from tokenmill.pipeline.lock import lock
 
     path = lock(dataset, output)
     made = load_lock(path)

@@ -64,7 +64,7 @@ def command(
         return
     if tokenizer is None:
         raise click.UsageError("--tokenizer is needed to plan for INPUTS")
-    from tokenmill.jobs.estimate import estimate
+    from tokenmill.pipeline.estimate import estimate
 
     result = estimate(
         inputs,

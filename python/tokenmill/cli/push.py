@@ -20,7 +20,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(dataset: str, name: str, *, private: bool, revision: str | None, as_json: bool) -> None:
     """Upload DATASET to the hub as NAME (ORG/NAME), with a card that says what is in it."""
-    from tokenmill.jobs.push import push_dataset
+    from tokenmill.pipeline.push import push_dataset
 
     url = push_dataset(dataset, name, private=private, revision=revision)
     click.echo(json.dumps({"dataset": dataset, "name": name, "commit": url}) if as_json else f"{name}: {url}")

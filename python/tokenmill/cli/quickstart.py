@@ -10,9 +10,9 @@ from shutil import which
 
 import click
 
-from tokenmill.base.errors import MissingExtraError
 from tokenmill.base.platform import quote
 from tokenmill.cli.say import say
+from tokenmill.errors import MissingExtraError
 
 EXAMPLES = """\b
 Examples:
@@ -26,7 +26,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object; the steps go to stderr.")
 def command(output: str, as_json: bool) -> None:
     """Train a small tokenizer on a bundled sample, prepare the sample, open it and write a report."""
-    from tokenmill.jobs.quickstart import CONTEXT_LENGTH, quickstart
+    from tokenmill.pipeline.quickstart import CONTEXT_LENGTH, quickstart
 
     done = quickstart(output, lambda line: say(line, err=as_json))
     if as_json:

@@ -21,7 +21,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(lock: str, *, output: str, inputs: str | None, tokenizer: str | None, as_json: bool) -> None:
     """Make the dataset of LOCK again: the same bytes, or a list of what has changed."""
-    from tokenmill.jobs.rebuild import rebuild
+    from tokenmill.pipeline.rebuild import rebuild
 
     made = rebuild(lock, output, inputs=inputs, tokenizer=tokenizer)
     figures = {"output": output, "documents": len(made), "content_hash": made.content_hash, "same": True}

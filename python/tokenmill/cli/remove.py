@@ -27,8 +27,8 @@ Examples:
 def command(dataset: str, *, documents: str, output: str, tokenizer: str | None, as_json: bool) -> None:
     """Write DATASET without some documents, by rewriting only the shards that had them."""
     from tokenmill.datasets.reader.dataset import open_dataset
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.jobs.remove import remove
+    from tokenmill.pipeline.remove import remove
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer) if tokenizer else None
     before = open_dataset(dataset)

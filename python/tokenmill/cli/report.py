@@ -24,7 +24,7 @@ Examples:
 def command(directories: tuple[str, ...], output: str, open_browser: bool, as_json: bool) -> None:
     """Write report.html and report.json of one run again, or compare two runs on one page."""
     from tokenmill.datasets.store.store import read_file
-    from tokenmill.insight.report.report import REPORT_JSON, compare, publish_report, write_comparison
+    from tokenmill.report.report import REPORT_JSON, compare, publish_report, write_comparison
 
     if len(directories) > 2:
         raise click.UsageError(

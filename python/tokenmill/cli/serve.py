@@ -6,7 +6,7 @@ import socket
 
 import click
 
-from tokenmill.base.errors import ConfigError, explain_missing
+from tokenmill.errors import ConfigError, explain_missing
 
 EXAMPLES = """\b
 Examples:
@@ -26,7 +26,7 @@ Examples:
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def command(directories: tuple[str, ...], host: str, port: int, open_browser: bool) -> None:
     """Serve a local page over DIRECTORIES (default: this one): a playground, and the runs with their data."""
-    from tokenmill.insight.playground.app import LOOPBACK, create_app
+    from tokenmill.web.app import LOOPBACK, create_app
 
     with explain_missing("uvicorn", "web", "tokenmill serve"):
         import uvicorn

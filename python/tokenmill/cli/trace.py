@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from tokenmill.datasets.reader.feed import RowSource
     from tokenmill.datasets.trace.history import History
-    from tokenmill.insight.traces import RunDocuments
+    from tokenmill.report.traces import RunDocuments
 
 
 @click.command(
@@ -77,8 +77,8 @@ def command(source: str, **options: Any) -> None:
     Nothing needs to be logged for it: the order of rows is a function of the seed, and ranks take turns.
     """
     from tokenmill.datasets.trace.history import History
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight.traces import RunDocuments, open_source, read_states
+    from tokenmill.report.traces import RunDocuments, open_source, read_states
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     asked = [word for word in ("document", "name", "contains") if options[word] is not None]
     if len(asked) > 1:
@@ -141,7 +141,7 @@ def _show_difference(history: History, other: RowSource, options: dict[str, Any]
 
 
 def _show_steps(history: History, run_documents: RunDocuments, options: dict[str, Any]) -> None:
-    from tokenmill.insight.traces import find_occurrences
+    from tokenmill.report.traces import find_occurrences
 
     documents = run_documents.find_documents(
         record=options["document"], name=options["name"], contains=options["contains"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.cli.help import SettingsCommand
 from tokenmill.cli.options import add_settings, pick_given
 from tokenmill.cli.say import say
+from tokenmill.errors import ConfigError
 
 EXAMPLES = """\b
 Examples:
@@ -45,9 +45,9 @@ def command(
     **values: Any,
 ) -> None:
     """Train a byte-level BPE tokenizer on files, globs, directories or saved counts."""
-    from tokenmill.engine.training.summary import format_lines
-    from tokenmill.jobs.train import run
+    from tokenmill.pipeline.train import run
     from tokenmill.settings.resolve import resolve
+    from tokenmill.training.summary import format_lines
 
     flags = pick_given(values)
     if inputs:

@@ -31,7 +31,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Encode the documents of DATASET again; the result is what preparing the raw text would give."""
-    from tokenmill.jobs.transcode import transcode
+    from tokenmill.pipeline.transcode import transcode
 
     options = {} if threads is None else {"threads": threads}
     made = transcode(dataset, tokenizer, output, old_tokenizer=old_tokenizer, **options)

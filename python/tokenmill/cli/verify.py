@@ -27,9 +27,9 @@ def command(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) 
 
     The exit code is 0 if all is well and 1 if anything is wrong.
     """
-    from tokenmill.base.errors import EXIT_FAILED
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.jobs.verify import verify_dataset
+    from tokenmill.errors import EXIT_FAILED
+    from tokenmill.pipeline.verify import verify_dataset
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer) if tokenizer else None
     checks = []

@@ -33,9 +33,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
-    from tokenmill.engine.tokenizer import Tokenizer
-    from tokenmill.insight.cost.model_shape import load_shape
-    from tokenmill.insight.sizes import measure_sizes, render, write_page
+    from tokenmill.report.cost.model_shape import load_shape
+    from tokenmill.report.sizes import measure_sizes, render, write_page
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
     wanted = [Count().convert(size, None, None) for size in sizes.split(",") if size]
     result = measure_sizes(

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import InputError
-from tokenmill.engine.files.vocab_merges import load_file
-from tokenmill.engine.pre_tokenizer import make_byte_level, make_pre_tokenizer
-from tokenmill.engine.recipe import AddedToken, Recipe, build_byte_model
-from tokenmill.engine.tokenizer import Tokenizer as Engine
-from tokenmill.engine.training.direct import train_merges
+from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
+from tokenmill.tokenizer.files.vocab_merges import load_file
+from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_pre_tokenizer
+from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model
+from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
+from tokenmill.training.direct import train_merges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import explain_missing
 from tokenmill.datasets.columns.labels import COLUMN as LABELS
 from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.errors import explain_missing
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -11,21 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from tokenmill.base.errors import ConfigError, InputError
-from tokenmill.engine.files.kinds import save
-from tokenmill.engine.files.minbpe import load_file
-from tokenmill.engine.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
-from tokenmill.engine.recipe import AddedToken, Recipe, build_byte_model
-from tokenmill.engine.tokenizer import Tokenizer as Engine
-from tokenmill.engine.training.direct import check_room, train_merges
-from tokenmill.engine.training.outputs import format_vocabulary
+from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.schema import TrainingConfig
+from tokenmill.tokenizer.files.kinds import save
+from tokenmill.tokenizer.files.minbpe import load_file
+from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
+from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model
+from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
+from tokenmill.training.direct import check_room, train_merges
+from tokenmill.training.outputs import format_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from tokenmill.engine.training.merging import Merged
+    from tokenmill.training.merging import Merged
 
 GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 GPT4_SPLIT_PATTERN = (

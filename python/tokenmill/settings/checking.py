@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 from tokenmill.settings.kinds import MismatchError, check
 from tokenmill.settings.names import SECTIONS, SETTINGS
 from tokenmill.settings.schema import JobConfig

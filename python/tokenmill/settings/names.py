@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.near import near_words
+from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import JobConfig
 from tokenmill.settings.section import list_settings
 

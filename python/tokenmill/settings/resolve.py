@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.machine import Machine, measure
+from tokenmill.errors import ConfigError
 from tokenmill.settings.automatic import choose_automatic_values, warn_of_excess
 from tokenmill.settings.checking import assemble, check_given
 from tokenmill.settings.environment import from_environment

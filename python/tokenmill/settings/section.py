@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 from tokenmill.settings.kinds import MismatchError, check
 
 if TYPE_CHECKING:

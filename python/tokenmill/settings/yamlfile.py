@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 from tokenmill.settings.names import IN_TOKENIZER, SECTIONS, SETTINGS, explain_unknown
 from tokenmill.settings.origin import Given, Origin
 from tokenmill.settings.section import list_settings

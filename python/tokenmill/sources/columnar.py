@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from tokenmill.base.errors import TokenmillError
+from tokenmill.errors import TokenmillError
 from tokenmill.sources.columns import is_text
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.model import Range

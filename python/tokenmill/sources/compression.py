@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from tokenmill.base.errors import TokenmillError
+from tokenmill.errors import TokenmillError
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.raw import RawFile
 

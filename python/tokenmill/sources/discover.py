@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.base.near import near_paths
+from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.sources import hf_directory, hub, small_files
 from tokenmill.sources.formats import FORMATS
 from tokenmill.sources.identify import identify

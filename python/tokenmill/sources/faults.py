@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 from tokenmill.sources.model import Reject
 
 WORDS = {

@@ -6,7 +6,7 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import ConfigError, InputError
+from tokenmill.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tokenmill.base.errors import TokenmillError
+from tokenmill.errors import TokenmillError
 from tokenmill.sources import cut_ranges, read_blocks
 from tokenmill.sources.model import MEMORY, Range
 

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 from tokenmill.sources.model import MEMORY
 
 if TYPE_CHECKING:

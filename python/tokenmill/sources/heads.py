@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenmill import _core
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 from tokenmill.sources.identify import read_decoded_head
 
 if TYPE_CHECKING:

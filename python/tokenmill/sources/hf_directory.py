@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import InputNotFoundError, InputUnavailableError, explain_missing
+from tokenmill.errors import InputNotFoundError, InputUnavailableError, explain_missing
 from tokenmill.sources.detect import parse_name
 from tokenmill.sources.stores import first_line
 

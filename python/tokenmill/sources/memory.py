@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 from tokenmill.sources.heads import collect_fields
 from tokenmill.sources.memory_items import ItemStream, ListOfItems
 from tokenmill.sources.memory_tables import HfDataset, HfStream, Table

@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from tokenmill.base.errors import InputError, InputNotFoundError, InputUnavailableError
+from tokenmill.errors import InputError, InputNotFoundError, InputUnavailableError
 from tokenmill.sources.faults import ChangedInputError, FileFaultError
 from tokenmill.sources.model import MEMORY
 from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors

@@ -11,9 +11,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from tokenmill import _core
-from tokenmill.base.errors import InputError
 from tokenmill.base.platform import give_back
 from tokenmill.base.texts import Texts
+from tokenmill.errors import InputError
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.raw import RawFile

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import words
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.fields import choose, choose_conversation
 from tokenmill.sources.formats import find_input_format

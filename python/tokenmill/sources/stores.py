@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from tokenmill.base.errors import InputError, MissingExtraError, StoreError
+from tokenmill.errors import InputError, MissingExtraError, StoreError
 
 
 @dataclass(frozen=True)

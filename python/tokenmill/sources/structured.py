@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from tokenmill import _core
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.heads import DELIMITERS, is_single_record, read_csv_header

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
-from tokenmill.base.errors import InputError
 from tokenmill.base.texts import Texts
+from tokenmill.errors import InputError
 from tokenmill.sources.columns import ArrowColumn, is_text
 from tokenmill.sources.model import Block, Reject
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 from tokenmill.sources.fields import split_path
 
 if TYPE_CHECKING:

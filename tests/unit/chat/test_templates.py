@@ -8,12 +8,12 @@ from datetime import date
 import pytest
 
 from chat_tokenizers import CHATML, write_chat
-from tokenmill.base.errors import ConfigError, MissingExtraError
-from tokenmill.engine.chat.chat import Chat
-from tokenmill.engine.chat.conversation import RecordError, RecordShape
-from tokenmill.engine.chat.ids import ChatEncoder
-from tokenmill.engine.chat.template import ChatTemplate, find_own_templates, find_template, list_built_in
-from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.chat.chat import Chat
+from tokenmill.chat.conversation import RecordError, RecordShape
+from tokenmill.chat.ids import ChatEncoder
+from tokenmill.chat.template import ChatTemplate, find_own_templates, find_template, list_built_in
+from tokenmill.errors import ConfigError, MissingExtraError
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 DAY = date(2026, 1, 31)
 HELLO = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -170,7 +170,7 @@ def test_generation_blocks_with_the_words_of_others_are_refused():
 
 
 def test_a_missing_jinja_names_the_extra(monkeypatch):
-    for name in ("jinja2", "jinja2.exceptions", "tokenmill.engine.chat.environment"):
+    for name in ("jinja2", "jinja2.exceptions", "tokenmill.chat.environment"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=r"tokenmill\[chat\]"):
         ChatTemplate("t", "a", DAY).check()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokenmill.base.errors import EXIT_USAGE, ConfigError
+from tokenmill.errors import EXIT_USAGE, ConfigError
 from tokenmill.settings.resolve import resolve
 from tokenmill.settings.schema import JobConfig
 

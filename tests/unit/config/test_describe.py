@@ -12,12 +12,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.cpu import Cores
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.config import command
 from tokenmill.cli.env import command as env_command
+from tokenmill.errors import ConfigError
 from tokenmill.settings.describe import make_table, make_template
 from tokenmill.settings.exports import choose_profile, list_exports
 from tokenmill.settings.jsonschema import make_settings_schema

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.cpu import Cores
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.errors import ConfigError
 from tokenmill.settings.resolve import from_options, resolve
 
 # Settings files of existing projects, word for word.

@@ -8,12 +8,12 @@ import pytest
 
 import tokenmill
 from tokenmill import _core
-from tokenmill.base.errors import ConfigError, InputError
 from tokenmill.cli import main
-from tokenmill.engine.training.merging import FIRST_SEEN
+from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.fields import TieBreak
 from tokenmill.settings.names import SETTINGS, list_bare_names
 from tokenmill.settings.resolve import from_options, resolve
+from tokenmill.training.merging import FIRST_SEEN
 
 FILE = """\
 training:

@@ -12,11 +12,11 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.cli import cli
 from tokenmill.datasets.shards.format import find_format, list_format_names, list_formats
 from tokenmill.datasets.shards.items import Items, ShardShape
-from tokenmill.jobs.convert import convert_dataset
+from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.convert import convert_dataset
 
 PACKAGE = Path(tokenmill.__file__).parent
 TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(40)]

@@ -5,13 +5,13 @@ import shutil
 import pytest
 
 import tokenmill
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.store.tokenizer_copy import COPY
-from tokenmill.insight.browse import read_document
-from tokenmill.insight.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
-from tokenmill.insight.documents import describe_document
-from tokenmill.insight.report.report_data import collect_dataset
+from tokenmill.errors import DatasetError
+from tokenmill.report.browse import read_document
+from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
+from tokenmill.report.documents import describe_document
+from tokenmill.report.report_data import collect_dataset
 
 TEXTS = ["one text of words", "another text, of other words"]
 

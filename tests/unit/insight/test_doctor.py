@@ -18,8 +18,8 @@ from tokenmill.base.hardware.disk import DiskSpeed
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.doctor import command
-from tokenmill.insight.doctor import doctor_disk, doctor_machine, doctor_setup
-from tokenmill.insight.doctor.doctor import Report, examine
+from tokenmill.report.doctor import doctor_disk, doctor_machine, doctor_setup
+from tokenmill.report.doctor.doctor import Report, examine
 
 ROOT = Path(__file__).parents[3]
 GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free on this host"))
@@ -92,7 +92,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(url, package, 
     code = f"""
 import json, sys
 sys.modules[{package!r}] = None
-from tokenmill.insight.doctor.doctor_setup import check_extras
+from tokenmill.report.doctor.doctor_setup import check_extras
 print(json.dumps([(check.status, check.fix) for check in check_extras({data!r}, {output!r})]))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

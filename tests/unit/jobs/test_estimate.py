@@ -6,8 +6,8 @@ import pytest
 
 from small_tokenizers import write_bpe
 from tokenmill.cli.plan import render
-from tokenmill.insight.sampling import Sample, Seen
-from tokenmill.jobs.estimate import estimate, scale_up
+from tokenmill.pipeline.estimate import estimate, scale_up
+from tokenmill.report.sampling import Sample, Seen
 
 
 @pytest.fixture

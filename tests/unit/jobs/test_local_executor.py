@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from tokenmill.jobs.executors.base import RunContext
-from tokenmill.jobs.executors.local import LocalExecutor
+from tokenmill.pipeline.executors.base import RunContext
+from tokenmill.pipeline.executors.local import LocalExecutor
 
 
 def test_a_unit_that_fails_after_its_reader_has_failed_prints_nothing(capsys):

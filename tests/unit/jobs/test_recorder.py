@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from tokenmill.jobs import recorder
-from tokenmill.jobs.recorder import PROGRESS, Recorder
+from tokenmill.pipeline import recorder
+from tokenmill.pipeline.recorder import PROGRESS, Recorder
 
 
 @pytest.mark.parametrize("fault", [MemoryError(), ImportError("cannot allocate memory"), OSError("full")])

@@ -4,9 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from small_tokenizers import write_bpe
-from tokenmill.base.errors import TokenizerError
 from tokenmill.cli.prepare import command
-from tokenmill.jobs.prepare.tokenizers import begin_loading, load_tokenizer
+from tokenmill.errors import TokenizerError
+from tokenmill.pipeline.prepare.tokenizers import begin_loading, load_tokenizer
 from tokenmill.settings.schema import JobConfig
 
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import small_recipe
 from tokenmill import Tokenizer
 from tokenmill._core import spell
-from tokenmill.base.errors import InputError, TokenizerError, TokenizerNotFoundError, TokenmillError
+from tokenmill.errors import InputError, TokenizerError, TokenizerNotFoundError, TokenmillError
 
 
 def hf(**changes):

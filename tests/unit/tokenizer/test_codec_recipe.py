@@ -8,7 +8,7 @@ import pytest
 
 import tokenmill
 from tokenmill._core import Codec, Merges, Tokens
-from tokenmill.base.errors import TokenizerError, UnsupportedError
+from tokenmill.errors import TokenizerError, UnsupportedError
 
 TOKENS = Tokens([(bytes([byte]), byte) for byte in range(256)] + [(b"ab", 256)], "here")
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}

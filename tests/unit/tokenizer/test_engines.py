@@ -4,7 +4,7 @@ import pytest
 
 from small_tokenizers import write_bpe
 from tokenmill import Tokenizer
-from tokenmill.base.errors import InputError
+from tokenmill.errors import InputError
 
 TEXTS = ["the inner doc", "", "한국어 the"]
 

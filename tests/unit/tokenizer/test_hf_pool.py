@@ -7,13 +7,13 @@ import sys
 import tokenizers
 
 from small_tokenizers import write_word_piece
-from tokenmill.engine.backends import hf_pool
+from tokenmill.tokenizer.engines import hf_pool
 
 COUNT = """
 import os, sys
 import numpy  # its own threads are not counted
-from tokenmill.engine.backends import hf_pool
-from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.tokenizer.engines import hf_pool
+from tokenmill.tokenizer.tokenizer import Tokenizer
 tokenizer = Tokenizer.load(sys.argv[1])
 before = len(os.listdir("/proc/self/task"))
 with hf_pool.resize(3):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tokenmill._core import spell
-from tokenmill.engine.backends import vetting
+from tokenmill.tokenizer.engines import vetting
 
 BYTES = {spell(bytes([byte])): byte for byte in range(256)} | {"th": 256}
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}

@@ -10,8 +10,8 @@ import pytest
 
 from tokenmill import Tokenizer
 from tokenmill._core import spell
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.cache import tables_folder
+from tokenmill.errors import ConfigError
 
 TEXT = "The mill turns: 방앗간이 돌고, 磨坊在转。 naïve café <|end|> 12345 \n\n\tdef f(x): return x"
 PROGRAM = """

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.engine.parity.check import check_parity, find_difference, take_sample
-from tokenmill.engine.recipe import Recipe
-from tokenmill.engine.tokenizer import Tokenizer
+from tokenmill.tokenizer.parity.check import check_parity, find_difference, take_sample
+from tokenmill.tokenizer.recipe import Recipe
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 # Of which no part can be taken.
 WHOLE = Recipe("somewhere", "hf", None)

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 from python_tokenizers import Callable, Characters, Deadly, Sleepy, Touchy
 
-from tokenmill.base.errors import TokenizerError
-from tokenmill.engine.backends import slow
-from tokenmill.engine.backends.foreign import Foreign
-from tokenmill.engine.backends.slow import SlowEngine
+from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.engines import slow
+from tokenmill.tokenizer.engines.foreign import Foreign
+from tokenmill.tokenizer.engines.slow import SlowEngine
 
 DOCUMENTS = [f"document {number} says héllo 안녕 " * (1 + number % 7) for number in range(200)]
 
@@ -141,7 +141,7 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
     script.write_text(
         textwrap.dedent("""
         from mine import Tok
-        from tokenmill.engine.backends import slow
+        from tokenmill.tokenizer.engines import slow
         slow.IN_PROCESS_BYTES = 0
         print("started")
         ids, _ = slow.SlowEngine(Tok(), 2).encode_batch(["abc", "d"], "text", template=False)

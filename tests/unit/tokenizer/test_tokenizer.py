@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from tokenmill import TokenBatch, Tokenizer
-from tokenmill.base.errors import InputError, TokenizerError
-from tokenmill.engine.recipe import AddedToken
+from tokenmill.errors import InputError, TokenizerError
+from tokenmill.tokenizer.recipe import AddedToken
 
 TEXT = "hello the <|end|> thing and another hello"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 
 # `off` keeps no tables of vocabularies; they take 40 MB for 200,000 tokens.
 TABLES = "TOKENMILL_CACHE_TABLES"

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.columns.loss_mask import LOSS_MASK
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.flat import cut_items, map_file
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

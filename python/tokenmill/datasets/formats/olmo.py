@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.shards.flat import cut_items, make_row_offsets, map_file
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.record import Record
+from tokenmill.errors import DatasetError
 
 _GROUPS = ("documents", "tokens")
 # What a job of conversations counts besides; other accounts do not mention it.

@@ -13,8 +13,8 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.shards.index import CHECKSUM_BYTES, HASHES_MAGIC, HEADER, make_header, map_hashes
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.datasets.ledger.plan import Plan
 from tokenmill.datasets.ledger.receipt import ShardEntry
 from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
 from tokenmill.datasets.ledger.removal import Removal
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from pathlib import Path

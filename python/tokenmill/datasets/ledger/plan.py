@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import digest, publish_bytes
-from tokenmill.base.errors import DatasetError, ResumeError
 from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan_inputs import group_inputs, list_inputs
 from tokenmill.datasets.ledger.record import (
@@ -21,6 +20,7 @@ from tokenmill.datasets.ledger.record import (
     parse_record,
     to_plain,
 )
+from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.sources.model import InputFile, Range
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
+from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tokenmill.base.durable import digest, readable_json
-from tokenmill.base.errors import DatasetError
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

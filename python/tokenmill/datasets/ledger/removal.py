@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
+from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

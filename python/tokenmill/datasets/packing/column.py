@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.base.errors import DatasetError
 from tokenmill.base.folders import list_modules
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

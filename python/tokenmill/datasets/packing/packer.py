@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.datasets.packing.column import Cover, store_columns
 from tokenmill.datasets.packing.modes import Placement, lay_bestfit, lay_concat, lay_pad, lay_window
 from tokenmill.datasets.packing.segments import Segments, fill_rows
+from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

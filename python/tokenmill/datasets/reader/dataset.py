@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards
 from tokenmill.datasets.shards.format import find_format, list_formats
+from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.prefetch import prefetch as read_ahead
 from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.state import make_state, read_state
 from tokenmill.datasets.reader.turns import Turns, advance, find_epoch_end
+from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

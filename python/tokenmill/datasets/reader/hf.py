@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.errors import explain_missing
 from tokenmill.datasets.columns.loss_mask import LOSS_MASK
+from tokenmill.errors import explain_missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

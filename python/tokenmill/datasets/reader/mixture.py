@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.schedule import NEVER, Schedule
@@ -21,6 +20,7 @@ from tokenmill.datasets.reader.shuffle import derive
 from tokenmill.datasets.reader.spans import CU_SEQLENS
 from tokenmill.datasets.reader.stages import Stage, count_turns, read_stages, read_weights
 from tokenmill.datasets.reader.turns import Turns
+from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     import os

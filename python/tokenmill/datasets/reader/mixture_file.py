@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.reader.mixture import Mixture
+from tokenmill.errors import ConfigError
 from tokenmill.settings.yamlfile import read_keys
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.datasets.packing.column import find_column, list_column_names
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.spans import CU_SEQLENS, SpanFinder, make_columns
 from tokenmill.datasets.reader.turns import Turns
+from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import lcm
 from typing import Any
 
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 
 # Weights with a common denominator up to this, so six decimals, are kept exactly.
 LONGEST_PERIOD = 1_000_000

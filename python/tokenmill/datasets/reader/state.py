@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import digest
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.reader.order import Order
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from tokenmill.datasets.reader.feed import RowSource

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import explain_missing
+from tokenmill.errors import explain_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenmill.base.errors import ConfigError
+from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

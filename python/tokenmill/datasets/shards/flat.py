@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.shards.items import Items
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.base.folders import list_modules
 from tokenmill.datasets.columns.loss_mask import LOSS_MASK
 from tokenmill.datasets.packing.column import find_column
+from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

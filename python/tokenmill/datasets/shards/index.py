@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenmill.base.errors import DatasetError
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from pathlib import Path

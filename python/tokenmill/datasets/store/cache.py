@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.store.cache_room import make_room, mark_used
 from tokenmill.datasets.store.remote import cache_directory
 from tokenmill.datasets.store.store import ObjectStore
 from tokenmill.datasets.store.tokenizer_copy import fetch_copy
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -11,10 +11,10 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tokenmill.base.errors import ConfigError
 from tokenmill.base.hardware.disk import find_existing
 from tokenmill.base.sizes import parse_size
 from tokenmill.datasets.ledger.receipt import SHARDS
+from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.errors import ResumeError, StoreError
 from tokenmill.base.hardware.cache import cache_root
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
@@ -21,6 +20,7 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, parse_receipt, receipt_n
 from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.errors import ResumeError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes, temporary_name
-from tokenmill.base.errors import StoreError
+from tokenmill.errors import StoreError
 from tokenmill.sources.stores import check_keeper, is_remote
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import ConfigError, DatasetError
 from tokenmill.datasets.reader.order import Order
 from tokenmill.datasets.reader.state import read_state
 from tokenmill.datasets.reader.turns import Turns
 from tokenmill.datasets.trace.legs import Leg
 from tokenmill.datasets.trace.places import find_rows
 from tokenmill.datasets.trace.traced import Stretch, TracedRow
+from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.reader.turns import Turns, find_epoch_end
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.errors import DatasetError
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
 from tokenmill.datasets.ledger.receipt import parse_receipt, receipt_name
 from tokenmill.datasets.store.store import read_file
+from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -1,1 +1,0 @@
-"""What people look at: the report of a job, the cost of a model, doctor, bench, the playground."""

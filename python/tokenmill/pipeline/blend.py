@@ -1,0 +1,57 @@
+"""Several datasets as one blend: what Megatron takes for `--data-path` and `--per-dataset-sequences-path`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.shards.format import find_format, list_formats
+from tokenmill.errors import ConfigError, DatasetError
+
+
+@dataclass(frozen=True)
+class Blend:
+    """`weights` of prefixes, in order, that add up to 1; and `(sequences, documents)` of each."""
+
+    weights: dict[str, float]
+    sequences: dict[str, tuple[int, int]]
+
+    def to_data_path(self) -> str:
+        """`0.25 /data/a/shards/x 0.75 /data/b/shards/y`: one line, as `--data-path` takes it."""
+        return " ".join(f"{weight:.9g} {prefix}" for prefix, weight in self.weights.items())
+
+
+def blend(named: list[tuple[str, float | None]]) -> Blend:
+    """Each dataset with its share; without shares, each weighs by its number of tokens.
+
+    Raises `ConfigError` for shares that make no sense, `DatasetError` for a format that cannot be blended.
+    """
+    given = [weight for _, weight in named if weight is not None]
+    if given and (len(given) != len(named) or min(given) < 0 or sum(given) <= 0):
+        raise ConfigError("give a share above 0 to all datasets or to none: DATASET=0.3 DATASET=0.7")
+    weights: dict[str, float] = {}
+    sequences: dict[str, tuple[int, int]] = {}
+    for path, weight in named:
+        root = Path(path)
+        manifest = load_manifest(root)
+        if not find_format(manifest.format).prefixes:
+            known = " or ".join(each.name for each in list_formats() if each.prefixes)
+            raise DatasetError(
+                f"{path} is a {manifest.format} dataset, which has no prefixes to blend; rewrite it: "
+                f"tokenmill dataset convert {path} NEW_DIR --format {known}"
+            )
+        share = float(manifest.tokens) if weight is None else weight
+        for shard in manifest.shards:
+            if not shard.tokens:
+                continue
+            prefix = str((root / shard.file("tokens").path).resolve().with_suffix(""))
+            if prefix in weights:
+                raise ConfigError(f"{path} is named twice; name it once")
+            weights[prefix] = share * shard.tokens / manifest.tokens
+            count = shard.rows or shard.documents
+            sequences[prefix] = (count, count)
+    total = sum(weights.values())
+    if not total:
+        raise DatasetError("these datasets hold no tokens")
+    return Blend({prefix: weight / total for prefix, weight in weights.items()}, sequences)

@@ -1,0 +1,205 @@
+"""`tokenmill plan`: what a job will take, from a sample that is actually prepared here."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tokenmill.base.hardware.machine import measure
+from tokenmill.datasets.shards.format import list_formats
+from tokenmill.datasets.shards.items import Items, ShardShape
+from tokenmill.pipeline.prepare.prepare import prepare
+from tokenmill.report.cost.cost import compute_cost
+from tokenmill.report.cost.model_shape import load_shape
+from tokenmill.report.sampling import SAMPLE_BYTES, take_sample
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources import discover, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenmill.datasets.shards.format import Format
+    from tokenmill.report.sampling import Sample
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The corpus, scaled up from the sample; `margin` is two standard errors as a share, None if exact."""
+
+    documents: float
+    text_bytes: float
+    tokens: float
+    margin: float | None
+
+
+def estimate(
+    inputs: Sequence[str],
+    tokenizer: str | Any,
+    *,
+    assume_size: int | None = None,
+    machines: int = 1,
+    model: str | None = None,
+    budget_tokens: int | None = None,
+    sample_bytes: int = SAMPLE_BYTES,
+    seed: int = 0,
+    **source: Any,
+) -> dict[str, Any]:
+    """What `tokenmill plan` prints, as one object; `assume_size` is bytes of text of the same kind."""
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    tok = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
+    config = SourceConfig(inputs=tuple(inputs), **source)
+    files = discover(config)
+    config, notes = settle(config, files)
+    started = time.monotonic()
+    sample = take_sample(files, config, size=sample_bytes, seed=seed)
+    read_seconds = time.monotonic() - started
+    counts = [_count(tok, block) for block in sample.blocks]
+    ends = tok.special_id("eos") is not None  # a job adds one to each document
+    scale = scale_up(sample, counts, added=int(ends), assume_size=assume_size)
+    speed = _measure_speed(tok, sample, sum(size for size, _ in counts))
+    result = {
+        "inputs": {"files": len(files), "bytes_on_disk": sample.total_disk, "notes": notes},
+        "sample": {
+            "text_bytes": sum(size for size, _ in counts),
+            "blocks": len(counts),
+            "complete": sample.complete,
+            "read_seconds": round(read_seconds, 3),
+        },
+        "assumed_size": assume_size,
+        "documents": round(scale.documents),
+        "text_bytes": round(scale.text_bytes),
+        "tokens": round(scale.tokens),
+        "bytes_per_token": scale.text_bytes / max(scale.tokens, 1),
+        "margin_percent": None if scale.margin is None else 100 * scale.margin,
+        "disk_bytes": _estimate_disk(tok, sample, scale),
+        "seconds_here": scale.text_bytes / speed,
+        "machines": machines,
+        "seconds_on_machines": scale.text_bytes / speed / machines,
+        "bytes_per_second_here": speed,
+        "memory_budget": measure().memory_budget,
+    }
+    return result | _estimate_training(model, tok, scale, budget_tokens)
+
+
+def scale_up(
+    sample: Sample, counts: list[tuple[int, int]], *, added: int = 0, assume_size: int | None = None
+) -> Scale:
+    """Text per byte on disk from all that was read, tokens per text from what was encoded.
+
+    `added` tokens are added to each document. `assume_size` is how many bytes of such text to scale up to.
+    """
+    disk = sum(part.disk for part in sample.seen)
+    factor = sample.total_disk / max(disk, 1)
+    if assume_size is not None:
+        factor = assume_size / max(sum(part.text for part in sample.seen), 1)
+    text = sum(part.text for part in sample.seen) * factor
+    documents = sum(part.documents for part in sample.seen) * factor
+    sizes, tokens = (np.array(column, dtype=np.float64) for column in zip(*counts, strict=True))
+    ratio = tokens.sum() / max(sizes.sum(), 1)
+    total = text * ratio + added * documents
+    if assume_size is None and sample.complete and sizes.sum() >= text:
+        return Scale(documents, text, total, None)
+    errors = [_estimate_error(tokens, sizes)]
+    if assume_size is None and not sample.complete:
+        seen = np.array([(part.text, part.disk) for part in sample.seen], dtype=np.float64)
+        errors.append(_estimate_error(seen[:, 0], seen[:, 1]))
+    return Scale(documents, text, total, 2 * math.hypot(*errors))
+
+
+def _estimate_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
+    """The relative standard error of sum(values) / sum(sizes); one block says nothing, so 10 % is assumed."""
+    count = len(values)
+    if count < 2 or not values.sum():
+        return 0.1
+    ratio = values.sum() / sizes.sum()
+    residual = values - ratio * sizes
+    return float(np.sqrt((residual**2).sum() / (count * (count - 1))) / values.mean())
+
+
+def _count(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
+    size = int(pc.sum(pc.binary_length(block)).as_py() or 0)
+    return size, int(tok.count_batch(block, special="text").sum())
+
+
+def _measure_speed(tok: Tokenizer, sample: Sample, size: int) -> float:
+    """Bytes of text a second of a whole prepare job on this machine, measured on the sample.
+
+    A first run pays what every process pays once (imports, tables, page faults); the second is timed.
+    """
+    with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
+        path = Path(folder) / "sample.parquet"
+        texts = pa.chunked_array(sample.blocks)
+        # Several row groups: a real job has at least as many units as threads.
+        pq.write_table(
+            pa.table({"text": texts}), path, row_group_size=max(1, len(texts) // 16), compression="none"
+        )
+        _prepare_sample(tok, path, f"{folder}/first")
+        started = time.monotonic()
+        _prepare_sample(tok, path, f"{folder}/second")
+        seconds = time.monotonic() - started
+    return size / max(seconds, 1e-6)
+
+
+def _prepare_sample(tok: Tokenizer, path: Path, output: str) -> None:
+    prepare(
+        inputs=[str(path)],
+        tokenizer=tok,
+        output=output,
+        unit_bytes=max(1 << 20, path.stat().st_size // 8),
+        parity_check=False,
+        report=False,
+        show_progress=False,
+        verbose_level="ERROR",
+    )
+
+
+def _estimate_disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
+    """Bytes in each format: exact arithmetic for flat files, a written sample for a compressed one."""
+    found = {}
+    for known in list_formats():
+        dtype = known.choose_dtype("auto", tok.vocab_size)
+        if known.bytes_per_document is None:
+            found[known.name] = round(scale.tokens * _measure_written_bytes(tok, sample, known, dtype))
+        else:
+            tokens = scale.tokens * np.dtype(dtype).itemsize
+            found[known.name] = round(tokens + scale.documents * known.bytes_per_document)
+    return found
+
+
+def _measure_written_bytes(tok: Tokenizer, sample: Sample, known: Format, dtype: str) -> float:
+    """Bytes per token of the first block of the sample, written as that format."""
+    batch = tok.encode_batch(sample.blocks[0], special="text")
+    with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
+        writer = known.writer(ShardShape(Path(folder), "sample", dtype, keep_in_memory=True))
+        writer.write(Items(batch.ids, batch.offsets))
+        written = sum(entry.bytes for entry in writer.close())
+    return written / max(len(batch.ids), 1)
+
+
+def _estimate_training(model: str | None, tok: Tokenizer, scale: Scale, budget: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if budget is not None:
+        found["epochs"] = budget / max(scale.tokens, 1)
+        found["budget_tokens"] = budget
+    if model is not None:
+        tokens = budget if budget is not None else max(1, round(scale.tokens))
+        shape = load_shape(model)
+        result = compute_cost(shape, tokens=tokens)
+        found["training"] = {
+            "tokens": tokens,
+            "parameters": result.total_parameters,
+            "flops": result.training_flops,
+            "vocabulary_matches": shape.vocab_size >= tok.vocab_size,
+        }
+    return found

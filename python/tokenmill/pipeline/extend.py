@@ -1,0 +1,287 @@
+"""`tokenmill.extend`: new tokens after all the old ones, with the map and the proof beside them."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from tokenmill.base.durable import temporary_name
+from tokenmill.errors import ConfigError, InputError, InternalError
+from tokenmill.pipeline.count_parts import count_by_parts
+from tokenmill.pipeline.executors.choose import choose_executor
+from tokenmill.pipeline.vocabulary_output import check_output, check_rows, identify, write_vocabulary
+from tokenmill.settings.fields import ExecutorName
+from tokenmill.settings.schema import ExecutionConfig, SourceConfig
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.training.inputs import open_corpus
+from tokenmill.vocab.characters import add_characters, count_characters
+from tokenmill.vocab.counting import count_pieces, to_batches
+from tokenmill.vocab.extension import extend_recipe, find_required_merges
+from tokenmill.vocab.kept import Certificate, count_changed, hash_files, join_pairs, spend_budget
+from tokenmill.vocab.maps import EXTENSION
+from tokenmill.vocab.places import Wishes, check_scripts
+from tokenmill.vocab.words import Words, build_piece_tokenizer, check_base, check_text_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tokenmill.settings.fields import TieBreak
+    from tokenmill.training.counting import Counted
+    from tokenmill.training.inputs import Corpus
+    from tokenmill.vocab.characters import Grown
+    from tokenmill.vocab.extension import Extension
+    from tokenmill.vocab.places import NewToken
+
+# A merge that an exact proof did not foresee is ruled out and the training repeated; one round is usual.
+_ROUNDS = 8
+
+
+def extend(
+    base: str | Path | Tokenizer,
+    inputs: Any = None,
+    *,
+    add: int,
+    output: str | Path | None = None,
+    only_script: Sequence[str] = (),
+    keep_ids: Sequence[str | Path] = (),
+    keep_ids_budget: float = 0.0,
+    require: Sequence[str] = (),
+    counts: Sequence[Any] = (),
+    min_frequency: int = 2,
+    max_token_length: int | None = None,
+    tie_break: TieBreak = "huggingface",
+    reuse_reserved: bool = False,
+    pad_to_multiple: int = 1,
+    threads: int | None = None,
+    memory_budget: int | None = None,
+    executor: ExecutorName = "local",
+    ray_address: str | None = None,
+    **source: Any,
+) -> Tokenizer:
+    """Continue the training of `base` on `inputs`: `add` new tokens after all the old ones.
+
+    No id of `base` changes, special tokens included.
+
+    >>> import tokenmill
+    >>> base = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+    >>> longer = tokenmill.extend(base, iter(["방앗간이 돈다"] * 9), add=15)
+    >>> base.vocab_size, longer.vocab_size
+    (260, 275)
+    >>> longer.encode("low") == base.encode("low")
+    True
+
+    Args:
+        base: A tokenizer, or whatever `Tokenizer.load` takes.
+        inputs: What to learn from, as `train` takes it.
+        add: How many tokens to add, those for `require` among them.
+        output: Where to write the tokenizer, `extension.json` and the other files of the directory of `base`.
+        only_script: A new token's letters are all of these scripts, such as `["Hangul"]`.
+        keep_ids: Files whose documents must keep exactly the ids they have.
+        keep_ids_budget: The share of those documents that may change all the same.
+        require: Strings that must each be one token.
+        counts: Files made by `train --save-counts` with the pattern of `base`, as `train` takes them.
+        min_frequency: A pair that occurs less often is not merged.
+        max_token_length: The most bytes that a new token may have.
+        tie_break: Which of two equally frequent pairs goes first, as in `train`.
+        reuse_reserved: Give new tokens the ids of reserved special tokens first.
+        pad_to_multiple: Round the rows of the embedding up to a multiple of this.
+        threads: Threads for counting; the result does not depend on it.
+        memory_budget: Bytes of memory for counting.
+        executor: Where to count: `local`, or `ray` for a cluster.
+        ray_address: An existing Ray cluster, or auto.
+        **source: Settings of the source, such as `text_field`.
+
+    Returns:
+        The extended tokenizer.
+
+    Raises:
+        TokenizerError: The core cannot replay the merges of `base`.
+        InputError: The texts do not hold enough pairs, or the kept files no document.
+        ConfigError: A script that does not exist, a string that cannot be one token.
+    """
+    tokenizer = base if isinstance(base, Tokenizer) else Tokenizer.load(base)
+    check_base(tokenizer)
+    check_text_kept(tokenizer)
+    check_output(output)
+    check_rows(pad_to_multiple)
+    check_scripts(only_script)
+    _check_numbers(add, min_frequency, max_token_length, executor)
+    wishes = Wishes(
+        add,
+        min_frequency,
+        max_token_length or 1 << 16,
+        tie_break,
+        tuple(only_script),
+        tuple(require),
+        reuse_reserved,
+    )
+    config = SourceConfig(**source)
+    execution = ExecutionConfig(executor=executor, ray_address=ray_address)
+    with ExitStack() as stack:
+        corpus = stack.enter_context(open_corpus(inputs, config))
+        files = keep_ids[0] if len(keep_ids) == 1 else list(keep_ids)
+        kept = stack.enter_context(open_corpus(files, config)) if keep_ids else None
+        counted = count_pieces(
+            tokenizer,
+            corpus,
+            counts,
+            threads=threads,
+            memory_budget=memory_budget,
+            elsewhere=_make_cluster_counter(execution, output),
+        )
+        if not counted.pieces:
+            raise InputError("the inputs hold no text to learn from; name files with documents, or counts")
+        made = _extend(
+            tokenizer, counted, wishes, None if kept is None else KeptCorpus(kept, keep_ids_budget)
+        )
+    if output is not None:
+        write_vocabulary(tokenizer, made.result, Path(output), EXTENSION, made.describe(pad_to_multiple))
+    return made.result
+
+
+def _check_numbers(add: int, min_frequency: int, longest: int | None, executor: str) -> None:
+    if isinstance(add, bool) or not isinstance(add, int) or add < 1:
+        raise ConfigError(f"add is {add!r}; expected how many tokens to add, such as 16000")
+    if min_frequency < 1:
+        raise ConfigError(f"min_frequency is {min_frequency}; expected 1 or more")
+    if longest is not None and longest < 2:
+        raise ConfigError(f"max_token_length is {longest}; expected 2 bytes or more: a token joins two")
+    if executor not in get_args(ExecutorName):
+        raise ConfigError(f"executor is {executor!r}; expected one of {', '.join(get_args(ExecutorName))}")
+
+
+def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None) -> Any:
+    """A function that counts with an executor outside this process; None where it is this process."""
+    executor = choose_executor(execution)
+    if executor.in_process:
+        return None
+    if output is None:
+        raise ConfigError(
+            f"--executor {execution.executor} needs --output, in a directory that all nodes can see"
+        )
+
+    def count(counting: Any, options: Any, corpus: Corpus) -> None:
+        # Beside the output, which all nodes see and which must be new at the end.
+        folder = temporary_name(Path(output))
+        try:
+            count_by_parts(counting, options, corpus, executor, folder, lambda _amount, **_counts: None)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return count
+
+
+@dataclass(frozen=True)
+class KeptCorpus:
+    """Texts that must keep their ids, and the share of them that may change all the same."""
+
+    corpus: Corpus
+    budget: float
+
+
+@dataclass(frozen=True)
+class Extended:
+    """What came of it: the new tokenizer, what is new in it, and the proof that kept texts kept their ids."""
+
+    base: Tokenizer
+    result: Tokenizer
+    made: Extension
+    words: Words
+    characters: tuple[NewToken, ...]
+    proof: Certificate | None
+
+    def describe(self, multiple: int) -> dict[str, Any]:
+        """The map as `extension.json` has it."""
+        tokens = self.made.tokens
+        parts = {part for token in tokens for part in token.parts}
+        lengths, size = np.diff(self.words.offsets), self.base.vocab_size
+        seen = np.bincount(self.words.ids, np.repeat(self.words.counts, lengths), size)
+        for token in self.characters:
+            np.add.at(seen, list(token.parts), token.count)
+        return {
+            "kind": "extension",
+            "base": identify(self.base),
+            "result": identify(self.result, multiple),
+            "certificate": None if self.proof is None else self.proof.to_json(),
+            "old_counts": {str(part): int(seen[part]) for part in sorted(parts)},
+            "tokens": [
+                {
+                    "id": token.id,
+                    "text": token.bytes.decode("utf-8", "replace"),
+                    "bytes": token.bytes.hex(),
+                    "parts": list(token.parts),
+                    "count": token.count,
+                }
+                for token in tokens
+            ],
+        }
+
+
+def _extend(base: Tokenizer, counted: Counted, wishes: Wishes, kept: KeptCorpus | None) -> Extended:
+    seen = None if kept is None else _count_kept(base, kept.corpus)
+    characters: dict[str, int] = {}
+    others: set[str] = set()
+    if base.recipe.model is not None and base.recipe.model.kind == "chars":
+        characters = count_characters(to_batches(counted))
+        others = set() if seen is None else set(count_characters(to_batches(seen)))
+    grown = add_characters(base, characters, wishes, others)
+    pieces = build_piece_tokenizer(grown.tokenizer)
+    words = Words.encode(pieces, to_batches(counted))
+    if kept is None or seen is None:
+        made = extend_recipe(grown.tokenizer, words, wishes, np.empty(0, np.uint64), grown.tokens)
+        return Extended(base, Tokenizer(made.recipe), made, words, grown.tokens, None)
+    apart = Words.encode(pieces, to_batches(seen)).find_pairs()
+    if kept.budget > 0:
+        apart = spend_budget(grown.tokenizer, kept.corpus, words, apart, kept.budget)
+    _check_required(grown, wishes.required, apart, others)
+    return _prove(base, grown, words, wishes, apart, kept)
+
+
+def _count_kept(base: Tokenizer, corpus: Corpus) -> Counted:
+    counted = count_pieces(base, corpus)
+    if not counted.documents:
+        raise InputError("the files whose ids are to be kept hold no document; give files with text")
+    return counted
+
+
+def _check_required(
+    grown: Grown, strings: Sequence[str], apart: NDArray[np.uint64], others: set[str]
+) -> None:
+    """Refuse a string whose merges would change a kept document."""
+    base = grown.tokenizer
+    fresh = others & {token.bytes.decode() for token in grown.tokens}
+    for string in strings:
+        pairs = [pair for pair in find_required_merges(base, [string]) if max(pair) < base.vocab_size]
+        if np.isin(join_pairs(pairs), apart).any() or not fresh.isdisjoint(string):
+            raise ConfigError(
+                f"{string!r} cannot be required: a document of the kept files would change; leave the string "
+                "out, or keep other files"
+            )
+
+
+def _prove(
+    base: Tokenizer, grown: Grown, words: Words, wishes: Wishes, apart: NDArray[np.uint64], kept: KeptCorpus
+) -> Extended:
+    for _ in range(_ROUNDS):
+        made = extend_recipe(grown.tokenizer, words, wishes, apart, grown.tokens)
+        result = Tokenizer(made.recipe)
+        documents, changed, seen = count_changed(result, made.tokens, kept.corpus)
+        allowed = int(documents * kept.budget)
+        if changed <= allowed:
+            proof = Certificate(hash_files(kept.corpus), documents, changed, allowed)
+            return Extended(base, result, made, words, grown.tokens, proof)
+        merges = [
+            pair for pair, token in zip(made.merges, made.list_products(), strict=True) if token in seen
+        ]
+        old = [pair for pair in merges if max(pair) < grown.tokenizer.vocab_size]
+        apart = np.union1d(apart, join_pairs(old))
+    raise InternalError(
+        f"kept documents still change after {_ROUNDS} rounds; please report this with the base"
+    )

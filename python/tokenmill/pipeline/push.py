@@ -1,0 +1,84 @@
+"""A finished dataset to the Hugging Face hub, with a card that says what is in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmill.base.run_files import EVENTS, PROGRESS
+from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.shards.format import find_format
+from tokenmill.errors import ConfigError, StoreError, explain_missing
+
+if TYPE_CHECKING:
+    from tokenmill.datasets.ledger.manifest import Manifest
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+CARD = "README.md"
+
+
+def push_dataset(root: str | Path, name: str, *, private: bool = False, revision: str | None = None) -> str:
+    """Upload a dataset as `ORG/NAME` and return the URL of the commit.
+
+    The same files again are not sent twice: the hub knows them by their hashes. Raises `StoreError` if the
+    hub refuses.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{name!r} is not the name of a dataset on the hub; expected ORG/NAME")
+    manifest = load_manifest(Path(root))
+    with explain_missing("huggingface_hub", "hf", "pushing to the hub"):
+        from huggingface_hub import HfApi
+    api = HfApi()
+    try:
+        api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
+        ignored = [PROGRESS, EVENTS, ".*", "*.tmp", CARD]
+        api.upload_folder(
+            repo_id=name,
+            folder_path=str(root),
+            repo_type="dataset",
+            revision=revision,
+            ignore_patterns=ignored,
+            commit_message=f"tokenmill dataset {manifest.content_hash[:12]}",
+        )
+        done = api.upload_file(
+            path_or_fileobj=make_card(name, manifest).encode(),
+            path_in_repo=CARD,
+            repo_id=name,
+            repo_type="dataset",
+            revision=revision,
+            commit_message="Card",
+        )
+    except Exception as error:  # the client's own classes; all of them are one fact here
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise StoreError(
+            f"{name}: the hub did not take the dataset ({type(error).__name__}: {line})\n"
+            "log in with a token that may write: hf auth login, or set HF_TOKEN\n"
+            "the same command continues where this one ended"
+        ) from error
+    return str(done.commit_url)
+
+
+def make_card(name: str, manifest: Manifest) -> str:
+    """The README of the dataset: its figures, where they come from, and how it is opened."""
+    packing = manifest.packing
+    rows = f", rows of {packing.context_length}" if manifest.layout == "rows" else ""
+    facts = {
+        "tokens": f"{manifest.tokens:,}",
+        "documents": f"{sum(shard.documents for shard in manifest.shards):,}",
+        "shards": f"{len(manifest.shards)} ({manifest.format}, {manifest.dtype}{rows})",
+        "tokenizer": f"{manifest.tokenizer.name}, {manifest.tokenizer.vocab_size:,} tokens, "
+        f"fingerprint `{manifest.tokenizer.fingerprint}`",
+        "content hash": f"`{manifest.content_hash}`",
+    }
+    table = "".join(f"| {key} | {value} |\n" for key, value in facts.items())
+    inputs = "".join(f"- `{entry.path}`\n" for entry in manifest.inputs[:20])
+    more = len(manifest.inputs) - 20
+    rest = f"- and {more} more\n" if more > 0 else ""
+    return (
+        "---\ntags:\n- tokenmill\n- tokenized\n---\n\n"
+        f"# {name}\n\nToken ids, prepared with tokenmill; read by {find_format(manifest.format).read_by}.\n\n"
+        f"| | |\n|---|---|\n{table}\n## Made from\n\n{inputs}{rest}\n"
+        "## Use\n\n```python\nfrom huggingface_hub import snapshot_download\nimport tokenmill\n\n"
+        f'dataset = tokenmill.open(snapshot_download("{name}", repo_type="dataset"))\n```\n'
+    )

@@ -1,0 +1,207 @@
+"""What a running job reports: a bar or lines for people, `progress.json` and `events.jsonl` for watchers.
+
+Neither file is content: no reader needs them, no hash covers them, and both may be deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+import tokenmill
+from tokenmill.base.durable import ReplacedError, readable_json
+from tokenmill.base.hardware import world
+from tokenmill.base.hardware.memory import measure_host_memory
+from tokenmill.base.platform import start_thread
+from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from tokenmill.base.console.progress import Progress
+    from tokenmill.pipeline.executors.base import Workforce
+
+PERIOD = 0.5
+SAMPLE_PERIOD = 2.0
+
+
+def format_now() -> str:
+    """This moment, for people and machines: `2026-01-02T03:04:05.678+00:00`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Recorder:
+    """Keeps the counts of a running job and reports them; `count` may be called from any thread.
+
+    Without a directory there are no files, only what is shown.
+    """
+
+    def __init__(
+        self, root: Path | None, *, bytes_total: int | None, units_total: int, units_done: int = 0
+    ) -> None:
+        """Prepare to record; nothing is written before the block is entered."""
+        self._root = root
+        self._run = os.urandom(6).hex()
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="tokenmill-progress", daemon=True)
+        self._process: Any = None
+        self._progress: Progress | None = None
+        self.state: dict[str, Any] = {
+            "state": "running",
+            "phase": "planning",
+            "documents": 0,
+            "tokens": 0,
+            "bytes": 0,
+            "bytes_total": bytes_total,
+            "units_done": units_done,
+            "units_total": units_total,
+            "started_at": format_now(),
+            "updated_at": format_now(),
+            "counter": 0,
+            "pid": os.getpid(),
+            "host": platform.node(),
+            "rank": world.find_rank(),
+            "error": None,
+        }
+
+    def __enter__(self) -> Self:
+        if self._root is not None:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._write_progress()
+            start_thread(self._thread)
+        return self
+
+    def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:
+        """Write the first event of a run: command, versions, machine, budget."""
+        machine = {
+            "cpus": os.cpu_count(),
+            "memory": measure_host_memory()[1],
+            "host": platform.node(),
+            "system": f"{platform.system()} {platform.release()}",
+            "processor": platform.machine(),
+        }
+        self.write_event(
+            "start",
+            command=sys.argv,
+            resumed=resumed,
+            versions=_find_versions(),
+            machine=machine,
+            budget={"memory": memory, "threads": threads},
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._root is None:
+            return
+        self._over.set()
+        self._thread.join()
+        if isinstance(error, ReplacedError):
+            return  # whoever leads now reports the progress
+        state = "done" if kind is None else "failed"
+        exit_code = getattr(error, "exit_code", None)
+        ended = "interrupted" if kind is KeyboardInterrupt or exit_code == 75 else state
+        with self._lock:
+            self.state |= {"state": state, "phase": ended, "error": str(error) if error is not None else None}
+        try:
+            self._write_progress()
+            self.write_event("finish", state=ended, seconds=round(time.monotonic() - self._started, 3))
+        except OSError:
+            # A full disk ends a job; it must not hide why the job ended.
+            return
+
+    def enter_phase(self, name: str) -> None:
+        """Say what the job is doing now."""
+        with self._lock:
+            self.state["phase"] = name
+
+    @contextmanager
+    def show(self, progress: Progress) -> Iterator[None]:
+        """While this lasts, people see what is counted: bytes, or units where that is what is shown."""
+        with progress:
+            self._progress = progress
+            yield
+        self._progress = None
+
+    def count(self, **amounts: int) -> None:
+        """Add to the counters: `count(documents=12, tokens=3400, bytes=65536)`."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self.state[name] += amount
+        if self._progress is not None:
+            units, size = amounts.pop("units_done", 0), amounts.pop("bytes", 0)
+            self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
+
+    def show_workers(self, workers: Workforce) -> None:
+        """Show who is at work, where other processes do the work."""
+        with self._lock:
+            self.state["workers"] = workers.figures
+        if self._progress is not None:
+            self._progress.note = workers.words
+
+    def write_event(self, kind: str, **fields: Any) -> None:
+        """Append one line with one write, so that lines of several processes never mix."""
+        if self._root is None:
+            return
+        line = readable_json({"event": kind, "at": format_now(), "run": self._run, **fields}, indent=None)
+        handle = os.open(self._root / EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, line)
+        finally:
+            os.close(handle)
+
+    def _beat(self) -> None:
+        sampled = 0.0
+        while not self._over.wait(PERIOD):
+            try:
+                self._write_progress()
+                if time.monotonic() - sampled >= SAMPLE_PERIOD:
+                    sampled = time.monotonic()
+                    self._sample()
+            except (OSError, MemoryError, ImportError):
+                # Recording must never end a job, nor speak of itself: a full disk is reported by whoever
+                # writes tokens, and so is memory that is refused, also to a library that is loaded here.
+                continue
+
+    def _sample(self) -> None:
+        # Here, since most small jobs end before their first sample.
+        import psutil
+
+        if self._process is None:
+            self._process = psutil.Process()
+        self.write_event(
+            "sample",
+            rss=self._process.memory_info().rss,
+            cpu_percent=self._process.cpu_percent(),
+            disk_bytes=psutil.disk_usage(str(self._root)).used,
+        )
+
+    def _write_progress(self) -> None:
+        if self._root is None:
+            return
+        with self._lock:
+            self.state |= {"counter": self.state["counter"] + 1, "updated_at": format_now()}
+            text = json.dumps(self.state)
+        replace_file(self._root / PROGRESS, text.encode())
+
+
+def _find_versions() -> dict[str, str]:
+    """The versions of what this process has loaded: nothing else has a part in the result."""
+    found = {"python": platform.python_version(), "tokenmill": tokenmill.__version__}
+    for name in ("numpy", "pyarrow", "tokenizers", "transformers"):
+        # A module that another thread is just importing has no version yet.
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found[name] = str(version)
+    return found

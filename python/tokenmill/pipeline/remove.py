@@ -1,0 +1,300 @@
+"""`tokenmill dataset remove`: a dataset minus some documents, by rewriting only the shards that had them.
+
+Each shard is a unit with a receipt, as in `prepare`: those that change are packed again from their own
+tokens, the others are linked. After an interruption the same call resumes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.durable import digest, sweep_leftovers
+from tokenmill.base.learned import is_learned
+from tokenmill.datasets.ledger.duplicates import hashes_path
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
+from tokenmill.datasets.ledger.origins import Origins
+from tokenmill.datasets.ledger.plan import load_plan, save_plan
+from tokenmill.datasets.ledger.provenance import read_origins
+from tokenmill.datasets.ledger.receipt import (
+    RECEIPTS,
+    SHARDS,
+    Receipt,
+    ShardEntry,
+    load_receipt,
+    receipt_path,
+    save_receipt,
+)
+from tokenmill.datasets.ledger.removal import (
+    Removal,
+    RemovedDocument,
+    check_numbers,
+    load_removal,
+    read_list,
+    save_removal,
+)
+from tokenmill.datasets.packing.packer import select_documents
+from tokenmill.datasets.reader.dataset import Dataset, open_dataset
+from tokenmill.datasets.reader.documents import read_documents
+from tokenmill.datasets.store.tokenizer_copy import COPY, pass_on_copy
+from tokenmill.datasets.trace.records import PROVENANCE
+from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.output_faults import explain_faults
+from tokenmill.pipeline.units.commit import commit
+from tokenmill.pipeline.units.control import Control
+from tokenmill.pipeline.units.encode import Encoded
+from tokenmill.pipeline.units.shards import ShardBuilder
+from tokenmill.report.traces import SourceDocuments, parse_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tokenmill.datasets.ledger.plan import Plan, Unit
+
+
+def remove(
+    dataset: str | Path,
+    documents: str | Path | Mapping[int, str],
+    output: str | Path,
+    *,
+    tokenizer: Any = None,
+) -> Dataset:
+    """Write the documents of `dataset` without some of them; the others stay in their order.
+
+    >>> import tokenmill
+    >>> made = tokenmill.prepare(
+    ...     dataset=["one", "two", "three"], tokenizer=tokenizer, output="out", verbose_level="ERROR"
+    ... )
+    >>> less = tokenmill.remove("out", {1: "takedown"}, "less")
+    >>> [tokenizer.decode(ids, skip_special_tokens=True) for ids in less]
+    ['one', 'three']
+    >>> dict(less.manifest.account.documents_dropped)
+    {'takedown': 1}
+
+    Args:
+        dataset: A finished dataset of this machine.
+        documents: A file with a document on each line, see docs/answers.md; or numbers of documents and the
+            reason for each.
+        output: The directory of the new dataset.
+        tokenizer: The tokenizer of `dataset`, to look for texts, if it has moved.
+
+    Returns:
+        The new dataset: equal to one that is prepared without those documents.
+
+    Raises:
+        DatasetError: A document cannot be found, or the dataset cannot be written again from its own tokens.
+        ConfigError: The list cannot be read, or `output` holds something else.
+    """
+    source, root = open_dataset(dataset), Path(output)
+    plan = _check_source(source, root)
+    found = dict(documents) if not isinstance(documents, str | Path) else _find(source, documents, tokenizer)
+    removal = Removal(
+        source.content_hash, tuple(RemovedDocument(number, found[number]) for number in sorted(found))
+    )
+    check_numbers(removal, source.num_documents)
+    with explain_faults(root):
+        _begin(root, removal)
+        changed = [_Unit(source, unit, removal) for unit in plan.units]
+        new = replace(plan, units=tuple(each.unit for each in changed))
+        pass_on_copy(source.path, root)
+        save_plan(root, new)
+        receipts = {each.unit.ordinal: each.write(root, plan) for each in changed}
+        commit(root, new, receipts)
+    return open_dataset(root)
+
+
+def _check_source(source: Dataset, root: Path) -> Plan:
+    if source.shards.cache is not None:
+        raise DatasetError(f"{source.address} is in an object store: copy it here, and remove from the copy")
+    source.rows(None if source.manifest.layout == "rows" else 1)  # raises for a format that is not read here
+    packing = source.manifest.packing
+    if packing.layout == "rows" and packing.tail == "drop":
+        raise DatasetError(
+            f"{source.address} was packed with tail drop, so the ends of its shards are lost and cannot be "
+            "packed again: prepare it without those documents, for example with --where"
+        )
+    plan = load_plan(source.path)
+    if plan is None:
+        raise DatasetError(
+            f"{source.address} has no {PLAN} (converted, or copied in part): remove from the dataset that it "
+            "was made from, and convert that"
+        )
+    if root.resolve() == Path(source.path).resolve():
+        raise ConfigError(f"{root} is the dataset itself: name another output")
+    return plan
+
+
+def _begin(root: Path, removal: Removal) -> None:
+    """Claim the output for this removal; one that was interrupted is resumed."""
+    before = load_removal(root)
+    strange = (root / MANIFEST).exists() or (root / PLAN).exists()
+    if (before is not None and before != removal) or (before is None and strange):
+        raise ConfigError(f"{root} holds another dataset: name another output, or delete it")
+    root.mkdir(parents=True, exist_ok=True)
+    for place in (root, root / SHARDS, root / RECEIPTS, root / COPY):
+        sweep_leftovers(place)
+    if before is None:
+        save_removal(root, removal)
+
+
+def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
+    """The numbers of the documents of a list, each with its reason."""
+    try:
+        lines = list(read_list(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
+    known = SourceDocuments(source.rows(None if source.manifest.layout == "rows" else 1), tokenizer)
+    found: dict[int, str] = {}
+    for way in ("document", "record", "id", "contains"):
+        mine = [line for line in lines if line.way == way]
+        try:
+            numbers = _find_all(known, way, [line.value for line in mine]) if mine else []
+        except (DatasetError, ConfigError) as error:
+            raise type(error)(f"{path}: {error}") from None
+        for line, documents in zip(mine, numbers, strict=True):
+            found |= dict.fromkeys(documents, line.reason)
+    if not found:
+        raise ConfigError(f"{path} names no document")
+    return found
+
+
+def _find_all(known: SourceDocuments, way: str, values: list[Any]) -> list[list[int]]:
+    """The documents of each of some numbers, records, ids or texts, all looked for at once."""
+    if way == "document":
+        return [[value] for value in values]
+    if way == "record":
+        records = [parse_record(value) for value in values]
+        named = known.records.find_records(records)
+        return [named[record] for record in records]
+    if way == "id":
+        by_id = known.records.find_ids(values)
+        return [by_id[value] for value in values]
+    texts = known.find_texts(values)
+    for text in values:
+        if not texts[text]:
+            raise DatasetError(f"no document contains {text!r}; correct the text, or leave that line out")
+    return [texts[text] for text in values]
+
+
+class _Unit:
+    """One shard of the old dataset, and the unit that it becomes."""
+
+    def __init__(self, source: Dataset, unit: Unit, removal: Removal) -> None:
+        start, end = source.shards.document_starts[unit.ordinal : unit.ordinal + 2]
+        self.source = source
+        self.old = unit
+        low, high = (
+            bisect_left(removal.documents, place, key=lambda each: each.number) for place in (start, end)
+        )
+        self.reasons = {each.number - start: each.reason for each in removal.documents[low:high]}
+        self.unit = unit
+        if self.reasons:
+            identity = digest({"unit": unit.id, "removed": sorted(self.reasons)})
+            self.unit = replace(unit, id=identity)
+
+    @property
+    def entry(self) -> ShardEntry:
+        return self.source.manifest.shards[self.old.ordinal]
+
+    def write(self, root: Path, plan: Plan) -> Receipt:
+        """The receipt of the shard: found, linked, or rewritten without its removed documents."""
+        done = load_receipt(root, self.unit.name, self.unit.id)
+        if done is not None:
+            return done
+        path = receipt_path(self.source.path, self.old.name)
+        receipt = load_receipt(self.source.path, self.old.name, self.old.id)
+        if receipt is None:
+            raise DatasetError(f"{path} is missing or damaged, so the account of the shard is not known")
+        hashes = hashes_path(self.source.path, self.old.name)
+        if hashes.exists():
+            # What was taken out still counts as seen, so that no copy of it comes in later.
+            _link(hashes, hashes_path(root, self.unit.name))
+        if not self.reasons:
+            for entry in receipt.shard.files:
+                _link(self.source.path / entry.path, root / entry.path)
+        else:
+            receipt = self._rewrite(root, plan, receipt)
+        save_receipt(root, receipt)
+        return receipt
+
+    def _rewrite(self, root: Path, plan: Plan, receipt: Receipt) -> Receipt:
+        named = any(entry.role == PROVENANCE for entry in self.entry.files)
+        origins = None
+        if named:
+            with read_origins(self.source.shards.path(self.entry.file(PROVENANCE))) as table:
+                parts, rows = table["part"].to_numpy(), table["row"].to_numpy()
+                origins = Origins(parts, rows, table["id"].combine_chunks())
+        builder = ShardBuilder(
+            plan.target,
+            root,
+            self.unit.name,
+            Control().batching,
+            provenance=named,
+            most_documents=plan.values.get("packing.max_documents_per_row"),
+            marked=self.marked,
+        )
+        tokens: Counter[str] = Counter()
+        learned: Counter[str] = Counter()
+        try:
+            for encoded in self._read(origins, tokens, learned):
+                builder.add(encoded)
+            files = builder.close()
+        finally:
+            builder.discard()
+        old, new = receipt.account, builder.account
+        # Read as before, written less, the rest by reason.
+        account = replace(
+            old,
+            documents_written=new.documents_written,
+            documents_dropped=old.documents_dropped + Counter(self.reasons.values()),
+            tokens_written=new.tokens_written,
+            tokens_repeated=new.tokens_repeated,
+            tokens_padding=new.tokens_padding,
+            tokens_dropped=old.tokens_dropped + tokens,
+            learned_written=new.learned_written,
+            learned_repeated=new.learned_repeated,
+            learned_dropped=old.learned_dropped + learned,
+        )
+        shard = ShardEntry(
+            self.unit.name, self.unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
+        )
+        return replace(receipt, shard=shard, account=account)
+
+    @property
+    def marked(self) -> bool:
+        """Whether the dataset is of conversations, whose tokens are learned or not."""
+        return self.source.manifest.account.learned_read > 0
+
+    def _read(
+        self, origins: Origins | None, tokens: Counter[str], learned: Counter[str]
+    ) -> Iterator[Encoded]:
+        """The documents that stay, some at a time; the others are counted."""
+        shards, ordinal = self.source.shards, self.old.ordinal
+        for first, ids, offsets in read_documents(shards, ordinal, marked=self.marked):
+            count = len(offsets) - 1
+            gone = [local - first for local in self.reasons if first <= local < first + count]
+            for local in gone:
+                tokens[self.reasons[first + local]] += int(offsets[local + 1] - offsets[local])
+                if self.marked:
+                    taught = is_learned(ids[offsets[local] : offsets[local + 1]])
+                    learned[self.reasons[first + local]] += int(taught.sum())
+            mask = np.ones(count, bool)
+            mask[gone] = False
+            here = Origins(0, np.arange(count)) if origins is None else origins.slice(first, count)
+            yield Encoded(*select_documents(ids, offsets, mask), here.take(mask))
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file under another name; a copy where the file system cannot link them."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)

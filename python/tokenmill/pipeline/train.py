@@ -1,0 +1,310 @@
+"""`tokenmill.train`: texts to a tokenizer, through counts that can be kept and merges that can be resumed.
+
+What keeps counts in files is imported where it is used: it brings Arrow along, which plain files do not need
+and which would be a third of the peak memory of a small training.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack, get_args
+
+from tokenmill.base.console import logs
+from tokenmill.base.console.progress import Progress
+from tokenmill.base.durable import sweep_leftovers
+from tokenmill.base.scratch import scratch_folder
+from tokenmill.base.sizes import parse_size
+from tokenmill.errors import ConfigError, InputError
+from tokenmill.pipeline.executors.choose import choose_executor, read_budget
+from tokenmill.pipeline.output_faults import explain_faults
+from tokenmill.pipeline.recorder import Recorder
+from tokenmill.settings.fields import SaveFormat
+from tokenmill.settings.resolve import from_options
+from tokenmill.tokenizer.pre_tokenizer import make_pre_tokenizer
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.training.checkpoint import Checkpoint
+from tokenmill.training.counting import Counted, Counting, count_all
+from tokenmill.training.inputs import Corpus, open_corpus
+from tokenmill.training.merging import Merged, MergeState, merge
+from tokenmill.training.outputs import save_all
+from tokenmill.training.summary import summarise
+from tokenmill.training.vocabulary import build_minbpe_recipe, build_recipe, keep_first_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenmill.settings.options import TrainOptions
+    from tokenmill.settings.resolve import Resolved
+    from tokenmill.settings.schema import JobConfig
+
+    # Whether to show progress, or a function of (stage, done, total) to call instead.
+    ProgressChoice = bool | Callable[[str, int, int | None], None] | None
+
+logger = logging.getLogger("tokenmill.train")
+# Counting that took longer than this is kept on disk, so that a resumed run need not repeat it.
+KEEP_COUNTS_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The tokenizer, and the figures of how it came about."""
+
+    tokenizer: Tokenizer
+    summary: dict[str, Any]
+
+
+def train(
+    inputs: Any = None,
+    vocab_size: int | None = None,
+    *,
+    config: str | Path | None = None,
+    progress: ProgressChoice = None,
+    **options: Unpack[TrainOptions],
+) -> Tokenizer:
+    """Train a byte-level BPE tokenizer. Nothing about the machine changes the result.
+
+    >>> import tokenmill
+    >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False)
+    >>> [tokenizer.token_bytes(token) for token in tokenizer.encode("a lower")]
+    [b'a', b' lowe', b'r']
+
+    Args:
+        inputs: A path, a glob, a URL or a list of them; or data in memory: an iterator of texts, an Arrow
+            array, a Hugging Face dataset, an iterable of records.
+        vocab_size: Tokens in all, with the 256 bytes and the special tokens; 32,000 if left out.
+        config: A YAML file of settings; arguments given here take precedence.
+        progress: Whether to show it, or a function of (stage, done, total) that is called instead.
+        options: Any setting of docs/configuration.md, such as `pattern="cl100k"`, `special_tokens=[…]`,
+            `output="my-tokenizer"`, `counts="en.parquet:2.0"` or `tie_break="lexicographic"`.
+
+    Returns:
+        The tokenizer; with `output`, it and its `training.json` are on disk as well.
+
+    Raises:
+        ConfigError: A setting is unknown, of a wrong type, or contradicts another.
+        InputError: There is nothing to train on, or a record cannot be read and `on_error` is "fail".
+        ResumeError: `resume` was asked for, and `output` holds another training.
+        InterruptedJobError: A disk is full; the same call with `resume=True` goes on.
+    """
+    resolved = from_options(config, job="train", vocab_size=vocab_size, **options)
+    return run(resolved, inputs, progress=progress).tokenizer
+
+
+def run(
+    resolved: Resolved,
+    inputs: Any = None,
+    *,
+    progress: ProgressChoice = None,
+) -> Trained:
+    """Count, merge, save; raises before anything is written when the settings make no sense."""
+    config = resolved.config
+    logs.configure(config.execution.verbose_level, log_json=config.execution.log_json)
+    for warning in resolved.warnings:
+        logger.warning("%s", warning)
+    named = inputs if inputs is not None else list(config.source.inputs)
+    with open_corpus(named, config.source, config.output.path) as corpus:
+        if not corpus.files and not config.source.counts:
+            raise InputError("nothing to train on; name input files, texts or counts")
+        place = config.output.path or config.execution.spill_dir or tempfile.gettempdir()
+        with explain_faults(place):
+            return _Training(config, corpus, progress=progress).run()
+
+
+class _Training:
+    """One training: its settings, what it reads, and who watches it."""
+
+    def __init__(
+        self,
+        config: JobConfig,
+        corpus: Corpus,
+        *,
+        progress: ProgressChoice,
+    ) -> None:
+        self.config, self.options, self.execution = config, config.training, config.execution
+        self.corpus = corpus
+        self.output = None if config.output.path is None else Path(config.output.path)
+        if self.execution.resume and self.output is None:
+            raise ConfigError(
+                "resume needs an output directory, where the interrupted training left its checkpoint"
+            )
+        self.job = {
+            "options": self.options.to_dict() | {"pattern": make_pre_tokenizer(self.options.pattern)},
+            "inputs": corpus.identify(),
+            "counts": list(config.source.counts),
+        }
+        self._list_sizes()  # impossible sizes are refused before anything is read
+        self.checkpoint = Checkpoint(self.output, self.job)
+        self.recorder = Recorder(
+            self.output, bytes_total=corpus.total_bytes, units_total=self.options.model_tokens - 256
+        )
+        self._progress = progress
+
+    def run(self) -> Trained:
+        """From the first text to the report."""
+        started = time.perf_counter()
+        if self.output is not None:
+            for folder in (self.output, *(self.output / str(size) for size in self._list_sizes())):
+                sweep_leftovers(folder)
+        steps = self.checkpoint.begin(resume=self.execution.resume)
+        spill_dir = Path(self.execution.spill_dir or self.output or tempfile.gettempdir())
+        with self.recorder, scratch_folder(spill_dir, "counts") as scratch:
+            counted = self._count(scratch, kept=steps is not None)
+            merged = self._merge(counted, steps)
+            tokenizer = Tokenizer(build_recipe(merged, self.options, str(self.output or "trained")))
+            seconds = time.perf_counter() - started
+            summary = summarise(self.options, counted, merged, tokenizer, seconds)
+            self._save(tokenizer, merged, summary)
+        return Trained(tokenizer, summary)
+
+    def _count(self, scratch: Path, *, kept: bool) -> Counted:
+        threads, budget = read_budget(self.execution)
+        self.recorder.enter_phase("counting")
+        self.recorder.write_start(resumed=kept, threads=threads, memory=budget)
+        counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(scratch))
+        saved = self.checkpoint.counts
+        if kept and saved is not None and saved.is_file():
+            self._add_saved(counting, [saved])
+            return counting.finish()
+        self._count_inputs(counting, threads)
+        counted = counting.finish()
+        if not counted.unique:
+            raise InputError(
+                f"there is no text to train on: {counted.documents} documents, {counted.bytes} bytes. Check "
+                "the inputs and the text field (--text-field)"
+            )
+        if self.config.output.save_counts is not None:
+            self._save_counts(counted, self.config.output.save_counts)
+        if saved is not None and counted.seconds > KEEP_COUNTS_SECONDS:
+            self.checkpoint.open()
+            self._save_counts(counted, saved)
+        return counted
+
+    def _add_saved(self, counting: Counting, specs: Sequence[str | Path]) -> None:
+        if specs:
+            from tokenmill.training.counts_file import add_saved
+
+            add_saved(counting, self.options, specs)
+
+    def _save_counts(self, counted: Counted, path: str | Path) -> None:
+        from tokenmill.training.counts_file import save_counts
+
+        save_counts(counted, self.options, path)
+
+    def _count_inputs(self, counting: Counting, threads: int) -> None:
+        corpus = self.corpus
+        self._add_saved(counting, self.config.source.counts)
+        counting.inputs.extend(corpus.identify())
+        for note in corpus.notes:
+            logger.info("%s", note)
+        with self.recorder.show(self._make_bar("Counting", corpus.total_bytes, "bytes")):
+
+            def advance(amount: int, *, documents: int) -> None:
+                self.recorder.count(bytes=amount, documents=documents)
+
+            executor = choose_executor(self.execution)
+            if executor.in_process:
+                count_all(
+                    counting,
+                    corpus.read_blocks(parts=counting.takes_parts),
+                    advance,
+                    readers=corpus.count_readers(threads),
+                )
+            else:
+                from tokenmill.pipeline.count_parts import count_by_parts
+
+                count_by_parts(counting, self.options, corpus, executor, self.output, advance)
+
+    def _merge(self, counted: Counted, steps: Any) -> Merged:
+        self.recorder.enter_phase("merging")
+        meter = _Meter() if self.execution.verbose else None
+        bar = self._make_bar("Merging", self.options.model_tokens - 256, "merges")
+        with self.recorder.show(bar):
+
+            def advance(state: MergeState) -> None:
+                self.recorder.count(units_done=state.merges - bar.done)
+                if meter is not None:
+                    meter.log(state)
+
+            return merge(
+                counted,
+                self.options,
+                checkpoint=self.checkpoint,
+                steps=steps,
+                checkpoint_every=self.execution.checkpoint_every,
+                tell=advance,
+            )
+
+    def _save(self, tokenizer: Tokenizer, merged: Merged, summary: dict[str, Any]) -> None:
+        if self.output is None:
+            return
+        asked = self.config.output.save_as
+        formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
+        minbpe = partial(build_minbpe_recipe, merged, self.options, str(self.output))
+        save_all(tokenizer, self.output, formats, {**summary, "job": self.job}, minbpe)
+        for size in self._list_sizes():
+            smaller = Tokenizer(keep_first_tokens(tokenizer.recipe, size))
+            smaller.save(self.output / str(size))
+        self.checkpoint.remove()
+        if self.config.output.report and "hf" in formats:
+            from tokenmill.report.report import report_if_possible
+
+            report_if_possible(self.output)
+
+    def _list_sizes(self) -> list[int]:
+        """The smaller sizes that were asked for; raises `ConfigError` for one that is impossible."""
+        try:
+            sizes = [parse_size(size) for size in (self.config.output.ladder or "").split(",") if size]
+        except ValueError:
+            raise ConfigError(
+                f"ladder is {self.config.output.ladder!r}; expected sizes such as 16k,32k"
+            ) from None
+        least = 256 + len(self.options.special_tokens)
+        for size in sizes:
+            if not least <= size < self.options.vocab_size:
+                raise ConfigError(
+                    f"ladder has {size:,}; expected {least:,} or more, and less than vocab_size "
+                    f"({self.options.vocab_size:,})"
+                )
+        return sizes
+
+    def _make_bar(self, stage: str, total: int | None, unit: str) -> Progress:
+        if callable(self._progress):
+            return _CallerProgress(self._progress, stage, total, unit)
+        show = self.execution.show_progress if self._progress is None else self._progress
+        return Progress(stage, total, unit=unit, show=show)
+
+
+class _Meter:
+    """Memory and CPU of this process, measured from one line to the next."""
+
+    def __init__(self) -> None:
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+
+    def log(self, state: MergeState) -> None:
+        """One line for people."""
+        import psutil
+
+        cpu, wall = time.process_time(), time.perf_counter()
+        share = 100 * (cpu - self._cpu) / max(wall - self._wall, 1e-9)
+        self._cpu, self._wall = cpu, wall
+        memory = psutil.Process().memory_info().rss / 1e6
+        logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, share)
+
+
+class _CallerProgress(Progress):
+    """Progress that goes to the caller's function instead of a bar."""
+
+    def __init__(
+        self, call: Callable[[str, int, int | None], None], stage: str, total: int | None, unit: str
+    ) -> None:
+        super().__init__(stage, total, unit=unit, show=False)
+        self._call = call
+
+    def advance(self, amount: int = 0, **counts: int) -> None:
+        super().advance(amount, **counts)
+        self._call(self.description.lower(), self.done, self.total)

@@ -1,0 +1,29 @@
+"""The first pass of a job that drops duplicates: read, filter by text, hash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.base.prefetch import prefetch
+from tokenmill.datasets.ledger.duplicates import HashWriter
+from tokenmill.pipeline.units.reading import read_task
+
+if TYPE_CHECKING:
+    from tokenmill.pipeline.units.control import Control
+    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.units.unit import UnitTask
+
+
+def hash_unit(job: Job, task: UnitTask, control: Control) -> int:
+    """Write the hashes of a unit's documents; returns how many there are."""
+    writer = HashWriter(job.root, task.unit.name)
+    try:
+        for _, block in prefetch(read_task(job, task, control), depth=1):
+            kept, _ = job.filters.keep(block)
+            texts = block.texts.filter(kept)
+            writer.write(texts.offsets, texts.data)
+            control.report(bytes=block.bytes_read)
+        writer.close()
+        return writer.count
+    finally:
+        writer.discard()

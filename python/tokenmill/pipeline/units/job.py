@@ -1,0 +1,248 @@
+"""A job: the settings that decide the bytes, settled once, so that every unit anywhere does the same."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.datasets.columns.loss_mask import LOSS_MASK
+from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
+from tokenmill.datasets.ledger.plan import Target
+from tokenmill.datasets.ledger.splits import TRAINING, Split
+from tokenmill.datasets.packing.strings import StringCounter
+from tokenmill.datasets.shards.format import find_format, list_formats
+from tokenmill.errors import ConfigError
+from tokenmill.pipeline.units.filters import TextFilters
+from tokenmill.sources.fields import list_record_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tokenmill.datasets.shards.format import Format
+    from tokenmill.datasets.store.remote import Remote
+    from tokenmill.pipeline.units.chat import ChatWork
+    from tokenmill.settings.schema import JobConfig, PackingConfig
+    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.roles import Role
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Job:
+    """Config, tokenizer and what was settled from both. It pickles, so any executor can carry it."""
+
+    config: JobConfig
+    root: Path
+    encoder: Tokenizer
+    tokenizer: TokenizerIdentity
+    packing: PackingIdentity
+    dtype: str
+    filters: TextFilters
+    values: dict[str, Any]
+    # Strings that would be special tokens and are read as plain text: they are counted, never dropped.
+    special_strings: StringCounter = field(default_factory=lambda: StringCounter(()))
+    remote: Remote | None = None
+    # Which side of training and validation the dataset is, where they are split.
+    split: Split | None = None
+    # How records become conversations; None where documents are texts.
+    chat: ChatWork | None = None
+
+    @property
+    def too_long(self) -> str | None:
+        """What becomes of a document that is longer than a row; None if it continues in the next."""
+        settings = self.config.packing
+        if settings.too_long is None and self.chat is not None and settings.mode in {"bestfit", "pad"}:
+            return "truncate"
+        return settings.too_long
+
+    @property
+    def location(self) -> str:
+        """Where the dataset will be, as the user named it."""
+        return self.remote.address if self.remote is not None else str(self.root)
+
+    @property
+    def target(self) -> Target:
+        """What the dataset will be."""
+        return Target(self.config.output.format, self.dtype, self.tokenizer, self.packing)
+
+    @property
+    def encoded_dtype(self) -> str:
+        """The type that ids have between encoding and writing."""
+        return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"
+
+    @property
+    def lacks_separators(self) -> bool:
+        """Whether documents follow each other with nothing between them, and nobody asked for that."""
+        packing, asked = self.packing, self.config.packing
+        alone = packing.mode in {"window", "pad"} or self.chat is not None
+        return not alone and packing.eos_id is None and packing.bos_id is None and asked.eos is None
+
+    @property
+    def lenient_special(self) -> Special:
+        """How samples are encoded: a forbidden token is a unit's to find, which knows the file and row."""
+        special = self.config.tokenizer.special
+        return "text" if special == "forbid" else special
+
+    @property
+    def frames_at_once(self) -> bool:
+        """Whether the engine writes documents between their markers itself, all of which are kept."""
+        limits = self.config.filter
+        whole = limits.min_tokens is None and limits.max_tokens is None and self.too_long is None
+        return whole and self.encoder.engine.frames
+
+
+def make_job(
+    config: JobConfig,
+    encoder: Tokenizer,
+    *,
+    root: Path,
+    keep: Callable[[str], bool] | None = None,
+    name: str | None = None,
+) -> Job:
+    """Settle ids, types and filters; every contradiction is found here, before anything is written."""
+    chat = _make_chat(config, encoder)
+    written_as = find_format(config.output.format)
+    packing = _settle_packing(config.packing, encoder, written_as, conversations=chat is not None)
+    written_as.check_columns(packing.columns)
+    dtype = written_as.choose_dtype(config.output.dtype, encoder.vocab_size)
+    identity = TokenizerIdentity(
+        name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
+    )
+    values = (
+        _drop_chat_settings(config.list_deciding_settings())
+        if chat is None
+        else config.list_deciding_settings()
+    )
+    values |= {
+        "output.dtype": dtype,
+        "packing.bos": packing.bos_id,
+        "packing.eos": packing.eos_id,
+        "packing.pad_token": packing.pad_id,
+        "tokenizer.fingerprint": encoder.fingerprint,
+    }
+    if chat is not None:
+        values["chat.template"] = hashlib.sha256(chat.chat.template.source.encode()).hexdigest()
+        values["chat.chat_date"] = (
+            str(chat.chat.template.today) if chat.chat.template.tells_the_date else None
+        )
+    if keep is not None:
+        values["filter.function"] = _name_function(keep)
+    filters = TextFilters.of(config.filter, keep)
+    plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
+    counter, split = StringCounter(plain), _make_split(config)
+    return Job(
+        config, root, encoder, identity, packing, dtype, filters, values, counter, split=split, chat=chat
+    )
+
+
+def _make_split(config: JobConfig) -> Split | None:
+    chosen = config.filter
+    if chosen.validation is None:
+        return None
+    by_id = chosen.validation_by == "id-field"
+    if by_id and config.source.id_field is None:
+        raise ConfigError("validation_by id-field needs an id_field: the column that names a document")
+    return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
+
+
+def _make_chat(config: JobConfig, encoder: Tokenizer) -> ChatWork | None:
+    """How the records of a job become conversations; None for a job of texts."""
+    if not list_record_fields(config.source):
+        return None
+    from tokenmill.pipeline.units.make_chat import make_chat  # here, since most jobs have no conversations
+
+    return make_chat(config, encoder)
+
+
+def _drop_chat_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings that decide a job of texts, without those of chats, which older plans lack."""
+    fields = {
+        "source.messages_field",
+        "source.prompt_field",
+        "source.completion_field",
+        "source.chat_columns",
+    }
+    return {
+        name: value for name, value in values.items() if name not in fields and not name.startswith("chat.")
+    }
+
+
+def _settle_packing(
+    config: PackingConfig, encoder: Tokenizer, written_as: Format, *, conversations: bool
+) -> PackingIdentity:
+    if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
+        raise ConfigError(
+            f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows"
+        )
+    columns = tuple(config.columns)
+    if conversations and LOSS_MASK not in columns:
+        columns = (*columns, LOSS_MASK)
+    alone = set(columns) <= ({LOSS_MASK} if conversations else set())
+    if config.mode == "stream" and not alone and not written_as.document_columns:
+        others = " or ".join(known.name for known in list_formats() if known.document_columns)
+        raise ConfigError(
+            "columns belong to rows, and a stream has none: set context_length, ask for them when reading, "
+            f"or write {others}, which have them for whole documents too"
+        )
+    # A template writes its own tokens around a conversation.
+    eos = find_marker_id(encoder, config.eos, "eos", automatic=not conversations)
+    pad = (
+        find_special_id(encoder, config.pad_token, "pad")
+        if config.pad_token is not None
+        else encoder.special_id("pad")
+    )
+    if pad is None and config.mode != "stream":
+        # Padding is known by the mask and the segments, never by its id, so any id will do; EOS is usual.
+        pad = eos if eos is not None else encoder.special_id("eos") or 0
+    return PackingIdentity(
+        mode=config.mode,
+        context_length=config.context_length,
+        overlap=config.overlap,
+        tail=config.tail,
+        bos_id=find_marker_id(encoder, config.bos, "bos", automatic=False),
+        eos_id=eos,
+        pad_id=pad,
+        columns=columns,
+    )
+
+
+def find_marker_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
+    """`None` -> an EOS but no BOS, `False` -> none, `True` -> the tokenizer's own, else that token."""
+    if value is False or (value is None and not automatic):
+        return None
+    if value is None or value is True:
+        found = encoder.special_id(role)
+        if found is None and value is True:
+            raise ConfigError(
+                f"{role}: this tokenizer has no {role.upper()} token; give its string or its id"
+            )
+        return found
+    return find_special_id(encoder, value, role)
+
+
+def find_special_id(encoder: Tokenizer, value: str | int, role: str) -> int:
+    """The id of a token given by its string or its id; raises `ConfigError` if the vocabulary lacks it."""
+    if isinstance(value, int):
+        if 0 <= value < encoder.vocab_size:
+            return value
+        raise ConfigError(f"{role}: id {value} is outside the vocabulary, 0..{encoder.vocab_size - 1}")
+    known = encoder.special_tokens
+    if value in known:
+        return known[value]
+    if value.isdecimal() and int(value) < encoder.vocab_size:
+        return int(value)
+    shown = ", ".join(list(known)[:8]) or "none"
+    raise ConfigError(f"{role}: {value!r} is not a special token of this tokenizer; it has {shown}")
+
+
+def _name_function(function: Callable[[str], bool]) -> str:
+    """A name that changes when the function's code does, so that a resumed job notices."""
+    code = getattr(function, "__code__", None)
+    name = (
+        f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+    )
+    if code is None:
+        return name
+    return f"{name}#{hashlib.sha256(code.co_code).hexdigest()[:12]}"

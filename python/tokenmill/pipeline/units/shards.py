@@ -1,0 +1,149 @@
+"""The end of a unit: encoded documents, packed where rows are asked for, to the files of one shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.learned import is_learned, strip_marks
+from tokenmill.datasets.ledger.account import Account
+from tokenmill.datasets.packing.column import Cover, store_columns
+from tokenmill.datasets.packing.packer import Packer, RowShape, make_packer
+from tokenmill.datasets.shards.format import find_format
+from tokenmill.datasets.shards.items import Items, ShardShape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tokenmill.datasets.ledger.manifest import PackingIdentity
+    from tokenmill.datasets.ledger.plan import Target
+    from tokenmill.datasets.ledger.receipt import FileEntry
+    from tokenmill.datasets.packing.packer import Packed
+    from tokenmill.pipeline.units.control import Batching
+    from tokenmill.pipeline.units.encode import Encoded
+
+
+class ShardBuilder:
+    """Packs and writes; `account` has what was written, repeated, padded and dropped by it."""
+
+    def __init__(
+        self,
+        target: Target,
+        root: Path,
+        name: str,
+        batching: Batching,
+        *,
+        provenance: bool,
+        most_documents: int | None = None,
+        marked: bool = False,
+    ) -> None:
+        """Open the writers of the shard; `marked` ids say themselves whether they are learned."""
+        self.account = Account()
+        self.documents = 0
+        self.rows = 0
+        packing = target.packing
+        length = packing.context_length if packing.layout == "rows" else None
+        shape = ShardShape(root, name, target.dtype, length, packing.columns, batching.keep_in_memory)
+        self._length = length
+        self._columns = packing.columns
+        self._marked = marked
+        self._packer = _make_packer(packing, most_documents, marked=marked) if length is not None else None
+        self._held: list[Encoded] = []
+        self._held_documents = 0
+        self._flush_at = batching.writer_batch_size or 1
+        self._writer = find_format(target.format).writer(shape)
+        self._provenance = None
+        if provenance:
+            # Here, since it brings Arrow along.
+            from tokenmill.datasets.ledger.provenance import ProvenanceWriter
+
+            self._provenance = ProvenanceWriter(shape)
+
+    def add(self, encoded: Encoded) -> None:
+        """Take documents; they are written when `writer_batch_size` of them are there."""
+        self._held.append(encoded)
+        self._held_documents += encoded.documents
+        if self._held_documents >= self._flush_at:
+            self._flush()
+
+    def _flush(self) -> None:
+        for encoded in self._held:
+            if self._provenance is not None:
+                self._provenance.write(encoded.origins, np.diff(encoded.offsets))
+        ids, offsets = _join(self._held)
+        self._held, self._held_documents = [], 0
+        if len(offsets) == 1:
+            return
+        first = self.documents
+        self.documents += len(offsets) - 1
+        self.account.documents_written += len(offsets) - 1
+        if self._packer is None:
+            self.account.tokens_written += len(ids)
+            self._writer.write(self._make_items(np.asarray(ids), np.asarray(offsets), first))
+        else:
+            self._write_rows(self._packer.push(np.asarray(ids), np.asarray(offsets)))
+
+    def _make_items(self, ids: Any, offsets: Any, first: int) -> Items:
+        """Documents as they are, with the columns that were asked for."""
+        lengths = np.diff(offsets)
+        taught = None
+        if self._marked:
+            taught, ids = is_learned(ids), strip_marks(ids)
+            self.account.learned_written += int(taught.sum())
+        cover = Cover(ids, np.arange(first, first + len(lengths)), offsets[:-1], lengths, taught)
+        return Items(ids, offsets, store_columns(self._columns, cover))
+
+    def _write_rows(self, finished: Iterable[Packed]) -> None:
+        for packed in finished:
+            account, length = self.account, self._length or 1
+            account.tokens_written += packed.written
+            account.tokens_repeated += packed.repeated
+            account.tokens_padding += packed.padding
+            account.tokens_dropped["tail"] += packed.dropped_tokens
+            account.documents_dropped["tail"] += packed.dropped_documents
+            account.learned_written += packed.learned
+            account.learned_repeated += packed.learned_repeated
+            account.learned_dropped["tail"] += packed.learned_dropped
+            account.documents_written -= packed.dropped_documents
+            self.rows += packed.rows
+            if packed.rows:
+                offsets = np.arange(packed.rows + 1, dtype=np.int64) * length
+                self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.to_table()))
+
+    def close(self) -> list[FileEntry]:
+        """Write what is left and publish every file of the shard."""
+        if self._held:
+            self._flush()
+        if self._packer is not None:
+            self._write_rows(self._packer.finish())
+        files = self._writer.close()
+        return files + (self._provenance.close() if self._provenance is not None else [])
+
+    def discard(self) -> None:
+        """Remove what was not published."""
+        self._writer.discard()
+        if self._provenance is not None:
+            self._provenance.discard()
+
+
+def _join(held: list[Encoded]) -> tuple[Any, Any]:
+    if len(held) == 1:
+        return held[0].ids, held[0].offsets
+    lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.concatenate([encoded.ids for encoded in held]), offsets
+
+
+def _make_packer(packing: PackingIdentity, most_documents: int | None, *, marked: bool) -> Packer:
+    shape = RowShape(
+        packing.context_length or 1,
+        packing.pad_id or 0,
+        packing.columns,
+        packing.overlap,
+        drop_tail=packing.tail == "drop",
+        most_documents=most_documents,
+        marked=marked,
+    )
+    return make_packer(packing.mode, shape)

@@ -1,0 +1,139 @@
+"""Check a dataset: its own files, and a sample of it made again from the sources."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.datasets.ledger.checks import Check, check_dataset
+from tokenmill.datasets.ledger.duplicates import Duplicates, hashes_path
+from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
+from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.removal import load_removal
+from tokenmill.datasets.store.cache import make_local_copy
+from tokenmill.errors import DatasetError, TokenmillError
+from tokenmill.pipeline.units.control import Control
+from tokenmill.pipeline.units.job import make_job
+from tokenmill.pipeline.units.unit import make_task, run_unit
+from tokenmill.report.dataset_tokenizer import load_copy, load_dataset_tokenizer
+from tokenmill.settings.schema import JobConfig
+from tokenmill.sources.stores import is_remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.plan import Plan
+    from tokenmill.datasets.ledger.receipt import ShardEntry
+
+DUPLICATE_BUDGET = 256 << 20
+
+
+def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) -> Iterator[Check]:
+    """Every check in turn; raises `DatasetError` if there is no manifest to check against.
+
+    `sample` is how many shards are made again from their sources and compared, file by file.
+    """
+    root = make_local_copy(str(path)) if is_remote(path) else Path(path)
+    manifest = load_manifest(root)
+    yield from check_dataset(root, manifest)
+    yield from _check_copy(root, manifest)
+    yield _check_tokenizer(root, manifest, tokenizer)
+    if sample:
+        yield from _check_remade(root, manifest, sample, tokenizer)
+
+
+def _check_copy(root: Path, manifest: Manifest) -> Iterator[Check]:
+    """Whether the copy of the tokenizer is the right one; nothing where none is kept."""
+    try:
+        found = load_copy(root, manifest.tokenizer, manifest.config.get("tokenizer.pattern"))
+    except DatasetError as error:
+        yield Check("tokenizer copy", "problem", str(error))
+        return
+    if found is not None:
+        yield Check("tokenizer copy", "ok", "the dataset keeps its tokenizer, and the fingerprint agrees")
+
+
+def _check_tokenizer(root: Path, manifest: Manifest, given: Any) -> Check:
+    try:
+        found = load_dataset_tokenizer(root, manifest, given)
+    except DatasetError as error:
+        return Check("tokenizer", "problem", str(error))
+    except TokenmillError as error:
+        return Check("tokenizer", "skipped", f"not available: {error}; name it with --tokenizer")
+    return Check("tokenizer", "ok", f"{found.vocab_size:,} ids, the fingerprint agrees")
+
+
+def _check_remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:
+    plan = load_plan(root)
+    if plan is None:
+        yield Check("sources", "skipped", f"there is no {PLAN}, so the sources are not known")
+        return
+    if "filter.function" in plan.values:
+        yield Check(
+            "sources", "skipped", "a Python function chose the documents, and is not part of the dataset"
+        )
+        return
+    removal = load_removal(root)
+    if removal is not None:
+        yield Check(
+            "sources", "skipped", f"{len(removal.documents):,} documents that the sources have were removed"
+        )
+        return
+    # Shards spread over the whole plan, so that the first input is not the only one looked at.
+    step = max(1, len(manifest.shards) // sample)
+    for index in range(0, len(manifest.shards), step)[:sample]:
+        yield _remake(root, plan, manifest, index, tokenizer)
+
+
+def _remake(root: Path, plan: Plan, manifest: Manifest, index: int, tokenizer: Any) -> Check:
+    shard = manifest.shards[index]
+    name = f"sources of {shard.name}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="tokenmill-verify-") as place:
+            made = _make_again(root, plan, manifest, index, tokenizer, Path(place))
+    except (TokenmillError, OSError) as error:
+        if isinstance(error, DatasetError):
+            return Check(name, "problem", str(error))
+        return Check(name, "skipped", f"cannot be made again: {error}")
+    differ = [
+        entry.path
+        for entry, again in zip(shard.files, made.files, strict=False)
+        if entry.sha256 != again.sha256
+    ]
+    if differ or len(made.files) != len(shard.files):
+        return Check(name, "problem", f"made again from the sources, these differ: {', '.join(differ)}")
+    return Check(name, "ok", f"{made.documents:,} documents encoded again from the sources, all files equal")
+
+
+def _make_again(
+    root: Path, plan: Plan, manifest: Manifest, index: int, tokenizer: Any, place: Path
+) -> ShardEntry:
+    config, unit = restore_config(plan), plan.units[index]
+    encoder = load_dataset_tokenizer(root, manifest, tokenizer)
+    again = None
+    if config.filter.deduplicate:
+        names = [other.name for other in plan.units if hashes_path(root, other.name).exists()]
+        again = Duplicates(root, names, DUPLICATE_BUDGET).find_in(unit.name)
+    job = replace(make_job(config, encoder, root=place), dtype=plan.target.dtype)
+    return run_unit(job, make_task(unit, plan.inputs, again), Control()).shard
+
+
+def restore_config(plan: Plan) -> JobConfig:
+    """The settings that decided the bytes, as a config again."""
+    sections: dict[str, dict[str, Any]] = {}
+    known = set(JobConfig().list_deciding_settings())
+    for name, value in plan.values.items():
+        section, _, key = name.partition(".")
+        if name in known:
+            sections.setdefault(section, {})[key] = value
+    packing = plan.target.packing
+    # None would mean "as usual" again; what was settled then is what counts.
+    sections["packing"] |= {
+        "bos": False if packing.bos_id is None else packing.bos_id,
+        "eos": False if packing.eos_id is None else packing.eos_id,
+    }
+    sections["tokenizer"]["tokenizer_name"] = plan.target.tokenizer.name
+    return JobConfig.from_dict(sections)

@@ -1,0 +1,185 @@
+"""What `tokenmill dataset trace` shows: a step with its documents and files, or a document with its steps."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.datasets.reader.documents import read_documents
+from tokenmill.datasets.reader.mixture import Mixture
+from tokenmill.datasets.trace.records import Records
+from tokenmill.errors import ConfigError, DatasetError, TokenmillError
+from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
+from tokenmill.settings.names import SETTINGS_FILES
+from tokenmill.tokenizer.batch import TokenBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tokenmill.datasets.reader.feed import RowSource
+    from tokenmill.datasets.reader.rows import Rows, Tail
+    from tokenmill.datasets.trace.history import History
+    from tokenmill.datasets.trace.traced import TracedRow
+
+
+def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
+    """States from JSON files, as a training job saved them."""
+    found = []
+    for path in paths:
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise DatasetError(f"{path} is not a JSON file ({error}); save what state_dict() gives") from None
+        if not isinstance(state, dict):
+            raise DatasetError(
+                f"{path} holds {type(state).__name__}; expected the object that state_dict() gives"
+            )
+        found.append(state)
+    return found
+
+
+def open_source(
+    path: str,
+    states: Sequence[Mapping[str, Any]] = (),
+    *,
+    context_length: int | None = None,
+    overlap: int | None = None,
+    tail: Tail | None = None,
+) -> RowSource:
+    """The rows as a run read them: of a mixture's file, or of a dataset, cut as its state or options say."""
+    if path.endswith(SETTINGS_FILES):
+        if context_length is not None or overlap is not None or tail is not None:
+            raise ConfigError(
+                f"{path} already says how its rows are cut: leave out --context-length, --overlap and --tail"
+            )
+        return Mixture.load(path)
+    if Path(path).is_file():
+        raise ConfigError(f"{path} is a file: give the directory of a dataset, or a mixture's .yaml")
+    dataset = open_dataset(path)
+    if dataset.manifest.layout == "rows":
+        return dataset.rows(context_length, overlap)
+    cut = _read_cut(states)
+    context_length = context_length if context_length is not None else cut.get("context_length")
+    if context_length is None:
+        raise ConfigError(
+            f"{path} is cut into rows when it is read: give --context-length, and --overlap if it had one"
+        )
+    overlap = overlap if overlap is not None else cut.get("overlap", 0)
+    return dataset.rows(context_length, overlap, tail=tail or cut.get("tail") or "drop")
+
+
+def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How rows were cut, as the first state says; values of a wrong type are ignored."""
+    found = states[0].get("source") if states else None
+    kinds = {"context_length": int, "overlap": int, "tail": str}
+    return {
+        key: found[key]
+        for key, kind in kinds.items()
+        if isinstance(found, dict) and type(found.get(key)) is kind
+    }
+
+
+class RunDocuments:
+    """The documents of all datasets of a run: finds them, and describes the rows that hold them."""
+
+    def __init__(self, source: RowSource, tokenizer: Any = None) -> None:
+        self._by_source = {
+            source.number(nth): SourceDocuments(rows, tokenizer) for nth, rows in enumerate(source.sources)
+        }
+
+    def describe(self, row: TracedRow, *, text: bool = False) -> dict[str, Any]:
+        """A traced row as a plain object, with the origin of each document and, if asked for, its text."""
+        documents = self._by_source[row.source]
+        found = row.to_json() | {"dataset": documents.rows.dataset.address}
+        ids = documents.rows[row.row] if text else None
+        for part in found["documents"]:
+            part["origin"] = documents.records.find_origin(part["document"])
+            if ids is not None:
+                part["text"] = documents.tokenizer.decode(ids[part["place"] : part["place"] + part["length"]])
+        return found
+
+    def find_documents(
+        self, *, record: str | None = None, name: str | None = None, contains: str | None = None
+    ) -> dict[int, list[int]]:
+        """The documents of each source that were a record (`FILE:ROW`), have an id, or contain a text.
+
+        Raises `DatasetError` if no source has one.
+        """
+        found: dict[int, list[int]] = {}
+        refusals: list[DatasetError] = []
+        for number, documents in self._by_source.items():
+            try:
+                found[number] = documents.find(record=record, name=name, contains=contains)
+            except DatasetError as error:
+                refusals.append(error)
+        if not any(found.values()):
+            raise refusals[0]
+        return found
+
+
+class SourceDocuments:
+    """One dataset of a run: its rows, where its documents came from, and its tokenizer."""
+
+    def __init__(self, rows: Rows, tokenizer: Any) -> None:
+        self.rows = rows
+        self.records = Records(rows.dataset)
+        self._given = tokenizer
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """What the dataset was made with; raises an error that says how to name it."""
+        try:
+            dataset = self.rows.dataset
+            return load_dataset_tokenizer(dataset.address, dataset.manifest, self._given)
+        except DatasetError:
+            raise
+        except TokenmillError as error:
+            raise DatasetError(f"{error}; name it with --tokenizer") from error
+
+    def find(
+        self, *, record: str | None = None, name: str | None = None, contains: str | None = None
+    ) -> list[int]:
+        """The documents that were a record (`FILE:ROW`), have an id, or contain a text; at least one."""
+        if contains is not None:
+            found = self.find_texts([contains])[contains]
+            if not found:
+                raise DatasetError(f"no document of {self.rows.dataset.address} contains {contains!r}")
+            return found
+        if name is not None:
+            return self.records.find_ids([name])[name]
+        asked = parse_record(record or "")
+        return self.records.find_records([asked])[asked]
+
+    def find_texts(self, wanted: Sequence[str]) -> dict[str, list[int]]:
+        """The documents that contain each of some texts, all looked for at once."""
+        shards = self.rows.dataset.shards
+        found: dict[str, list[int]] = {text: [] for text in wanted}
+        for index in range(len(shards.entries)):
+            base = shards.document_starts[index]
+            for first, ids, offsets in read_documents(shards, index):
+                for nth, each in enumerate(self.tokenizer.decode_batch(TokenBatch(ids, offsets))):
+                    for text in wanted:
+                        if text in each:
+                            found[text].append(base + first + nth)
+        return found
+
+
+def parse_record(name: str) -> tuple[str, int]:
+    """`corpus/a.jsonl:17` -> `("corpus/a.jsonl", 17)`: a file and a row of it, from 0."""
+    file, _, row = name.rpartition(":")
+    if not file or not row.isdecimal():
+        raise ConfigError(f"{name!r} is not FILE:ROW, such as corpus/a.jsonl:17; rows count from 0")
+    return file, int(row)
+
+
+def find_occurrences(
+    history: History, documents: Mapping[int, Sequence[int]], until: int | None = None
+) -> list[TracedRow]:
+    """All rows of a run that hold tokens of these documents of its sources, in the order of steps."""
+    found = [
+        row for number, mine in documents.items() for row in history.find(mine, source=number, until=until)
+    ]
+    return sorted(found, key=lambda row: (row.step, row.rank, row.place))

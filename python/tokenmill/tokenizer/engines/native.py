@@ -1,0 +1,184 @@
+"""The native engine: the core's codec for the recipes that it provably supports.
+
+The core reads the steps of a recipe. One that it does not do exactly as Hugging Face does is an
+`UnsupportedError` with the reason, and the tokenizer then runs on HF `tokenizers` (strategy `fast`).
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tokenmill._core import Codec
+from tokenmill.base.hardware.cache import tables_folder
+from tokenmill.errors import UnsupportedError
+from tokenmill.tokenizer import arrow
+from tokenmill.tokenizer.engines.backend import Engine
+from tokenmill.tokenizer.engines.decoding import Decoder, PieceDecoder
+from tokenmill.tokenizer.engines.text import check_text
+from tokenmill.tokenizer.stream import encode_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tokenmill.base.texts import Texts
+    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.recipe import Recipe
+
+
+class NativeEngine(Engine):
+    """The core's codec as an `Engine`."""
+
+    frames = takes_parts = imitates = True
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.codec = _build_codec(recipe)
+        self.id_limit: int = self.codec.id_limit
+        self.family: str = self.codec.family
+        self._decoder = PieceDecoder(recipe) if recipe.format == "sentencepiece" else Decoder(recipe)
+        self._specials = self._decoder.skipped
+        self._words = _spell_ids(recipe) if self.codec.spelled else None
+
+    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
+        """The ids of one text."""
+        return self.codec.encode(text, special, template)
+
+    def encode_batch(
+        self, docs: Any, special: Special, *, template: bool, threads: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The ids of many texts, flat, with offsets."""
+        if arrow.is_flat(docs):
+            return self.codec.encode_chunks(arrow.list_chunks(docs), special, template, threads)
+        docs = docs if isinstance(docs, list) else list(docs)
+        return self.codec.encode_list(docs, special, template, threads)
+
+    def encode_lists(
+        self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
+    ) -> list[list[int]]:
+        """The ids of many texts, one list for each."""
+        return self.codec.encode_lists(docs, special, template, threads)
+
+    def encode_framed(
+        self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
+    ) -> tuple[memoryview, memoryview]:
+        """The ids of flat texts, each between the ids of `frame`, with offsets."""
+        return self.codec.encode_framed(texts.offsets, texts.data, special, frame, threads)
+
+    def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
+        """How many ids each text has."""
+        if arrow.is_flat(docs):
+            return super().count_batch(docs, special, template=template, threads=threads)
+        return self.codec.count_list(list(docs), special, template, threads)
+
+    def offsets(
+        self, text: str, special: Special, *, template: bool
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Ids and their places; what the template adds has the place `(0, 0)`."""
+        ids, starts, ends = self.codec.offsets(check_text(text, 0), special, template)
+        return ids, list(zip(starts, ends, strict=True))
+
+    def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
+        """The ids of the parts together, in bounded memory where cuts are proven."""
+        return encode_stream(self.codec, texts, special)
+
+    def last_cut(self, data: memoryview) -> int:
+        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
+        return self.codec.last_cut(data)
+
+    def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
+        """The ids of a part of a text in UTF-8."""
+        return self.codec.encode_part(data, special, continued)
+
+    def piece_ends(self, text: str, special: Special) -> list[int]:
+        """Where pieces end, in bytes of the normalized text."""
+        return self.codec.piece_ends(text, special)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
+        """The bytes of the ids."""
+        if skip_special:
+            ids = [token_id for token_id in ids if token_id not in self._specials]
+        if self._words is None:
+            return self.codec.decode(ids)
+        self.codec.decode(ids)  # raises for ids that are not in the vocabulary
+        return b"".join(self._words.get(int(token_id), b"") for token_id in ids)
+
+    def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
+        """The text of the ids, by the tokenizer's own decoder."""
+        if skip_special:
+            ids = [token_id for token_id in ids if token_id not in self._specials]
+        data = self.decode(ids, skip_special=False)
+        decoder = self._decoder
+        if errors != "replace" or (decoder.joins_bytes and decoder.exceptions.isdisjoint(ids)):
+            return _strip_prefix(data, decoder).decode("utf-8", errors)
+        if decoder.joins_characters and decoder.exceptions.isdisjoint(ids):
+            # Where some bytes are not characters, the decoder has rules of its own.
+            with suppress(UnicodeDecodeError):
+                return _strip_prefix(data, decoder).decode()
+        return decoder.decode(ids)
+
+    def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
+        """One text for each document, where its bytes are those of its tokens, one after the other."""
+        if not self._decoder.joins_bytes or self._words is not None or self._decoder.exceptions:
+            return None
+        return self.codec.decode_batch(ids, offsets, errors)
+
+    def token_bytes(self, token_id: int) -> bytes | None:
+        """What one id spells."""
+        return self.codec.token_bytes(token_id) if self._words is None else self._words.get(token_id)
+
+    def id_of(self, token: bytes) -> int | None:
+        """The id of a token's bytes."""
+        if self._words is None:
+            return self.codec.id_of(token)
+        return next((token_id for token_id, word in self._words.items() if word == token), None)
+
+
+def _strip_prefix(data: bytes, decoder: Decoder) -> bytes:
+    """Without the space that a SentencePiece-style encoder put first."""
+    return data.removeprefix(b" ") if decoder.strips else data
+
+
+def _spell_ids(recipe: Recipe) -> dict[int, bytes]:
+    """What each id spells, where the core holds the model in the printable spelling of bytes."""
+    model = recipe.model
+    if model is None:
+        return {}
+    suffix = model.end_of_word_suffix.encode()
+    words = {i: token for i, token in enumerate(model.tokens) if token is not None}
+    if suffix:
+        ended = {i: word.removesuffix(suffix) + b" " for i, word in words.items() if word.endswith(suffix)}
+        words |= ended
+    return words | dict(model.unreachable) | {token.id: token.content.encode() for token in recipe.added}
+
+
+def _build_codec(recipe: Recipe) -> Codec:
+    """The core's codec, or `UnsupportedError` with the reason why there is none."""
+    model, body = recipe.model, recipe.hf.model if recipe.hf else {}
+    if model is None:
+        raise UnsupportedError(f"the model is {body.get('type', 'unknown')}, not BPE")
+    if recipe.hf and recipe.hf.outline.get("version") == "2.0":
+        raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have other meanings")
+    described = {
+        "model": {
+            "kind": model.kind,
+            "ignore_merges": model.ignore_merges,
+            "byte_fallback": model.byte_fallback,
+            "fuse_unk": model.fuse_unk,
+            "unk_id": model.unk_id,
+            "end_of_word_suffix": model.end_of_word_suffix,
+            "unreachable": [(token_id, token.decode()) for token_id, token in model.unreachable],
+            "dropout": body.get("dropout"),
+            "continuing_subword_prefix": body.get("continuing_subword_prefix"),
+        },
+        "added_tokens": [token.to_json() for token in recipe.added],
+        "normalizer": recipe.normalizer,
+        "pre_tokenizer": recipe.pre_tokenizer,
+        "post_processor": recipe.post_processor,
+    }
+    order = model.rank_order if model.merges is None else model.merges
+    in_order = order == range(len(model.tokens))  # the core sees that for itself
+    return Codec(json.dumps(described), model.tokens, None if in_order else order, tables_folder())

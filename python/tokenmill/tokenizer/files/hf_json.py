@@ -1,0 +1,177 @@
+"""Hugging Face `tokenizer.json`, alone or in a directory with its config files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tokenmill._core import read_hf
+from tokenmill.base.hardware.cache import tables_folder
+from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.files.growth import check_growth
+from tokenmill.tokenizer.files.hf_text import HfText
+from tokenmill.tokenizer.files.names import CONFIGS
+from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, make_printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tokenmill._core import Merges, Spellings
+
+
+def read_config_beside(path: Path) -> Json:
+    """What the config files beside a `tokenizer.json` say."""
+    config: Json = {}
+    for name in reversed(CONFIGS):
+        side = path.with_name(name)
+        if side.is_file():
+            # The core's reader names the line and the column of an error.
+            outline, _ = read_hf(side.read_bytes(), make_printable(side))
+            config.update(json.loads(outline))
+    return config
+
+
+def from_object(text: bytes, source: str, config: Json) -> Recipe:
+    """The recipe of a tokenizer that Hugging Face's library has loaded already, from its own JSON."""
+    outline, bpe = read_hf(text, make_printable(source), tables_folder())
+    recipe = from_outline(json.loads(outline), bpe, text, source, config)
+    return replace(recipe, vouched=True)
+
+
+def from_outline(
+    data: Json, bpe: tuple[Spellings, Merges] | None, text: bytes, source: str, config: Json
+) -> Recipe:
+    """The recipe in a `tokenizer.json` of which the core has read the large parts."""
+    body = data.get("model")
+    if not isinstance(body, dict):
+        raise TokenizerError(
+            f"{source}: has no 'model'; expected a tokenizer.json made by Hugging Face tokenizers"
+        )
+    steps = {
+        key: _read_step(data, key, source)
+        for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+    }
+    for key in ("normalizer", "decoder"):
+        check_growth(walk(steps[key]), key, source)
+    byte_level = any(step.get("type") == "ByteLevel" for step in walk(steps["pre_tokenizer"]))
+    added = _read_added(data.get("added_tokens") or [], source)
+    if bpe is not None:
+        added = _renumber(added, bpe[0], source)
+    return Recipe(
+        source=source,
+        format="hf",
+        model=None if bpe is None else _read_model(body, *bpe, byte_level=byte_level),
+        added=add_from_config(added, config, source),
+        hf=HfText(data, text),
+        config=config,
+        vouched=False,
+        reason="",
+        **steps,
+    )
+
+
+def _read_step(data: Json, key: str, source: str) -> Json | None:
+    step = data.get(key)
+    if step is not None and (not isinstance(step, dict) or not isinstance(step.get("type"), str)):
+        raise TokenizerError(f"{source}: {key!r} is {step!r}; expected null or an object with a 'type'")
+    for leaf in walk(step):
+        if not isinstance(leaf.get("type"), str):
+            raise TokenizerError(f"{source}: a step of {key!r} is {leaf!r}; expected an object with a 'type'")
+    return step
+
+
+def walk(step: Json | None) -> Iterator[Json]:
+    """The leaves of nested `Sequence` steps, in order."""
+    if step is None:
+        return
+    if step.get("type") != "Sequence":
+        yield step
+        return
+    for key in ("normalizers", "pretokenizers", "processors", "decoders"):
+        inner = step.get(key)
+        for child in inner if isinstance(inner, list) else ():
+            if isinstance(child, dict):
+                yield from walk(child)
+
+
+def _read_model(body: Json, vocabulary: Spellings, merges: Merges, *, byte_level: bool) -> Model:
+    # A token outside the byte alphabet (an added token's string) is never reached by merging bytes.
+    tokens, outside = vocabulary.as_bytes() if byte_level else (vocabulary.as_text(), [])
+    unk = body.get("unk_token")
+    return Model(
+        kind="bytes" if byte_level else "chars",
+        tokens=tokens,
+        merges=merges,
+        ignore_merges=bool(body.get("ignore_merges")),
+        byte_fallback=bool(body.get("byte_fallback")),
+        fuse_unk=bool(body.get("fuse_unk")),
+        unk_id=vocabulary.get(unk) if isinstance(unk, str) else None,
+        unreachable=tuple(outside),
+        end_of_word_suffix=body.get("end_of_word_suffix") or "",
+    )
+
+
+def _check_utf8(token: str, where: str) -> bytes:
+    try:
+        return token.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(
+            f"{where}: token {token!r} holds a lone surrogate, which no text can hold"
+        ) from error
+
+
+def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
+    if not isinstance(items, list):
+        raise TokenizerError(f"{source}: added_tokens is {type(items).__name__}; expected a list")
+    added = []
+    for place, item in enumerate(items):
+        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or "id" not in item:
+            raise TokenizerError(f"{source}: added_tokens[{place}] is {item!r}; expected 'content' and 'id'")
+        _check_utf8(item["content"], f"{source}: added_tokens[{place}]")
+        added.append(read_added_token(item["content"], check_id(item["id"], item["content"], source), item))
+    return check_added([token for token in added if token.content], f"{source}: added_tokens")
+
+
+def read_added_token(content: str, token_id: int, flags: Json) -> AddedToken:
+    """An added token with the flags of a JSON object; `normalized` defaults to the opposite of `special`."""
+    found = {name: bool(flags.get(name)) for name in ("special", "lstrip", "rstrip", "single_word")}
+    normalized = bool(flags.get("normalized", not found["special"]))
+    return AddedToken(content, token_id, **found, normalized=normalized, piece=flags.get("piece") is True)
+
+
+def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str) -> tuple[AddedToken, ...]:
+    """The ids that HF gives when it loads the file: those of the vocabulary, else the next free ones."""
+    size, top, out = len(vocabulary), -1, []
+    for token in sorted(added, key=lambda token: token.id):
+        token_id = vocabulary.get(token.content)
+        if token_id is None:
+            token_id = max(top + 1, size)
+        top = max(top, token_id)
+        if token_id != token.id:
+            warnings.warn(
+                f"{source}: added token {token.content!r} has the id {token.id} in the file, but Hugging "
+                f"Face loads it as {token_id}, and so does tokenmill: list it in model.vocab to fix its id",
+                stacklevel=2,
+            )
+        out.append(replace(token, id=token_id))
+    return tuple(out)
+
+
+def add_from_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
+    """Add the tokens that only `tokenizer_config.json` lists (older conversions keep some there)."""
+    listed = config.get("added_tokens_decoder")
+    if not isinstance(listed, dict):
+        return added
+    known = {token.content for token in added} | {""}
+    extra = [
+        read_added_token(item["content"], int(key), item)
+        for key, item in listed.items()
+        if isinstance(item, dict)
+        and isinstance(item.get("content"), str)
+        and item["content"] not in known
+        and key.isdigit()
+    ]
+    return check_added((*added, *extra), f"{source}: added_tokens_decoder") if extra else added

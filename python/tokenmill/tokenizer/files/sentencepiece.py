@@ -1,0 +1,260 @@
+"""SentencePiece BPE `.model` files: a small protobuf, read here without the library."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tokenmill._core import Tokens
+from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.files.sentencepiece_library import load_by_library
+from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, make_printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
+# How a space is written.
+MARKER = "▁"
+TO_MARKER: Json = {"type": "Replace", "pattern": {"String": " "}, "content": MARKER}
+# The steps of its decoder, the last only after a prefix.
+DECODER: list[Json] = [
+    {"type": "Replace", "pattern": {"String": MARKER}, "content": " "},
+    {"type": "ByteFallback"},
+    {"type": "Fuse"},
+]
+STRIP: Json = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+# What the library writes for its unknown token.
+UNKNOWN_SURFACE = " \u2047 "
+_KINDS = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
+
+
+@dataclass(slots=True)
+class _Proto:
+    pieces: list[tuple[str, float, int]] = field(default_factory=list)
+    model_type: int = 1
+    byte_fallback: bool = False
+    normalizer: str = ""
+    charsmap: bytes = b""
+    dummy_prefix: bool = True
+    remove_extra: bool = True
+    escape: bool = True
+    suffix_marker: bool = False
+    unknown_surface: str = UNKNOWN_SURFACE
+
+
+def load_file(path: Path) -> Recipe:
+    """The recipe of a `.model` file, a serialized `ModelProto`."""
+    data, source = path.read_bytes(), str(path)
+    try:
+        proto = _parse(data)
+    except (IndexError, ValueError, struct.error) as error:
+        raise TokenizerError(
+            f"{source}: not a complete SentencePiece model ({error}); download it again"
+        ) from error
+    if not proto.pieces:
+        raise TokenizerError(f"{source}: holds no pieces; expected a SentencePiece .model file")
+    reason = _explain_library(proto)
+    if reason:
+        return load_by_library(data, source, f"{reason}: the library itself runs it")
+    return _build_recipe(proto, source)
+
+
+def _explain_library(proto: _Proto) -> str:
+    """What the core does not do exactly as the library does; empty if it does everything."""
+    if proto.model_type != 2:
+        return f"a SentencePiece {_KINDS.get(proto.model_type, 'unknown')} model"
+    facts = {
+        f"normalizes text with {proto.normalizer or 'a table of its own'}": bool(proto.charsmap),
+        "removes white space from texts": proto.remove_extra,
+        "does not write spaces as ▁": not proto.escape,
+        "writes ▁ after words": proto.suffix_marker,
+        "has its own text for the unknown token": proto.unknown_surface != UNKNOWN_SURFACE,
+    }
+    return next((fact for fact, holds in facts.items() if holds), "") or _find_odd_pieces(proto)
+
+
+def _find_odd_pieces(proto: _Proto) -> str:
+    """What is unusual about the pieces, if anything is: no trainer makes such a model."""
+    words = [(piece, score) for piece, score, kind in proto.pieces if kind == _NORMAL and len(piece) > 1]
+    single = {piece for piece, _, kind in proto.pieces if kind in {_NORMAL, _USER} and len(piece) == 1}
+    of_bytes = {piece for piece, _, kind in proto.pieces if kind == _BYTE}
+    whole = {f"<0x{byte:02X}>" for byte in range(256)}
+    facts = {
+        "has unused pieces": any(kind == _UNUSED for _, _, kind in proto.pieces),
+        "has pieces of equal score": _ties_matter(words),
+        "has pieces with characters that are not pieces": not {char for piece, _ in words for char in piece}
+        <= single,
+        "has no piece for the space": MARKER not in single,
+        "lacks byte pieces": proto.byte_fallback and not whole <= of_bytes,
+    }
+    return next((fact for fact, holds in facts.items() if holds), "")
+
+
+def _ties_matter(words: list[tuple[str, float]]) -> bool:
+    """Whether equal scores make a difference: the library then merges from the left, the core by id.
+
+    Llama and Mistral give one score, the lowest, to all runs of markers, so that whatever else merges has
+    done so before: then it is enough to see that runs become the same either way.
+    """
+    lowest = min((score for _, score in words), default=0.0)
+    tied = [piece for piece, score in words if score == lowest]
+    others = [score for _, score in words if score != lowest]
+    if len(set(others)) < len(others) or (len(tied) > 1 and any(piece.strip(MARKER) for piece in tied)):
+        return True
+    lengths = [len(piece) for piece in tied] if len(tied) > 1 else []
+    rank = {length: place for place, length in enumerate(lengths)}
+    everywhere = range(2, 4 * max(lengths, default=0))
+    return any(_merge(length, rank) != _merge(length, dict.fromkeys(rank, 0)) for length in everywhere)
+
+
+def _merge(length: int, rank: dict[int, int]) -> list[int]:
+    """What a run becomes when pairs of the lowest rank merge, the leftmost first."""
+    parts = [1] * length
+    while True:
+        ranks = [rank.get(left + right, len(rank)) for left, right in pairwise(parts)]
+        best = min(ranks, default=len(rank))
+        if best == len(rank):
+            return parts
+        at = ranks.index(best)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+def _build_recipe(proto: _Proto, source: str) -> Recipe:
+    tokens: list[tuple[bytes, int]] = []
+    unreachable: list[tuple[int, bytes]] = []
+    ranked: list[tuple[float, int]] = []
+    added: list[AddedToken] = []
+    unk = None
+    for i, (piece, score, kind) in enumerate(proto.pieces):
+        if kind in {_NORMAL, _USER, _BYTE}:
+            tokens.append((piece.encode(), i))
+        if kind in {_CONTROL, _UNKNOWN}:
+            added.append(AddedToken(piece, i))
+            unk = i if kind == _UNKNOWN else unk
+        elif kind == _USER and " " not in piece:
+            # One with a space is never found, since the text has markers by then.
+            added.append(AddedToken(piece, i, special=False, piece=True))
+        elif kind == _UNUSED:
+            unreachable.append((i, piece.encode()))
+        elif kind == _NORMAL and len(piece) > 1:
+            ranked.append((-score, i))
+    # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
+    prepend = {"type": "Prepend", "prepend": MARKER, "scheme": "first"}
+    return Recipe(
+        source=source,
+        format="sentencepiece",
+        model=Model(
+            "chars",
+            Tokens(tokens, make_printable(source)),
+            rank_order=tuple(i for _, i in sorted(ranked)),
+            byte_fallback=proto.byte_fallback,
+            fuse_unk=True,
+            unk_id=unk,
+            unreachable=tuple(unreachable),
+        ),
+        added=tuple(added),
+        normalizer={
+            "type": "Sequence",
+            "normalizers": [*([prepend] if proto.dummy_prefix else []), TO_MARKER],
+        },
+        decoder={"type": "Sequence", "decoders": [*DECODER, *([STRIP] if proto.dummy_prefix else [])]},
+    )
+
+
+def to_hf_normalizer(normalizer: Json | None) -> Json | None:
+    """The normalizer in words that HF knows: its `Prepend` acts after every special token in a text too."""
+    if normalizer is None:
+        return None
+    steps = normalizer.get("normalizers")
+    if isinstance(steps, list):
+        return {**normalizer, "normalizers": [to_hf_normalizer(step) for step in steps]}
+    return {key: value for key, value in normalizer.items() if key != "scheme"}
+
+
+def _parse(data: bytes) -> _Proto:
+    """Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec."""
+    proto = _Proto()
+    for number, value in _read_fields(data):
+        if number == 1 and isinstance(value, bytes):
+            proto.pieces.append(_read_piece(value))
+        elif number == 2 and isinstance(value, bytes):
+            _read_trainer(proto, value)
+        elif number == 3 and isinstance(value, bytes):
+            _read_normalizer(proto, value)
+    return proto
+
+
+def _read_piece(data: bytes) -> tuple[str, float, int]:
+    piece, score, kind = "", 0.0, _NORMAL
+    for number, value in _read_fields(data):
+        if number == 1 and isinstance(value, bytes):
+            piece = value.decode()
+        elif number == 2 and isinstance(value, bytes):
+            score = struct.unpack("<f", value)[0]
+        elif number == 3 and isinstance(value, int):
+            kind = value
+    return piece, score, kind
+
+
+def _read_trainer(proto: _Proto, data: bytes) -> None:
+    for number, value in _read_fields(data):
+        if number == 3 and isinstance(value, int):
+            proto.model_type = value
+        elif number == 24:
+            proto.suffix_marker = bool(value)
+        elif number == 35:
+            proto.byte_fallback = bool(value)
+        elif number == 44 and isinstance(value, bytes):
+            proto.unknown_surface = value.decode()
+
+
+def _read_normalizer(proto: _Proto, data: bytes) -> None:
+    for number, value in _read_fields(data):
+        if number == 1 and isinstance(value, bytes):
+            proto.normalizer = value.decode()
+        elif number == 2 and isinstance(value, bytes):
+            proto.charsmap = value
+        elif number == 3:
+            proto.dummy_prefix = bool(value)
+        elif number == 4:
+            proto.remove_extra = bool(value)
+        elif number == 5:
+            proto.escape = bool(value)
+
+
+def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The `(field number, value)` pairs of a message: varints as int, everything else as its bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = _read_varint(data, at)
+            yield tag >> 3, value
+            continue
+        size = 8 if wire == 1 else 4
+        if wire == 2:
+            size, at = _read_varint(data, at)
+        elif wire not in {1, 5}:
+            raise ValueError(f"wire type {wire} at byte {at}")
+        if at + size > len(data):
+            raise ValueError(f"ends inside a field at byte {at}")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"an endless number at byte {at}")

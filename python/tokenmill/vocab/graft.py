@@ -1,0 +1,238 @@
+"""A model's embedding rows for another vocabulary: old ones bit for bit, new ones made of old ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tokenmill.base.durable import stage_directory
+from tokenmill.errors import ConfigError, InputError
+from tokenmill.vocab.graft_files import check_tokenizer, copy_rest, update_configs
+from tokenmill.vocab.side_files import CONFIG
+from tokenmill.vocab.tensors import INDEX, TensorFile, find_files, from_float, write_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tokenmill.vocab.maps import VocabularyMap
+    from tokenmill.vocab.tensors import Tensor
+
+Init = Literal["mean", "subword-mean", "weighted", "omp"]
+# What architectures call the table of ids to vectors, and the one from vectors to ids.
+EMBEDDINGS = (
+    "model.embed_tokens.weight",
+    "model.language_model.embed_tokens.weight",
+    "language_model.model.embed_tokens.weight",
+    "transformer.wte.weight",
+    "wte.weight",
+    "gpt_neox.embed_in.weight",
+    "model.decoder.embed_tokens.weight",
+    "embed_tokens.weight",
+    "lm_head.weight",
+    "embed_out.weight",
+    "output.weight",
+)
+BLOCK_ROWS = 2048
+# OMP takes this many old tokens for a new one, as published uses of it do.
+SPARSE = 8
+
+
+def graft_model(
+    model: Path,
+    change: VocabularyMap,
+    output: Path,
+    *,
+    init: Init = "subword-mean",
+    embeddings: Sequence[str] = (),
+    donor: Path | None = None,
+) -> dict[str, Any]:
+    """Write `model` with rows for the new vocabulary into `output`; returns what was done, for people.
+
+    Everything else of the directory is copied, with the tokenizer that lies beside the map in place of the
+    old one. `donor` is a model with the new vocabulary, for `omp`.
+    """
+    if (init == "omp") != (donor is not None):
+        raise ConfigError("omp, and only omp, needs --donor DIR: a model with the new vocabulary")
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ConfigError(f"{output} is not an empty directory; give another --output")
+    files, index = find_files(model)
+    opened = [TensorFile(path) for path in files]
+    wanted = tuple(embeddings) or EMBEDDINGS
+    found = {name: file for file in opened for name in file.tensors if name in wanted}
+    _check(model, change, found, embeddings)
+    check_tokenizer(model, change)
+    with stage_directory(output) as staging:
+        sizes = 0
+        for file in opened:
+            mine = [name for name, home in found.items() if home is file]
+            # A row made of one with an infinity has one too; that is the model's, and no reason to warn.
+            with np.errstate(invalid="ignore", over="ignore"):
+                sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
+        renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
+        rows = max(shape[0] for shape in _find_shapes(found, change).values())
+        update_configs(staging, rows, index, sizes, change)
+    before = {name: file.tensors[name].shape[0] for name, file in found.items()}
+    return {
+        "tensors": before,
+        "rows": rows,
+        "init": init,
+        "new": len(change.parts),
+        "tokenizer": renewed,
+        "output": str(output),
+    }
+
+
+def _find_shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tuple[int, int]]:
+    """The new shape of each table; an extension keeps rows that the model has as padding."""
+    shapes = {}
+    for name, file in found.items():
+        rows, width = file.tensors[name].shape
+        shapes[name] = (max(change.size, rows) if change.kind == "extension" else change.size, width)
+    return shapes
+
+
+def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], named: Sequence[str]) -> None:
+    missing = [name for name in named if name not in found]
+    if missing or not found:
+        raise InputError(
+            f"{model} has no tensor {missing[0] if missing else 'with a name that embeddings usually have'}; "
+            "name its embedding, and its output layer if that is another tensor, with --embedding NAME"
+        )
+    for name, file in found.items():
+        tensor = file.tensors[name]
+        if len(tensor.shape) != 2:
+            raise InputError(
+                f"{name} of {model} has the shape {list(tensor.shape)}; expected rows of vectors"
+            )
+        if tensor.shape[0] < change.base_size:
+            raise InputError(
+                f"{name} of {model} has {tensor.shape[0]:,} rows, and the base vocabulary of the map needs "
+                f"{change.base_size:,}: this model has another tokenizer"
+            )
+    config = model / CONFIG
+    said = json.loads(config.read_text(encoding="utf-8")).get("vocab_size") if config.is_file() else None
+    rows = next(iter(found.values())).tensors[next(iter(found))].shape[0]
+    if said is not None and said != rows:
+        raise InputError(
+            f"{config} says vocab_size {said:,}, but the embedding has {rows:,} rows; correct one of them"
+        )
+
+
+def _rewrite(
+    file: TensorFile, names: list[str], change: VocabularyMap, init: Init, donor: Path | None, path: Path
+) -> int:
+    if not names:
+        shutil.copyfile(file.path, path)
+        return max((tensor.end for tensor in file.tensors.values()), default=0)
+    shapes = _find_shapes(dict.fromkeys(names, file), change)
+    write = {}
+    for name in names:
+        tensor = file.tensors[name]
+        make = _choose_maker(file, tensor, change, init, donor)
+        write[name] = partial(_make_rows, file, tensor, change, shapes[name][0], make)
+    return write_tensors(path, file, shapes, write)
+
+
+def _make_rows(
+    file: TensorFile,
+    tensor: Tensor,
+    change: VocabularyMap,
+    rows: int,
+    make: Callable[[int], NDArray[np.float32]],
+) -> Iterator[bytes]:
+    """The bytes of the new table, a block at a time; stretches of kept rows are copied as they are."""
+    sources = [_find_source(change, new, tensor.shape[0]) for new in range(rows)]
+    at = 0
+    while at < rows:
+        first, end = sources[at], at + 1
+        if first is None:
+            yield from_float(make(at).reshape(1, -1), tensor.dtype)
+        else:
+            while end < rows and end - at < BLOCK_ROWS and sources[end] == first + end - at:
+                end += 1
+            yield file.read_raw(tensor, first, end - at)
+        at = end
+
+
+def _find_source(change: VocabularyMap, new: int, had: int) -> int | None:
+    """The old row that a new one is; None where it must be made."""
+    old = change.find_old(new)
+    if len(old) == 1 and new not in change.parts:
+        return old[0]
+    # Padding that the model had already stays.
+    return new if not old and new < had and change.kind == "extension" else None
+
+
+def _choose_maker(
+    file: TensorFile, tensor: Tensor, change: VocabularyMap, init: Init, donor: Path | None
+) -> Callable[[int], NDArray[np.float32]]:
+    mean = _average_rows(file, tensor, change.base_size)
+    if init == "mean":
+        return lambda _new: mean
+    if init == "omp" and donor is not None:
+        return Sparse(file, tensor, change, donor).make
+
+    def combine(new: int) -> NDArray[np.float32]:
+        old = change.find_old(new)
+        if not old:
+            return mean
+        rows = np.concatenate([file.read_rows(tensor, part, 1) for part in old])
+        weights = None
+        if init == "weighted":
+            weights = np.array([change.weights.get(part, 0) for part in old], np.float64)
+            weights = weights if weights.sum() else None
+        return np.asarray(np.average(rows, axis=0, weights=weights), np.float32)
+
+    return combine
+
+
+def _average_rows(file: TensorFile, tensor: Tensor, rows: int) -> NDArray[np.float32]:
+    total = np.zeros(tensor.shape[1], np.float64)
+    for first in range(0, rows, BLOCK_ROWS):
+        total += file.read_rows(tensor, first, min(BLOCK_ROWS, rows - first)).sum(axis=0, dtype=np.float64)
+    return (total / rows).astype(np.float32)
+
+
+class Sparse:
+    """Orthogonal matching pursuit: a new token as a few shared ones in the donor's space, used in ours."""
+
+    def __init__(self, file: TensorFile, tensor: Tensor, change: VocabularyMap, donor: Path) -> None:
+        """Open the donor's table; its shared rows are the tokens that both vocabularies have."""
+        files, _ = find_files(donor)
+        homes = [(TensorFile(path), name) for path in files for name in (tensor.name, *EMBEDDINGS)]
+        home = next(((each, name) for each, name in homes if name in each.tensors), None)
+        if home is None:
+            raise InputError(f"{donor} has no tensor {tensor.name}; --donor must have the same architecture")
+        self._file, self._tensor = file, tensor
+        self._donor, self._theirs = home[0], home[0].tensors[home[1]]
+        if self._theirs.shape[0] < change.size:
+            raise InputError(
+                f"{donor} has {self._theirs.shape[0]:,} rows and the new vocabulary {change.size:,}: "
+                "give a model with the new tokenizer"
+            )
+        self._shared = [new for new in range(change.size) if len(change.find_old(new)) == 1]
+        self._old = [change.find_old(new)[0] for new in self._shared]
+        rows = np.concatenate([self._donor.read_rows(self._theirs, new, 1) for new in self._shared])
+        self._rows = rows
+        self._unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+    def make(self, new: int) -> NDArray[np.float32]:
+        """The row of one new token."""
+        wanted = self._donor.read_rows(self._theirs, new, 1)[0]
+        chosen: list[int] = []
+        rest, weights = wanted, np.empty(0, np.float32)
+        for _ in range(min(SPARSE, len(self._shared))):
+            score = np.abs(self._unit @ rest)
+            score[chosen] = -1.0
+            chosen.append(int(score.argmax()))
+            weights = np.linalg.lstsq(self._rows[chosen].T, wanted, rcond=None)[0].astype(np.float32)
+            rest = wanted - weights @ self._rows[chosen]
+        ours = np.concatenate([self._file.read_rows(self._tensor, self._old[place], 1) for place in chosen])
+        return np.asarray(weights @ ours, np.float32)

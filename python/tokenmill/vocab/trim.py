@@ -1,0 +1,191 @@
+"""Drop tokens that a corpus does not need, leaf first, so that every token that stays can still be merged.
+
+A leaf is a token that no merge of a remaining token uses. A text whose encoding holds none of the dropped
+tokens never made one on the way either: what it made would be there, or in a larger token that was dropped
+before. So such a text has the same tokens as before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill._core import Merges
+from tokenmill.errors import ConfigError
+from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
+from tokenmill.tokenizer.recipe import number_tokens
+from tokenmill.vocab.words import spell_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from tokenmill.tokenizer.recipe import Json, Model, Recipe
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Trim:
+    """A trimmed tokenizer as a recipe; `old_ids[new]` is the id that each token had."""
+
+    recipe: Recipe
+    old_ids: tuple[int, ...]
+    dropped: tuple[int, ...]
+
+    @property
+    def new_ids(self) -> dict[int, int]:
+        """Old ids as new ones."""
+        return {old: new for new, old in enumerate(self.old_ids)}
+
+
+def trim_recipe(
+    base: Tokenizer,
+    counts: NDArray[np.int64],
+    *,
+    size: int | None = None,
+    min_count: int | None = None,
+    protect: Collection[int] = (),
+) -> Trim:
+    """Drop the least used leaves until `size` ids are left, or until every leaf occurs `min_count` times."""
+    model = base.recipe.model
+    assert model is not None, "check_base comes first"
+    if (size is None) == (min_count is None):
+        raise ConfigError("give either --size or --min-count, which says when to stop dropping tokens")
+    old = spell_tokens(base)
+    merges = model.list_merges()
+    ids = {token: token_id for token_id, token in enumerate(old) if token}
+    products = [ids[old[left] + old[right]] for left, right in merges]
+    keep = _find_untouchable(base, model, old) | set(protect)
+    whole = sum(1 for token in old if token) + len(
+        {token.id for token in base.recipe.added} - _list_own(model)
+    )
+    left = whole - size if size is not None else whole
+    dropped = _drop_leaves(merges, products, counts, keep, old, left, min_count)
+    if size is not None and whole - len(dropped) > size:
+        raise ConfigError(
+            f"{whole - len(dropped):,} tokens must stay (bytes, special and protected ones, what they are "
+            f"made of), and --size asks for {size:,}; take at least {whole - len(dropped):,}"
+        )
+    return _assemble(base, model, merges, products, dropped)
+
+
+def _list_own(model: Model) -> set[int]:
+    return {token_id for token_id, token in enumerate(model.tokens) if token is not None}
+
+
+def _find_untouchable(base: Tokenizer, model: Model, old: list[bytes]) -> set[int]:
+    """Bytes, special tokens, the unknown token; without byte fallback every single character too."""
+    keep = {token.id for token in base.recipe.added}
+    keep |= {token_id for token_id, token in enumerate(old) if len(token) == 1}
+    if model.unk_id is not None:
+        keep.add(model.unk_id)
+    if model.byte_fallback:
+        keep |= {token_id for token_id, token in enumerate(old) if token[:1] == b"\xff"}
+    elif model.kind == "chars":
+        keep |= {token_id for token_id, token in enumerate(old) if len(token.decode(errors="replace")) == 1}
+    return keep
+
+
+def _drop_leaves(
+    merges: list[Pair],
+    products: list[int],
+    counts: NDArray[np.int64],
+    keep: set[int],
+    old: list[bytes],
+    most: int,
+    min_count: int | None,
+) -> list[int]:
+    users = np.zeros(len(old), np.int64)
+    splits: dict[int, list[Pair]] = {}
+    for (left, right), product in zip(merges, products, strict=True):
+        users[left] += 1
+        users[right] += 1
+        splits.setdefault(product, []).append((left, right))
+    weight = counts.astype(np.int64).tolist()
+    # The least used goes first; among equals the one that was learned last.
+    heap = [(weight[i], -i) for i, token in enumerate(old) if token and i not in keep and not users[i]]
+    heapq.heapify(heap)
+    dropped: list[int] = []
+    while heap and len(dropped) < most:
+        count, negative = heapq.heappop(heap)
+        token = -negative
+        if count != weight[token]:
+            heapq.heappush(heap, (weight[token], negative))
+            continue
+        if min_count is not None and count >= min_count:
+            break
+        dropped.append(token)
+        for place, (left, right) in enumerate(splits.get(token, ())):
+            for part in (left, right):
+                # Where the token stood, its parts stand now, by its first split.
+                weight[part] += count if place == 0 else 0
+                users[part] -= 1
+                if not users[part] and part not in keep:
+                    heapq.heappush(heap, (weight[part], -part))
+    return dropped
+
+
+def _assemble(
+    base: Tokenizer, model: Model, merges: list[Pair], products: list[int], dropped: list[int]
+) -> Trim:
+    gone = set(dropped)
+    own = _list_own(model)
+    named = own | {i for i, _ in model.unreachable} | {token.id for token in base.recipe.added}
+    old_ids = tuple(sorted(named - gone))
+    new_of = {old: new for new, old in enumerate(old_ids)}
+    tokens: list[bytes | None] = [model.tokens[i] if i in own else None for i in old_ids]
+    kept = [
+        (new_of[left], new_of[right])
+        for (left, right), product in zip(merges, products, strict=True)
+        if product not in gone
+    ]
+    recipe = replace(
+        base.recipe,
+        model=replace(
+            model,
+            tokens=number_tokens(tokens, base.source),
+            merges=Merges(kept),
+            rank_order=(),
+            unk_id=None if model.unk_id is None else new_of[model.unk_id],
+            unreachable=tuple((new_of[i], data) for i, data in model.unreachable if i not in gone),
+        ),
+        added=tuple(replace(token, id=new_of[token.id], piece=False) for token in base.recipe.added),
+        post_processor=_renumber(base.recipe.post_processor, new_of),
+        config=_renumber_config(base.recipe.config, new_of),
+        # What is written is read by HF, and must give the same ids there.
+        normalizer=to_hf_normalizer(base.recipe.normalizer),
+        hf=None,
+        source=f"{base.source} - {len(dropped):,}",
+    )
+    return Trim(recipe, old_ids, tuple(sorted(dropped)))
+
+
+def _renumber(step: Any, new_of: dict[int, int]) -> Any:
+    """A post-processor with the ids of its special tokens renamed."""
+    if isinstance(step, list):
+        return [_renumber(item, new_of) for item in step]
+    if not isinstance(step, dict):
+        return step
+    out = {key: _renumber(value, new_of) for key, value in step.items()}
+    if isinstance(out.get("ids"), list):
+        out["ids"] = [new_of[token] for token in out["ids"]]
+    for key in ("cls", "sep"):
+        if isinstance(out.get(key), list) and len(out[key]) == 2:
+            out[key] = [out[key][0], new_of[out[key][1]]]
+    return out
+
+
+def _renumber_config(config: Json, new_of: dict[int, int]) -> Json:
+    listed = config.get("added_tokens_decoder")
+    if not isinstance(listed, dict):
+        return config
+    renamed = {
+        str(new_of[int(key)]): value for key, value in listed.items() if key.isdigit() and int(key) in new_of
+    }
+    return {**config, "added_tokens_decoder": renamed}

@@ -1,0 +1,126 @@
+"""Counted pieces as words of a base vocabulary's tokens: what a continued training works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.files.hf_json import walk
+from tokenmill.tokenizer.files.sentencepiece import MARKER, TO_MARKER
+from tokenmill.tokenizer.pre_tokenizer import make_byte_level
+from tokenmill.tokenizer.recipe import Recipe
+from tokenmill.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+def check_base(base: Tokenizer) -> None:
+    """Raise `TokenizerError` with the reason if the merges of `base` cannot be replayed by the core."""
+    if base.recipe.model is None or not base.engine.takes_parts:
+        raise TokenizerError(
+            f"{base.source} cannot be extended or trimmed: {base.strategy.reason}; expected a byte-level or "
+            "SentencePiece-style BPE that the native engine runs"
+        )
+
+
+def check_text_kept(base: Tokenizer) -> None:
+    """Raise `TokenizerError` if `base` changes texts before it encodes them: new tokens would not be used."""
+    for step in walk(base.recipe.normalizer):
+        kind = step.get("type")
+        marks = kind == "Prepend" or (kind == "Replace" and step.get("content") == MARKER)
+        if kind != "NFC" and not marks:
+            raise TokenizerError(
+                f"{base.source} cannot be extended: its normalizer {kind} changes text before it is encoded, "
+                "so that tokens learned from the text as it is would never be used; expected none, or NFC"
+            )
+
+
+def build_piece_tokenizer(base: Tokenizer) -> Tokenizer:
+    """The same model without the steps around it: every text that it is given is one piece."""
+    model = base.recipe.model
+    assert model is not None, "check_base comes first"
+    spaced = model.kind == "chars"
+    recipe = Recipe(
+        source=base.source,
+        format="hf",
+        model=model,
+        # A model of characters still wants the marker for a space.
+        normalizer=TO_MARKER if spaced else None,
+        pre_tokenizer=None if spaced else make_byte_level(use_regex=False),
+    )
+    return Tokenizer(recipe, "native")
+
+
+@dataclass(frozen=True)
+class Words:
+    """Distinct pieces as ids, `ids[offsets[i]:offsets[i + 1]]`, each with its count."""
+
+    ids: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    counts: NDArray[np.uint64]
+
+    @classmethod
+    def encode(cls, pieces: Tokenizer, batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> Words:
+        """Encode counted pieces, each alone, with what `build_piece_tokenizer` gave."""
+        ids, lengths, counts = [], [], []
+        for texts, numbers in batches:
+            batch = pieces.encode_batch(texts, special="text")
+            ids.append(np.asarray(batch.ids, np.uint32))
+            lengths.append(np.diff(batch.offsets))
+            counts.append(numbers)
+        if not ids:
+            none = np.empty(0, np.int64)
+            return cls(none.astype(np.uint32), np.zeros(1, np.int64), none.astype(np.uint64))
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+        return cls(np.concatenate(ids), offsets, np.concatenate(counts))
+
+    def find_pairs(self) -> NDArray[np.uint64]:
+        """Every pair of neighbours inside a piece, once, as `left << 32 | right`."""
+        return np.unique(self._join()[0])
+
+    def count_pairs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Every pair with how often the counted text holds it."""
+        joined, counts = self._join()
+        pairs, place = np.unique(joined, return_inverse=True)
+        return pairs, np.bincount(place, weights=counts, minlength=len(pairs)).astype(np.uint64)
+
+    def _join(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Pairs of neighbours in order, and the count of the piece that each is in."""
+        lengths = np.diff(self.offsets)
+        joined = join_ids(self.ids[:-1], self.ids[1:])
+        home = np.repeat(np.arange(len(lengths)), lengths)
+        inside = home[:-1] == home[1:]
+        return joined[inside], self.counts[home[:-1][inside]]
+
+    def count_tokens(self) -> int:
+        """How many tokens the counted text has."""
+        return int(np.dot(np.diff(self.offsets).astype(np.uint64), self.counts))
+
+
+def join_ids(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint64]:
+    """Pairs of ids as single numbers: `left << 32 | right`."""
+    return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
+
+
+def spell_tokens(base: Tokenizer) -> list[bytes]:
+    """What each id of the model spells, empty for an id that is not the model's own.
+
+    The marker stays, and the token of a byte, which no merge of strings may join, is no text.
+    """
+    model = base.recipe.model
+    assert model is not None, "check_base comes first"
+    table = [b""] * base.vocab_size
+    for token_id, token in enumerate(model.tokens):
+        if token is not None:
+            table[token_id] = token
+    if model.byte_fallback:
+        spelled = {f"<0x{byte:02X}>".encode(): bytes([0xFF, byte]) for byte in range(256)}
+        table = [spelled.get(token, token) for token in table]
+    return table

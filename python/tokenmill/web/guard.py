@@ -1,0 +1,118 @@
+"""What every request passes: the right host, a bounded body, strict headers, errors as sentences."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import TokenmillError
+from tokenmill.web.served import NotServedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+logger = logging.getLogger("tokenmill.web")
+
+LARGEST_BODY = 16 << 20
+# The page loads its own files and talks to its own server; a report is one file with inline styles.
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": PAGE_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class RequestError(TokenmillError):
+    """The request itself is wrong; `status` is the HTTP status of the answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def read_body(request: Request) -> dict[str, Any]:
+    """The JSON object that a request carries. Raises `RequestError` if it is too large or not an object."""
+    from starlette.requests import ClientDisconnect
+
+    content = bytearray()
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > LARGEST_BODY:
+                raise RequestError(
+                    413, f"the request is larger than {LARGEST_BODY >> 20} MiB; send a shorter text"
+                )
+    except ClientDisconnect:
+        raise RequestError(400, "the request ended before its body was complete") from None
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(400, f"the request's body is not JSON ({error})") from error
+    if not isinstance(body, dict):
+        raise RequestError(400, f"the request's body is {type(body).__name__}; expected a JSON object")
+    return body
+
+
+def answer(work: Callable[[Any], Any], *, body: bool = False) -> Callable[[Request], Awaitable[Response]]:
+    """What a route calls: `work` on the request, or on its body, in a thread; the result as JSON."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+
+    async def respond(request: Request) -> Response:
+        given = await read_body(request) if body else request
+        return JSONResponse(await run_in_threadpool(work, given))
+
+    return respond
+
+
+def parse_number(text: str, name: str) -> int | None:
+    """A whole number, 0 or more; None for an empty text. Raises `RequestError` for anything else."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise RequestError(400, f"{text!r} is not a {name}; expected digits")
+    return int(text)
+
+
+def guard_hosts(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Response]]:
+    """A middleware that answers only for these hosts: a page elsewhere cannot reach us by DNS rebinding."""
+    from starlette.responses import JSONResponse
+
+    async def middleware(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        if hosts is not None and request.url.hostname not in hosts:
+            return JSONResponse({"error": f"this server does not answer for {request.url.hostname!r}"}, 421)
+        response = await call_next(request)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return middleware
+
+
+async def explain_error(request: Request, error: Exception) -> Response:
+    """An error that a user can fix becomes a sentence; any other is logged, and the server stays up."""
+    from starlette.responses import JSONResponse
+
+    if isinstance(error, RequestError):
+        return JSONResponse({"error": str(error)}, error.status)
+    if isinstance(error, NotServedError):
+        return JSONResponse({"error": str(error)}, 404)
+    if isinstance(error, TokenmillError):
+        return JSONResponse({"error": str(error)}, 422)
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return JSONResponse({"error": "internal server error; the log of the server has the details"}, 500)

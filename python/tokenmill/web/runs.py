@@ -1,0 +1,113 @@
+"""The runs' answers: what runs and is done, progress, charts, reports, documents, rows, search, steps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import DatasetError
+from tokenmill.report.browse import (
+    chart_run,
+    describe_run,
+    find_progress,
+    find_token,
+    read_document,
+    read_row,
+    trace_step,
+)
+from tokenmill.report.report import REPORT_HTML
+from tokenmill.web.guard import REPORT_POLICY, RequestError, answer, parse_number
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from tokenmill.web.served import Served
+
+POLL_SECONDS = 0.4
+FINAL = {"done", "failed", "interrupted"}
+
+
+def make_routes(served: Served) -> list[Any]:
+    """The runs' routes; a run's id is its path below the served directory."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import HTMLResponse, StreamingResponse
+    from starlette.routing import Route
+
+    def find_directory(request: Request) -> Path:
+        return served.resolve(request.path_params["run"])
+
+    async def stream_events(request: Request) -> Response:
+        return StreamingResponse(
+            _stream_progress(request, find_directory(request)), media_type="text/event-stream"
+        )
+
+    async def show_report(request: Request) -> Response:
+        path = find_directory(request) / REPORT_HTML
+        if not path.is_file():
+            raise DatasetError(
+                f"{path.parent.name} has no report yet; tokenmill dataset report {path.parent.name} writes it"
+            )
+        html = await run_in_threadpool(path.read_text, encoding="utf-8")
+        return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
+
+    def show(look: Callable[[Path, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+        return answer(lambda request: look(find_directory(request), request))
+
+    run = "/api/runs/{run:path}"
+    return [
+        Route("/api/runs", answer(lambda _: _list_runs(served))),
+        Route(f"{run}/events", stream_events),
+        Route(f"{run}/documents/{{index}}", show(lambda root, it: read_document(root, _parse_index(it)))),
+        Route(f"{run}/rows/{{index}}", show(lambda root, it: read_row(root, _parse_index(it)))),
+        Route(f"{run}/search", show(_search)),
+        Route(f"{run}/charts", show(lambda root, _: chart_run(root))),
+        Route(f"{run}/trace", show(_trace)),
+        Route("/runs/{run:path}/report", show_report),
+    ]
+
+
+def _list_runs(served: Served) -> dict[str, Any]:
+    return {"runs": [describe_run(served.resolve(name), name) for name in served.list_runs()]}
+
+
+def _search(root: Path, request: Request) -> dict[str, Any]:
+    token = request.query_params.get("token", "")
+    if not token.isascii() or not token.isdigit():
+        raise RequestError(400, f"{token!r} is not a token id; expected digits")
+    return find_token(root, int(token))
+
+
+def _trace(root: Path, request: Request) -> dict[str, Any]:
+    """What every rank reads at a step of training."""
+    names = ("step", "batch", "ranks", "seed", "length")
+    step, batch, ranks, seed, length = (
+        parse_number(request.query_params.get(name, ""), name) for name in names
+    )
+    if step is None or batch is None or ranks is None:
+        raise RequestError(400, "a trace needs a step, a batch size and a number of ranks")
+    return trace_step(root, step, batch_size=batch, world_size=ranks, seed=seed, context_length=length)
+
+
+def _parse_index(request: Request) -> int:
+    number = parse_number(request.path_params["index"], "number of a document or row")
+    if number is None:
+        raise RequestError(400, "the number of a document or row is missing")
+    return number
+
+
+async def _stream_progress(request: Request, root: Path) -> AsyncIterator[str]:
+    """Server-sent events: one whenever the progress file changes, the last one when the job has ended."""
+    last = None
+    while not await request.is_disconnected():
+        progress = find_progress(root)
+        if progress != last:
+            yield f"data: {json.dumps(progress)}\n\n"
+            last = progress
+        if progress["state"] in FINAL:
+            return
+        await asyncio.sleep(POLL_SECONDS)

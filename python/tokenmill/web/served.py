@@ -1,0 +1,111 @@
+"""What the page may see: the served directories and what lies under them, and nothing else.
+
+Every path that a request names is resolved (links followed) and must then lie under a served directory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path  # noqa: TC003 - dataclass fields are read at run time
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from tokenmill.base.run_files import PROGRESS
+from tokenmill.datasets.ledger.manifest import MANIFEST
+from tokenmill.datasets.store.tokenizer_copy import COPY
+from tokenmill.errors import TokenmillError
+from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
+from tokenmill.training.outputs import TRAINING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+TOKENIZER_FILES = (TOKENIZER, f"*{ANY_TIKTOKEN}", f"*{ANY_MODEL}")
+RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
+DEEPEST = 4  # a served home directory must not be walked for minutes
+MOST_FOUND = 200
+KEPT_TOKENIZERS = 8
+
+
+class NotServedError(TokenmillError):
+    """The request names something outside the served directories, or nothing at all."""
+
+
+@dataclass
+class Served:
+    """The served directories, and a few loaded tokenizers."""
+
+    roots: tuple[Path, ...]
+    _loaded: dict[str, Tokenizer] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def resolve(self, name: str) -> Path:
+        """`resolve("runs/a")` -> the real path under a served directory; anything else is refused."""
+        if "\0" in name:
+            raise NotServedError("the path holds a NUL character")
+        for root in self.roots:
+            path = (root / name).resolve()
+            if path.exists() and path.is_relative_to(root):
+                return path
+        shown = ", ".join(str(root) for root in self.roots)
+        raise NotServedError(
+            f"{name!r} is not under a served directory ({shown}); start the server with its directory"
+        )
+
+    def list_tokenizers(self) -> list[str]:
+        """Names, relative to their served directory, of everything that looks like a tokenizer."""
+        names = {
+            self._name_path(path.parent if path.name == TOKENIZER else path): None
+            for path in self._walk()
+            if path.parent.name != COPY and any(path.match(pattern) for pattern in TOKENIZER_FILES)
+        }
+        return list(names)
+
+    def list_runs(self) -> list[str]:
+        """Names of the directories that hold a dataset or a job."""
+        return list({self._name_path(path.parent): None for path in self._walk() if path.name in RUN_FILES})
+
+    def load_tokenizer(self, name: str) -> Tokenizer:
+        """The tokenizer at a served path, loaded once and kept while it is among the last few used."""
+        from tokenmill.tokenizer.tokenizer import Tokenizer
+
+        path = str(self.resolve(name))
+        with self._lock:
+            found = self._loaded.pop(path, None)
+            if found is None:
+                found = Tokenizer.load(path)
+            self._loaded[path] = found
+            while len(self._loaded) > KEPT_TOKENIZERS:
+                self._loaded.pop(next(iter(self._loaded)))
+            return found
+
+    def _name_path(self, path: Path) -> str:
+        root = next(root for root in self.roots if path.is_relative_to(root))
+        return str(path.relative_to(root))
+
+    def _walk(self) -> Iterator[Path]:
+        found = 0
+        for root in self.roots:
+            for path in _walk_files(root, DEEPEST):
+                if path.name in RUN_FILES or any(path.match(pattern) for pattern in TOKENIZER_FILES):
+                    yield path
+                    found += 1
+                if found >= MOST_FOUND:
+                    return
+
+
+def _walk_files(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_symlink() or entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if depth:
+                yield from _walk_files(entry, depth - 1)
+        else:
+            yield entry
