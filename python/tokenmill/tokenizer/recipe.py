@@ -105,8 +105,6 @@ class Recipe:
     decoder: Json | None = None
     # The tokenizer.json that this came from, kept for the `fast` strategy and for models that only HF knows.
     hf: HfText | None = None
-    # Whether its own library has loaded it before; a file from anywhere is tried first (`vetting`).
-    vouched: bool = False
     # tokenizer_config.json and special_tokens_map.json, as they were.
     config: Json = field(default_factory=dict)
     # A tokenizer that only Python can call: an object with `encode` or `__call__`, for the `slow` strategy.

@@ -70,10 +70,6 @@ def _build_fast(recipe: Recipe) -> FastEngine:
     from tokenmill.tokenizer.files.save_hf import to_json
 
     hf = recipe.hf or HfText(to_json(recipe))
-    if recipe.hf is not None and not recipe.vouched:
-        from tokenmill.tokenizer.engines.vetting import vet
-
-        vet("hf", hf.spell_out().encode(), recipe.source)
     family = str(hf.model.get("type", "unknown"))
     return FastEngine(hf.spell_out(), family, recipe.added, recipe.source, _find_id_limit(recipe))
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Codec
-from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.errors import UnsupportedError
 from tokenmill.tokenizer import arrow
 from tokenmill.tokenizer.engines.backend import Engine
@@ -181,4 +180,4 @@ def _build_codec(recipe: Recipe) -> Codec:
     }
     order = model.rank_order if model.merges is None else model.merges
     in_order = order == range(len(model.tokens))  # the core sees that for itself
-    return Codec(json.dumps(described), model.tokens, None if in_order else order, tables_folder())
+    return Codec(json.dumps(described), model.tokens, None if in_order else order)

@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import read_hf
-from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.files.growth import check_growth
 from tokenmill.tokenizer.files.hf_text import HfText
 from tokenmill.tokenizer.files.names import CONFIGS
 from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, make_printable
@@ -36,9 +34,8 @@ def read_config_beside(path: Path) -> Json:
 
 def from_object(text: bytes, source: str, config: Json) -> Recipe:
     """The recipe of a tokenizer that Hugging Face's library has loaded already, from its own JSON."""
-    outline, bpe = read_hf(text, make_printable(source), tables_folder())
-    recipe = from_outline(json.loads(outline), bpe, text, source, config)
-    return replace(recipe, vouched=True)
+    outline, bpe = read_hf(text, make_printable(source))
+    return from_outline(json.loads(outline), bpe, text, source, config)
 
 
 def from_outline(
@@ -54,8 +51,6 @@ def from_outline(
         key: _read_step(data, key, source)
         for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
     }
-    for key in ("normalizer", "decoder"):
-        check_growth(walk(steps[key]), key, source)
     byte_level = any(step.get("type") == "ByteLevel" for step in walk(steps["pre_tokenizer"]))
     added = _read_added(data.get("added_tokens") or [], source)
     if bpe is not None:
@@ -67,7 +62,6 @@ def from_outline(
         added=add_from_config(added, config, source),
         hf=HfText(data, text),
         config=config,
-        vouched=False,
         reason="",
         **steps,
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenmill import _core
-from tokenmill.base.hardware.cache import tables_folder
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.files import (
     hf_json,
@@ -50,7 +49,7 @@ def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     if vocab_merges.is_vocabulary(text):
         merges = vocab_merges.find_merges(path)
         return vocab_merges.load_file(path, merges, pattern, special_tokens)
-    outline, bpe = _core.read_hf(text, make_printable(path), tables_folder())
+    outline, bpe = _core.read_hf(text, make_printable(path))
     data = json.loads(outline)
     if tekken.is_tekken(data):
         return tekken.from_json(data, str(path))
