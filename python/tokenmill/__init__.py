@@ -55,9 +55,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.trace.history import History
     from tokenmill.datasets.trace.traced import Stretch, TracedRow
     from tokenmill.pipeline.extend import extend
-    from tokenmill.pipeline.lock import lock
     from tokenmill.pipeline.prepare.prepare import prepare
-    from tokenmill.pipeline.rebuild import rebuild
     from tokenmill.pipeline.remove import remove
     from tokenmill.pipeline.train import train
     from tokenmill.pipeline.transcode import transcode
@@ -104,11 +102,9 @@ __all__ = [
     "TracedRow",
     "TrainOptions",
     "extend",
-    "lock",
     "open",
     "patch_transformers",
     "prepare",
-    "rebuild",
     "remove",
     "train",
     "transcode",
@@ -132,8 +128,6 @@ _HOMES = {
     "tokenizer.tokenizer": ("Tokenizer",),
     "pipeline.extend": ("extend",),
     "pipeline.prepare.prepare": ("prepare",),
-    "pipeline.lock": ("lock",),
-    "pipeline.rebuild": ("rebuild",),
     "pipeline.remove": ("remove",),
     "pipeline.train": ("train",),
     "pipeline.transcode": ("transcode",),

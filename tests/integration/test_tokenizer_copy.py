@@ -17,6 +17,7 @@ from tokenmill.errors import DatasetError
 from tokenmill.pipeline.convert import convert_dataset
 from tokenmill.pipeline.verify import verify_dataset
 from tokenmill.report.browse import read_document
+from tokenmill.pipeline.rebuild import rebuild
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.report.documents import describe_document
 from tokenmill.tokenizer.files.copying import copy_files
@@ -33,7 +34,6 @@ def made(tmp_path, monkeypatch):
     lines = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
     (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
     prepare("tok", "out", inputs="a.jsonl")
-    tokenmill.lock("out")
     shutil.rmtree("tok")
     return tmp_path / "out"
 
@@ -63,7 +63,7 @@ def test_text_after_the_original_is_gone(made, tmp_path, monkeypatch):
 def test_what_is_made_of_a_dataset_keeps_it_too(made, tmp_path):
     tokenmill.remove(made, {0: "takedown"}, tmp_path / "less")
     convert_dataset(made, tmp_path / "converted", "megatron")
-    rebuilt = tokenmill.rebuild(made / "tokenmill.lock", tmp_path / "again")
+    rebuilt = rebuild(made, tmp_path / "again")
     assert rebuilt.content_hash == tokenmill.open(made).content_hash
     before = {path.name: path.read_bytes() for path in (made / COPY).iterdir()}
     for name in ("less", "converted", "again"):

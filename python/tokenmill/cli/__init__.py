@@ -37,7 +37,7 @@ COMMANDS = {
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("config", "Write, explain and show settings; export lines for a shell."),
         "tokenizer": ("tokenizer", "Work on tokenizers: convert, extend, trim, graft, sizes."),
-        "dataset": ("dataset", "Work on datasets: verify, convert, push, blend, trace, remove, lock."),
+        "dataset": ("dataset", "Work on datasets: verify, convert, push, blend, trace, remove, rebuild."),
     },
     "tokenizer": {
         "convert": ("convert", "Save a tokenizer in another format."),
@@ -55,9 +55,7 @@ COMMANDS = {
         "report": ("report", "Write the report of a run again, or compare two."),
         "transcode": ("transcode", "Re-encode for another tokenizer, without the raw text."),
         "remove": ("remove", "Write a dataset without some of its documents."),
-        "lock": ("lock", "Record by hash what a dataset was made from."),
-        "rebuild": ("rebuild", "Make a dataset again from its lock, byte for byte."),
-        "diff": ("diff", "Show what differs between two datasets or locks."),
+        "rebuild": ("rebuild", "Prepare a dataset again and check that every byte is the same."),
         "trace": ("trace", "Find the documents of a step, or the steps of a document."),
     },
 }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokenmill.base.console import lines
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
 from tokenmill.datasets.ledger.duplicates import DUPLICATES
-from tokenmill.datasets.ledger.lock import LOCK
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tokenmill.prepare")
 # What a job writes in any format; --fresh removes these and what the formats put beside them, the manifest
 # first, and nothing else.
-OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, LOCK, COPY)
+OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, COPY)
 
 
 # The most inputs that the leader's sign of life names; it is written every second.
