@@ -79,12 +79,6 @@ def map_memory(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size)
 
 
-def give_back(memory: mmap.mmap, start: int, size: int) -> None:
-    """Return whole pages of such memory to the system; their content is lost."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        memory.madvise(mmap.MADV_DONTNEED, start, size)
-
-
 def set_last_words(aborted: str, shrunk: str, code: int) -> None:
     """Make what would end this process without a word print one and exit.
 

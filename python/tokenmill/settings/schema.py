@@ -92,7 +92,7 @@ class SourceConfig(Section):
     max_errors: NonNegative | None = setting(
         None, "Fail the job (exit 3) if more records than this cannot be read.", only="prepare"
     )
-    max_record_bytes: Size = deciding(2 << 30, "Records longer than this are errors.")
+    max_record_bytes: Size = deciding(256 << 20, "Records longer than this are errors.")
     max_expansion: Positive = setting(2000, "Refuse a compressed file that grows by more than this factor.")
 
 

@@ -13,7 +13,6 @@ from tokenmill.sources.faults import FileFaultError
 from tokenmill.sources.model import Range
 from tokenmill.sources.raw import RawFile
 from tokenmill.sources.tables import batch_to_block, cut_batch
-from tokenmill.sources.windows import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,14 +96,7 @@ def read_parquet(request: Request) -> Iterator[Block]:
             batches = parquet.iter_batches(
                 step, row_groups=[group], columns=columns or None, use_threads=False
             )
-            left = groups.row_group(group).num_rows
             for batch in batches:
-                left -= batch.num_rows
-                if batch.nbytes >= LARGE:
-                    # Arrow decodes it by way of two or three copies, and keeps them for the next batch.
-                    if not left:
-                        batches.close()
-                    pa.default_memory_pool().release_unused()
                 yield batch_to_block(batch, request, row, before)
                 row += batch.num_rows
 

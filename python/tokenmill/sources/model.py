@@ -10,7 +10,7 @@ from tokenmill.base.texts import Texts
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import numpy as np
     import pyarrow as pa
@@ -112,8 +112,6 @@ class Block:
     replaced: Mapping[str, int] = field(default_factory=dict)
     # The text of this block goes on in the next one.
     goes_on: bool = False
-    # For a block that is one huge text in memory of its own: gives the text's first bytes back.
-    release: Callable[[int], None] | None = None
     known: Known | None = None
 
     def __len__(self) -> int:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import mmap
 from array import array
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tokenmill import _core
-from tokenmill.base.platform import give_back
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
 from tokenmill.sources.compression import open_stream
 from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.windows import BOM, Buffer, Cut, Window, find_first_byte, read_windows, skip_record
+from tokenmill.sources.windows import BOM, Buffer, Cut, Window, find_first_byte, read_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,9 +85,9 @@ def read_txt(request: Request) -> Iterator[Block]:
 
 
 def _can_go_on(request: Request) -> bool:
-    """Whether one document may come in parts; under `skip` all of it must be good before any of it counts."""
+    """Return True if one document may come in parts; under `skip` all of it must be good first."""
     file, config = request.file, request.config
-    large = 4 * request.block_bytes < file.size <= config.max_record_bytes
+    large = 4 * request.block_bytes < file.size
     return request.parts and large and file.compression is None and config.on_error != "skip"
 
 
@@ -124,72 +122,17 @@ def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[
     stop = part.stop if part.kind == "bytes" else None
     cut = Cut(part.start, stop, delimiter, request.block_bytes, config.max_record_bytes)
     places = RecordPlaces(file, part.start, lines=delimiter == b"\n")
-    rows = 0
-
-    def read(window: Window) -> Block:
-        if window.over_long:
-            return _refuse_over_long(window, rows, places)
-        if window.given and isinstance(reader, _core.JsonlReader):
-            # One huge line: its text is unescaped where it stands, in the window's own memory.
-            span = reader.read_in_place(window.data)
-            if span is not None:
-                return _make_huge_block(window, span, rows)
-        origin = RecordOrigin(places, rows, window.offset, len(window.data))
-        return records_to_block(request, reader.read(window.data), origin, "json")
-
-    def read_long(buffer: Buffer) -> Iterator[Block]:
-        if isinstance(reader, _core.JsonlReader):
-            yield from _read_long_line(request, reader, buffer, rows)
-
-    start = find_first_byte(part.start, delimiter)
-    in_parts = request.parts and isinstance(reader, _core.JsonlReader)
+    start, rows = find_first_byte(part.start, delimiter), 0
     with closing(open_stream(file, start, config.max_expansion)) as stream:
-        for block in read_windows(stream, cut, read, read_long if in_parts else None):
+        for window in read_windows(stream, cut):
+            if window.over_long:
+                block = _refuse_over_long(window, rows, places)
+            else:
+                origin = RecordOrigin(places, rows, window.offset, len(window.data))
+                block = records_to_block(request, reader.read(window.data), origin, "json")
             rows += block.rows_read
             yield block
-            del block  # before the next one is read: it may be huge
-
-
-def _read_long_line(request: Request, reader: _core.JsonlReader, buffer: Buffer, row: int) -> Iterator[Block]:
-    """The blocks of one line that is not held: the parts of its text, or why it is refused."""
-    from tokenmill.sources.long_lines import read_again, read_outline, read_text_parts  # seldom needed
-
-    places = RecordPlaces(request.file, request.part.start, lines=True)
-    start, sample = buffer.offset, bytes(buffer.data[:200])
-    line = read_outline(reader, buffer, request.config.max_record_bytes)
-    if line is None:
-        skip_record(buffer, b"\n")
-        yield _refuse_over_long(Window(memoryview(sample), start), row, places)
-        return
-    origin = RecordOrigin(places, row, line.offset, line.size)
-    if line.parts is None:
-        with closing(read_again(request, line.offset)) as again:
-            again.read(line.size)
-            yield records_to_block(request, reader.read(memoryview(again.data)[: line.size]), origin, "json")
-        return
-    block = records_to_block(request, line.records, origin, "json")
-    if line.is_bad:
-        yield block
-    else:
-        yield from read_text_parts(request, line, block)
-
-
-def _make_huge_block(window: Window, span: tuple[int, int], row: int) -> Block:
-    """A block of that text; its memory can be given back from the front while it is read."""
-    start, end = span
-    memory = cast("mmap.mmap", window.data.obj)
-    freed = 0
-
-    def release(count: int) -> None:
-        nonlocal freed
-        upto = (start + count) // mmap.PAGESIZE * mmap.PAGESIZE
-        if upto > freed:
-            give_back(memory, freed, upto - freed)
-            freed = upto
-
-    texts = Texts(window.data[start:end], array("q", [0, end - start]))
-    rows = memoryview(array("q", [row]))
-    return Block(texts, rows, bytes_read=len(window.data), rows_read=1, release=release)
+            del block  # before the next one is read: it may be large
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ from tokenmill.datasets.packing.known import weave
 from tokenmill.datasets.packing.packer import frame_documents, select_documents
 from tokenmill.pipeline.units.chat import count_learned, encode_chats, frame_chats
 from tokenmill.pipeline.units.filters import filter_tokens
-from tokenmill.pipeline.units.huge import HUGE, encode_huge, warn_over_budget
 from tokenmill.pipeline.units.long import cut_long
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -63,7 +62,6 @@ class Kept:
     account: Account
     rows_read: int
     rejects: tuple[Reject, ...]
-    release: Callable[[int], None] | None
     known: Known | None = None
     # Records that are not conversations, by their row in the part, in order.
     faults: dict[int, RecordError] = field(default_factory=dict)
@@ -105,7 +103,7 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask
         origins = Origins(part, block.rows, block.ids).take(mask)
         texts = block.texts.filter(mask)
         known = block.known if mask is None or mask.all() else None
-        kept = Kept(texts, part, origins, account, block.rows_read, block.rejects, block.release, known)
+        kept = Kept(texts, part, origins, account, block.rows_read, block.rejects, known)
         # Nothing here may hold a text that is on its way.
         del block, texts
         yield kept
@@ -123,16 +121,8 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
         known.frame != (job.packing.bos_id, job.packing.eos_id) or not job.frames_at_once
     ):
         known = None
-    if len(texts) == 1 and texts.nbytes >= HUGE:
-        warn_over_budget(job, texts.nbytes)
-    huge = len(texts) == 1 and texts.nbytes >= HUGE and job.too_long is None
-    huge = huge and (known is None or bool(known.stale[0]))
-    if huge and job.encoder.engine.takes_parts:
-        data = texts.data[texts.offsets[0] : texts.offsets[-1]]
-        del texts
-        return kept, [_encode_huge(job, control, data, kept)]
     count, made = len(texts), []
-    # One thread for a block among others; all of them for one that is far larger than a block.
+    # One thread for a block among others, all of them for one that is far larger than a block.
     threads = control.threads if texts.nbytes > MANY_BLOCKS * control.block_bytes else 1
     size = control.batching.batch_size or max(1, count)
     for start in range(0, max(1, count), size):
@@ -193,20 +183,6 @@ def _cut(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Any, Any, 
     if job.too_long is None or length is None:
         return ids, offsets, np.ones(len(offsets) - 1, bool)
     return cut_long(ids, offsets, length, job.too_long, account, marked=job.chat is not None)
-
-
-def _encode_huge(job: Job, control: Control, data: memoryview, kept: Kept) -> Encoded:
-    """One huge document between its markers, or none if a filter drops it."""
-    found = encode_huge(job, control, data, kept.release)
-    account, packing = kept.account, job.packing
-    account.tokens_encoded += found.count
-    chosen = _apply_token_filters(job, np.array([found.count]), account)
-    if not chosen[0]:
-        none = np.empty(0, dtype=job.encoded_dtype)
-        return Encoded(none, np.zeros(1, np.int64), kept.origins.take(chosen))
-    ids = found.frame(packing.bos_id, packing.eos_id)
-    account.tokens_added += len(ids) - found.count
-    return Encoded(ids, np.array([0, len(ids)], np.int64), kept.origins)
 
 
 def _encode_framed(
