@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.trace.history import History
     from tokenmill.datasets.trace.traced import Stretch, TracedRow
     from tokenmill.pipeline.extend import extend
-    from tokenmill.pipeline.prepare.prepare import prepare
+    from tokenmill.pipeline.prepare import prepare  # type: ignore[no-redef]
     from tokenmill.pipeline.remove import remove
     from tokenmill.pipeline.train import train
     from tokenmill.pipeline.transcode import transcode
@@ -127,7 +127,7 @@ _HOMES = {
     "tokenizer.interop.patch": ("patch_transformers",),
     "tokenizer.tokenizer": ("Tokenizer",),
     "pipeline.extend": ("extend",),
-    "pipeline.prepare.prepare": ("prepare",),
+    "pipeline.prepare": ("prepare",),
     "pipeline.remove": ("remove",),
     "pipeline.train": ("train",),
     "pipeline.transcode": ("transcode",),

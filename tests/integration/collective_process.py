@@ -13,7 +13,7 @@ from torch import distributed
 
 from small_datasets import numbered
 from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.pipeline.prepare.ranks import lead_or_wait
+from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig
 
 TIMEOUT, WORK = timedelta(seconds=2), 5

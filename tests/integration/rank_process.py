@@ -16,7 +16,7 @@ from small_datasets import documents_shard, publish
 from tokenmill.datasets.ledger.manifest import PackingIdentity
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.errors import DatasetError
-from tokenmill.pipeline.prepare.ranks import lead_or_wait
+from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig
 
 TOKENS = 40

@@ -8,8 +8,8 @@ from pathlib import Path
 CONTENDER = textwrap.dedent("""
     import os, sys, time
     from pathlib import Path
-    from tokenmill.pipeline.prepare.launch import find_launch
-    from tokenmill.pipeline.prepare.lease import Lease
+    from tokenmill.pipeline.launch import find_launch
+    from tokenmill.pipeline.lease import Lease
 
     root, until = Path(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     turns = 0

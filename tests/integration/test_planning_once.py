@@ -27,7 +27,7 @@ CHILD = textwrap.dedent("""
     import tokenmill
     from byte_tokenizer import ByteTokenizer
     from tokenmill import _core
-    from tokenmill.pipeline.prepare import run
+    from tokenmill.pipeline import run
 
     def read_small(paths, most, inner=_core.read_small):
         opens.update(Path(path).name for path in paths)  # the core's own, which Python does not hear of

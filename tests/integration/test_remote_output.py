@@ -16,9 +16,9 @@ from tokenmill.datasets.shards.format import find_format, list_format_names
 from tokenmill.datasets.store.remote import Remote, cache_directory
 from tokenmill.datasets.store.store import ObjectStore
 from tokenmill.errors import DatasetError, ResumeError, StoreError
-from tokenmill.pipeline.prepare.leading import lead
-from tokenmill.pipeline.prepare.set_up import set_up
-from tokenmill.pipeline.prepare.unit_range import commit_directory, prepare_part
+from tokenmill.pipeline.leading import lead
+from tokenmill.pipeline.setup import set_up
+from tokenmill.pipeline.unit_range import commit_directory, prepare_part
 from tokenmill.pipeline.verify import verify_dataset
 from tokenmill.report import remote_report
 from tokenmill.report.report import publish_report

@@ -10,7 +10,7 @@ from byte_tokenizer import ByteTokenizer
 from tokenmill.datasets.ledger.plan import PLAN_VERSION, load_plan
 from tokenmill.datasets.ledger.record import encode_record, to_plain
 from tokenmill.errors import InputError
-from tokenmill.pipeline.units import reading
+from tokenmill.pipeline import reading
 from tokenmill.sources.small_files import SMALL
 
 GOOD = [f"document {number}: {'텍스트 ' * (number % 7)}\r\nline\n".encode() for number in range(60)]

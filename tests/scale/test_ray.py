@@ -12,8 +12,8 @@ import pytest
 import scale_options
 import tokenmill
 from tokenmill.errors import ConfigError, RejectLimitError
-from tokenmill.pipeline.prepare.leading import lead
-from tokenmill.pipeline.prepare.set_up import set_up
+from tokenmill.pipeline.leading import lead
+from tokenmill.pipeline.setup import set_up
 from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.ray

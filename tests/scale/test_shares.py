@@ -10,7 +10,7 @@ import pytest
 import tokenmill
 from scale_options import flags
 from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.pipeline.prepare.unit_range import UnitRange, commit_directory
+from tokenmill.pipeline.unit_range import UnitRange, commit_directory
 
 
 def start(corpus, output, unit_range):

@@ -12,12 +12,12 @@ from byte_tokenizer import ByteTokenizer
 from tokenmill.base.console.logs import PlainFormatter
 from tokenmill.base.durable import ReplacedError
 from tokenmill.errors import ConfigError, LeaderError
-from tokenmill.pipeline.prepare import lease, waiting
-from tokenmill.pipeline.prepare.launch import find_launch, find_start_time, is_alone, read_host_clock
-from tokenmill.pipeline.prepare.lease import FAILURE, MARKER, Lease
-from tokenmill.pipeline.prepare.prepare import prepare
-from tokenmill.pipeline.prepare.ranks import lead_or_wait
-from tokenmill.pipeline.prepare.waiting import LeaderView
+from tokenmill.pipeline import lease, waiting
+from tokenmill.pipeline.launch import find_launch, find_start_time, is_alone, read_host_clock
+from tokenmill.pipeline.lease import FAILURE, MARKER, Lease
+from tokenmill.pipeline.prepare import prepare
+from tokenmill.pipeline.ranks import lead_or_wait
+from tokenmill.pipeline.waiting import LeaderView
 from tokenmill.settings.schema import ExecutionConfig
 
 
@@ -195,7 +195,7 @@ def test_a_failure_of_this_launch_ends_even_a_late_rank(tmp_path):
         "exit_code": 75,
         "fields": {},
     }
-    from tokenmill.pipeline.prepare.launch import identify_host
+    from tokenmill.pipeline.launch import identify_host
 
     (tmp_path / FAILURE).write_text(json.dumps({**failure, "host": identify_host(), "at": read_host_clock()}))
     with pytest.raises(LeaderError, match="OSError: full") as raised:

@@ -14,7 +14,7 @@ from tokenmill.cli.options import add_settings, pick_given
 from tokenmill.cli.say import say
 
 if TYPE_CHECKING:
-    from tokenmill.pipeline.prepare.run import Outcome, Run
+    from tokenmill.pipeline.run import Outcome, Run
     from tokenmill.settings.schema import SourceConfig
 
 EXAMPLES = """\b
@@ -57,7 +57,7 @@ def command(
 
     A terminal shows what was found and chosen, a bar and a summary; -v shows every line, as a log file does.
     """
-    from tokenmill.pipeline.prepare.tokenizers import begin_loading
+    from tokenmill.pipeline.tokenizers import begin_loading
     from tokenmill.settings.resolve import resolve
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
@@ -73,7 +73,7 @@ def command(
         resolved = resolve(config_file, flags | {"execution.verbose_level": "WARNING"}, job="prepare")
     tokenizer = begin_loading(resolved.config)
     # Only now: importing these takes longer than loading a tokenizer in the core.
-    from tokenmill.pipeline.prepare.set_up import set_up, write_split_list
+    from tokenmill.pipeline.setup import set_up, write_split_list
 
     runs = set_up(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
     for run in runs.values():
@@ -122,7 +122,7 @@ def _describe_text_field(source: SourceConfig) -> str:
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
     from tokenmill.base.console import words
-    from tokenmill.pipeline.units.commit import find_receipts
+    from tokenmill.pipeline.commit import find_receipts
 
     plan = run.plan()
     done = find_receipts(run.job.root, plan, run.job.remote)
@@ -151,7 +151,7 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
 
 
 def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
-    from tokenmill.pipeline.prepare.unit_range import prepare_part
+    from tokenmill.pipeline.unit_range import prepare_part
 
     outcome = prepare_part(run, unit_range)
     root = run.job.root

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tokenmill.base.hardware.machine import measure
 from tokenmill.datasets.shards.format import list_formats
 from tokenmill.datasets.shards.items import Items, ShardShape
-from tokenmill.pipeline.prepare.prepare import prepare
+from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.cost.cost import compute_cost
 from tokenmill.report.cost.model_shape import load_shape
 from tokenmill.report.sampling import SAMPLE_BYTES, take_sample

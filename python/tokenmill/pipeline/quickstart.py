@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.pipeline.prepare.prepare import prepare
+from tokenmill.pipeline.prepare import prepare
 from tokenmill.pipeline.train import train
 from tokenmill.report.report import REPORT_HTML
 

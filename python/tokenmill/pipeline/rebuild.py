@@ -13,7 +13,7 @@ from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.store.store import read_file
 from tokenmill.datasets.trace.records import Records
 from tokenmill.errors import DatasetError
-from tokenmill.pipeline.prepare.prepare import prepare
+from tokenmill.pipeline.prepare import prepare
 from tokenmill.pipeline.remove import remove
 from tokenmill.pipeline.verify import restore_config
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer

@@ -45,11 +45,11 @@ from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.store.tokenizer_copy import COPY, pass_on_copy
 from tokenmill.datasets.trace.records import PROVENANCE
 from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.commit import commit
+from tokenmill.pipeline.control import Control
+from tokenmill.pipeline.encode import Encoded
 from tokenmill.pipeline.output_faults import explain_faults
-from tokenmill.pipeline.units.commit import commit
-from tokenmill.pipeline.units.control import Control
-from tokenmill.pipeline.units.encode import Encoded
-from tokenmill.pipeline.units.shards import ShardBuilder
+from tokenmill.pipeline.shards import ShardBuilder
 from tokenmill.report.traces import SourceDocuments, parse_record
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.decoded import DocumentDecoder, decode_by_input, decode_by_shard
-from tokenmill.pipeline.prepare.prepare import prepare
+from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.extension import find_added_pairs

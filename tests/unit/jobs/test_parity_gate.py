@@ -6,8 +6,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe
-from tokenmill.pipeline.prepare import parity_gate
-from tokenmill.pipeline.units import unit
+from tokenmill.pipeline import parity_gate, unit
 from tokenmill.tokenizer.parity.check import Verdict, check_parity
 from tokenmill.tokenizer.parity.memory import KEPT, ParityMemory
 from tokenmill.tokenizer.tokenizer import Tokenizer

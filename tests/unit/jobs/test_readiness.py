@@ -10,7 +10,7 @@ from tokenmill.base.hardware.cpu import Cores
 from tokenmill.base.hardware.disk import DiskSpeed
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
-from tokenmill.pipeline.prepare import readiness
+from tokenmill.pipeline import readiness
 from tokenmill.sources.first_documents import FirstDocuments
 
 SLOW = DiskSpeed(write=20e6, read=50e6, flush_seconds=0.05)

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from small_tokenizers import write_bpe
 from tokenmill.cli.prepare import command
 from tokenmill.errors import TokenizerError
-from tokenmill.pipeline.prepare.tokenizers import begin_loading, load_tokenizer
+from tokenmill.pipeline.tokenizers import begin_loading, load_tokenizer
 from tokenmill.settings.schema import JobConfig
 
 

@@ -11,12 +11,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
-from tokenmill.pipeline.units.control import Batching, do_nothing
+from tokenmill.pipeline.control import Batching, do_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tokenmill.pipeline.units.control import Control
+    from tokenmill.pipeline.control import Control
     from tokenmill.settings.schema import ExecutionConfig
 
     # What is done to a task (`run_unit`, `hash_unit`, `count_part`…), given the job that all tasks share: a

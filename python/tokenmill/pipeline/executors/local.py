@@ -8,9 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.errors import InterruptedJobError
+from tokenmill.pipeline.control import DEFAULT_BLOCK_BYTES, Control
 from tokenmill.pipeline.executors.base import time_work
 from tokenmill.pipeline.executors.choose import read_budget
-from tokenmill.pipeline.units.control import DEFAULT_BLOCK_BYTES, Control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.datasets.store.store import store_variables
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
+from tokenmill.pipeline.control import Control
 from tokenmill.pipeline.executors.base import time_work
 from tokenmill.pipeline.executors.cluster_run import ClusterRun
-from tokenmill.pipeline.units.control import Control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tokenmill.pipeline.control import Batching
     from tokenmill.pipeline.executors.base import Done, RunContext, Task, Work
-    from tokenmill.pipeline.units.control import Batching
     from tokenmill.settings.schema import ExecutionConfig
 
 logger = logging.getLogger("tokenmill.ray")

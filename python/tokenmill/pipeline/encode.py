@@ -14,9 +14,9 @@ from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins
 from tokenmill.datasets.packing.known import weave
 from tokenmill.datasets.packing.packer import frame_documents, select_documents
-from tokenmill.pipeline.units.chat import count_learned, encode_chats, frame_chats
-from tokenmill.pipeline.units.filters import filter_tokens
-from tokenmill.pipeline.units.long import cut_long
+from tokenmill.pipeline.chat import count_learned, encode_chats, frame_chats
+from tokenmill.pipeline.filters import filter_tokens
+from tokenmill.pipeline.long import cut_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from tokenmill.chat.conversation import RecordError
     from tokenmill.datasets.ledger.origins import Part
-    from tokenmill.pipeline.units.chat import ChatWork
-    from tokenmill.pipeline.units.control import Control
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.chat import ChatWork
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import Block, Known, Reject
 
     Mask = NDArray[np.bool_]

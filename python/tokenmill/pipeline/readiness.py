@@ -9,13 +9,13 @@ from tokenmill.base.console import lines, words
 from tokenmill.base.hardware import disk
 from tokenmill.base.hardware.batch import compute_batch_size, compute_held_bytes
 from tokenmill.base.hardware.machine import measure
-from tokenmill.pipeline.units.control import Batching
+from tokenmill.pipeline.control import Batching
 from tokenmill.tokenizer.engines import hf_pool
 
 if TYPE_CHECKING:
     from tokenmill.base.hardware.machine import Machine
-    from tokenmill.pipeline.prepare.run import Run
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.run import Run
     from tokenmill.sources.first_documents import FirstDocuments
 
 logger = logging.getLogger("tokenmill.prepare")

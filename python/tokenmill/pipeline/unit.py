@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.prefetch import prefetch
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
-from tokenmill.pipeline.units.encode import encode_kept, keep_blocks
-from tokenmill.pipeline.units.ordered import map_in_order
-from tokenmill.pipeline.units.reading import read_task
-from tokenmill.pipeline.units.shards import ShardBuilder
+from tokenmill.pipeline.encode import encode_kept, keep_blocks
+from tokenmill.pipeline.ordered import map_in_order
+from tokenmill.pipeline.reading import read_task
+from tokenmill.pipeline.shards import ShardBuilder
 from tokenmill.sources.faults import explain_refusal
 from tokenmill.sources.model import Reject
 from tokenmill.sources.records import name_record
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.datasets.ledger.plan import Unit
-    from tokenmill.pipeline.units.control import Control
-    from tokenmill.pipeline.units.encode import Kept
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.encode import Kept
+    from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import InputFile
 
 MAX_PLACES = 20

@@ -11,7 +11,7 @@ from tokenmill.sources.stores import is_remote
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.job import Job
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig
 

@@ -15,7 +15,7 @@ from tokenmill.chat.template import (
     list_token_variables,
 )
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.units.chat import ChatWork
+from tokenmill.pipeline.chat import ChatWork
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.commit import commit, find_receipts
+from tokenmill.pipeline.leading import lead
 from tokenmill.pipeline.output_faults import explain_faults
-from tokenmill.pipeline.prepare.leading import lead
-from tokenmill.pipeline.units.commit import commit, find_receipts
 from tokenmill.report.report import report_if_possible
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.pipeline.prepare.run import Run
+    from tokenmill.pipeline.run import Run
 
 
 @dataclass(frozen=True)

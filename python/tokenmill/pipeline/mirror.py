@@ -14,8 +14,8 @@ from tokenmill.base.durable import publish_bytes
 from tokenmill.base.run_files import PROGRESS, parse_object, read_object
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.errors import StoreError
-from tokenmill.pipeline.prepare.launch import identify_host
-from tokenmill.pipeline.prepare.lease import FAILURE, MARKER
+from tokenmill.pipeline.launch import identify_host
+from tokenmill.pipeline.lease import FAILURE, MARKER
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.prepare.set_up import set_up, write_split_list
+from tokenmill.pipeline.setup import set_up, write_split_list
 from tokenmill.settings.names import SETTINGS_FILES
 from tokenmill.settings.resolve import Resolved, from_options
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.plan import Target
     from tokenmill.datasets.ledger.receipt import FileEntry
     from tokenmill.datasets.packing.packer import Packed
-    from tokenmill.pipeline.units.control import Batching
-    from tokenmill.pipeline.units.encode import Encoded
+    from tokenmill.pipeline.control import Batching
+    from tokenmill.pipeline.encode import Encoded
 
 
 class ShardBuilder:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenmill.chat.ids import ChatEncoder
     from tokenmill.chat.script import Rendered
     from tokenmill.datasets.ledger.account import Account
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.job import Job
 
     Mask = NDArray[np.bool_]
     Faults = dict[int, RecordError]

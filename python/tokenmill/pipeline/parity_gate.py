@@ -19,8 +19,8 @@ from tokenmill.tokenizer.parity.memory import ParityMemory
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from tokenmill.pipeline.prepare.run import Run
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.run import Run
     from tokenmill.tokenizer.parity.check import Verdict
 
 # Hugging Face is some two hundred times slower than native, so a comparison on this share of the input adds

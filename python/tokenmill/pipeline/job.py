@@ -13,7 +13,7 @@ from tokenmill.datasets.ledger.splits import TRAINING, Split
 from tokenmill.datasets.packing.strings import StringCounter
 from tokenmill.datasets.shards.format import find_format, list_formats
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.units.filters import TextFilters
+from tokenmill.pipeline.filters import TextFilters
 from tokenmill.sources.fields import list_record_fields
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.shards.format import Format
     from tokenmill.datasets.store.remote import Remote
-    from tokenmill.pipeline.units.chat import ChatWork
+    from tokenmill.pipeline.chat import ChatWork
     from tokenmill.settings.schema import JobConfig, PackingConfig
     from tokenmill.tokenizer.engines.backend import Special
     from tokenmill.tokenizer.roles import Role
@@ -151,7 +151,7 @@ def _make_chat(config: JobConfig, encoder: Tokenizer) -> ChatWork | None:
     """How the records of a job become conversations; None for a job of texts."""
     if not list_record_fields(config.source):
         return None
-    from tokenmill.pipeline.units.make_chat import make_chat  # here, since most jobs have no conversations
+    from tokenmill.pipeline.make_chat import make_chat  # here, since most jobs have no conversations
 
     return make_chat(config, encoder)
 

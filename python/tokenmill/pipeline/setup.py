@@ -14,11 +14,11 @@ from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.pipeline.executors.choose import check_inputs, choose_executor
-from tokenmill.pipeline.prepare.launch import find_launch, is_alone, use_all_cores
-from tokenmill.pipeline.prepare.run import Run
-from tokenmill.pipeline.prepare.set_up_chat import describe_chat, prefers_chat, settle_chat
-from tokenmill.pipeline.prepare.tokenizers import load_tokenizer
-from tokenmill.pipeline.units.job import make_job
+from tokenmill.pipeline.job import make_job
+from tokenmill.pipeline.launch import find_launch, is_alone, use_all_cores
+from tokenmill.pipeline.run import Run
+from tokenmill.pipeline.set_up_chat import describe_chat, prefers_chat, settle_chat
+from tokenmill.pipeline.tokenizers import load_tokenizer
 from tokenmill.sources import discover, settle
 from tokenmill.sources.fields import list_record_fields
 from tokenmill.sources.stores import is_remote, join_address
@@ -26,7 +26,7 @@ from tokenmill.sources.stores import is_remote, join_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.job import Job
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig
     from tokenmill.sources import InputFile

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tokenmill.base.durable import ReplacedError, read_version
 from tokenmill.datasets.ledger.manifest import MANIFEST
-from tokenmill.pipeline.prepare.launch import find_launch
-from tokenmill.pipeline.prepare.lease import Lease
-from tokenmill.pipeline.prepare.waiting import LeaderView
+from tokenmill.pipeline.launch import find_launch
+from tokenmill.pipeline.lease import Lease
+from tokenmill.pipeline.waiting import LeaderView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
     from pathlib import Path
 
-    from tokenmill.pipeline.prepare.launch import Launch
-    from tokenmill.pipeline.prepare.mirror import Mirror
+    from tokenmill.pipeline.launch import Launch
+    from tokenmill.pipeline.mirror import Mirror
     from tokenmill.settings.schema import ExecutionConfig
 
 logger = logging.getLogger("tokenmill.ranks")

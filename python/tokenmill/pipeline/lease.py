@@ -18,14 +18,14 @@ from tokenmill.base.durable import ReplacedError, guard
 from tokenmill.base.platform import start_thread, try_lock
 from tokenmill.base.run_files import PROGRESS, parse_object, read_object, replace_file
 from tokenmill.errors import EXIT_FAILED
-from tokenmill.pipeline.prepare.launch import identify_host, read_host_clock
+from tokenmill.pipeline.launch import identify_host, read_host_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tokenmill.pipeline.prepare.launch import Launch
-    from tokenmill.pipeline.prepare.mirror import Mirror
+    from tokenmill.pipeline.launch import Launch
+    from tokenmill.pipeline.mirror import Mirror
 
 LOCK, MARKER, FAILURE = ".leader.lock", ".leader.alive.json", ".leader.failure.json"
 BEAT_SECONDS = 1.0

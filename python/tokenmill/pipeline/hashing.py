@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.prefetch import prefetch
 from tokenmill.datasets.ledger.duplicates import HashWriter
-from tokenmill.pipeline.units.reading import read_task
+from tokenmill.pipeline.reading import read_task
 
 if TYPE_CHECKING:
-    from tokenmill.pipeline.units.control import Control
-    from tokenmill.pipeline.units.job import Job
-    from tokenmill.pipeline.units.unit import UnitTask
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.unit import UnitTask
 
 
 def hash_unit(job: Job, task: UnitTask, control: Control) -> int:

@@ -20,10 +20,10 @@ from tokenmill.datasets.shards.format import list_formats
 from tokenmill.datasets.store.tokenizer_copy import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.executors.choose import read_budget
+from tokenmill.pipeline.leading import lead
+from tokenmill.pipeline.mirror import Mirror
 from tokenmill.pipeline.output_faults import explain_faults
-from tokenmill.pipeline.prepare.leading import lead
-from tokenmill.pipeline.prepare.mirror import Mirror
-from tokenmill.pipeline.prepare.ranks import lead_or_wait
+from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.sources import cut_ranges
 from tokenmill.tokenizer.files.copying import copy_files
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.plan import Plan
     from tokenmill.datasets.reader.dataset import Dataset
     from tokenmill.pipeline.executors.base import Executor
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.job import Job
     from tokenmill.sources import InputFile
 
 logger = logging.getLogger("tokenmill.prepare")
@@ -180,7 +180,7 @@ class Run:
         job, execution = self.job, self.job.config.execution
         if execution.unit_range is not None:
             raise ConfigError(
-                "unit_range does a part of a job: use the command, or tokenmill.pipeline.prepare.unit_range"
+                "unit_range does a part of a job: use the command, or tokenmill.pipeline.unit_range"
             )
         started = time.monotonic()
         with explain_faults(job.root):

@@ -12,15 +12,15 @@ from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, has_hashes
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.store.tokenizer_copy import COPY
+from tokenmill.pipeline.commit import commit, find_pending, find_receipts
+from tokenmill.pipeline.control import do_nothing
 from tokenmill.pipeline.executors.base import RunContext
-from tokenmill.pipeline.prepare.parity_gate import DifferentIdsError, compare_engines
-from tokenmill.pipeline.prepare.readiness import get_ready
-from tokenmill.pipeline.prepare.signals import stop_on_signals
+from tokenmill.pipeline.hashing import hash_unit
+from tokenmill.pipeline.parity_gate import DifferentIdsError, compare_engines
+from tokenmill.pipeline.readiness import get_ready
 from tokenmill.pipeline.recorder import Recorder
-from tokenmill.pipeline.units.commit import commit, find_pending, find_receipts
-from tokenmill.pipeline.units.control import do_nothing
-from tokenmill.pipeline.units.hashing import hash_unit
-from tokenmill.pipeline.units.unit import UnitTask, make_task, run_unit
+from tokenmill.pipeline.signals import stop_on_signals
+from tokenmill.pipeline.unit import UnitTask, make_task, run_unit
 from tokenmill.sources.first_documents import read_first_documents
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Unit
     from tokenmill.datasets.ledger.receipt import Receipt
-    from tokenmill.pipeline.prepare.run import Run
-    from tokenmill.pipeline.prepare.unit_range import UnitRange
-    from tokenmill.pipeline.units.control import Batching
-    from tokenmill.pipeline.units.job import Job
+    from tokenmill.pipeline.control import Batching
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.run import Run
+    from tokenmill.pipeline.unit_range import UnitRange
 
 
 def lead(run: Run, part: UnitRange | None = None) -> Leader:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenmill.datasets.ledger.origins import Part
-    from tokenmill.pipeline.units.control import Control
-    from tokenmill.pipeline.units.job import Job
-    from tokenmill.pipeline.units.unit import UnitTask
+    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.unit import UnitTask
 
 # Small files that are read in one call, at most.
 TOGETHER = 1024

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.run_files import read_progress
 from tokenmill.errors import ConfigError, LeaderError
-from tokenmill.pipeline.prepare.launch import Launch, find_start_time, identify_host
-from tokenmill.pipeline.prepare.lease import BEAT_SECONDS, read_failure, read_marker
+from tokenmill.pipeline.launch import Launch, find_start_time, identify_host
+from tokenmill.pipeline.lease import BEAT_SECONDS, read_failure, read_marker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenmill.pipeline.prepare.mirror import Mirror
+    from tokenmill.pipeline.mirror import Mirror
     from tokenmill.settings.schema import ExecutionConfig
 
 logger = logging.getLogger("tokenmill.ranks")

@@ -1,1 +1,0 @@
-"""A run of `prepare`, from settings to a published dataset, alone or among ranks."""

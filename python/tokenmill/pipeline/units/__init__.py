@@ -1,1 +1,0 @@
-"""One unit and a config become one shard and one receipt."""
