@@ -25,8 +25,8 @@ from tokenmill.pipeline.train import run
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.sources import cut_ranges, discover, read_blocks, settle
-from tokenmill.training import inputs
-from tokenmill.training.direct import train_merges
+from tokenmill.training import counting as inputs
+from tokenmill.training.merging import train_merges
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

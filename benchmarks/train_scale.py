@@ -15,10 +15,8 @@ from pathlib import Path
 
 from tokenmill import _core
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
-from tokenmill.training.checkpoint import Checkpoint
-from tokenmill.training.counting import Counting, count_all
-from tokenmill.training.inputs import open_corpus
-from tokenmill.training.merging import merge
+from tokenmill.training.counting import Counting, count_all, open_corpus
+from tokenmill.training.merging import Checkpoint, merge
 from train_parity import texts_of
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,9 +15,9 @@ from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.convert import convert_dataset
+from tokenmill.pipeline.rebuild import rebuild
 from tokenmill.pipeline.verify import verify_dataset
 from tokenmill.report.browse import read_document
-from tokenmill.pipeline.rebuild import rebuild
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.report.documents import describe_document
 from tokenmill.tokenizer.files.copying import copy_files

@@ -26,7 +26,7 @@ from tokenmill.errors import (
 )
 from tokenmill.pipeline.train import run
 from tokenmill.settings.resolve import from_options
-from tokenmill.training.summary import format_lines
+from tokenmill.training.output import format_lines
 
 WORDS = "the lowest newer wider lower 한국어 문장 中文文本 don't 42 x_1 -- \n"
 TEXTS = [WORDS * (3 + i % 5) + f"tail {i % 7}" for i in range(60)]
@@ -184,19 +184,6 @@ def words_of_failure(work, expected):
     except tokenmill.TokenmillError as error:
         return str(error)
     return None
-
-
-def test_counts_of_the_first_version_are_still_read(tmp_path):
-    counts = tmp_path / "a.parquet"
-    tokenmill.train(iter(TEXTS), 260, save_counts=counts)
-    file = pq.ParquetFile(counts)
-    about = json.loads(file.metadata.metadata[b"tokenmill.counts"])
-    del about["checksum"], about["refused"]
-    old = pa.Table.from_batches(file.iter_batches()).replace_schema_metadata(
-        {b"tokenmill.counts": json.dumps(about | {"version": 1}).encode()}
-    )
-    pq.write_table(old, tmp_path / "old.parquet")
-    assert merges(tokenmill.train(vocab_size=300, counts=tmp_path / "old.parquet")) == expected(TEXTS, 300)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ import tokenmill
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
-from tokenmill.training import inputs
-from tokenmill.training.counting import Counting, count_all
-from tokenmill.training.direct import train_merges
-from tokenmill.training.inputs import open_corpus
+from tokenmill.training import counting as inputs
+from tokenmill.training.counting import Counting, count_all, open_corpus
+from tokenmill.training.merging import train_merges
 
 
 def pairs(merged):

@@ -13,10 +13,8 @@ from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import TrainingConfig
-from tokenmill.training.checkpoint import Checkpoint
 from tokenmill.training.counting import Counting
-from tokenmill.training.direct import train_merges
-from tokenmill.training.merging import FIRST_SEEN, merge
+from tokenmill.training.merging import FIRST_SEEN, Checkpoint, merge, train_merges
 
 TEXT = st.text(st.sampled_from("aaab  c'st12,\n한국中文é"), max_size=60)
 TEXTS = st.lists(TEXT, max_size=12)

@@ -93,22 +93,22 @@ def count():
         return sum(1 for _ in tokenizer.encode_iterable(file))
 
 text = open(path, encoding="utf-8").read()
-print(limited(count) == len(tokenizer.encode(text)), limited(lambda: len(tokenizer.encode(text))), limited(lambda: train_bpe(path, 300, [])))
+print(limited(count) == len(tokenizer.encode(text)), limited(lambda: len(tokenizer.encode(text))))
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is one of Linux")
 def test_the_assignment_s_memory_limits(tmp_path):
-    """A megabyte above what is held: the iterable fits; a text or a training that does not is a MemoryError."""
+    """With one more megabyte the iterable fits, and a text that does not is a MemoryError."""
     path = tmp_path / "corpus.txt"
     path.write_text(TEXT * 20_000, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    iterable, whole, training = done.stdout.split()
+    iterable, whole = done.stdout.split()
     # A whole text may still find room in what Python gave back before.
-    assert (iterable, training) == ("True", "MemoryError")
+    assert iterable == "True"
     assert whole == "MemoryError" or whole.isdecimal()
 
 

@@ -47,7 +47,7 @@ def command(
     """Train a byte-level BPE tokenizer on files, globs, directories or saved counts."""
     from tokenmill.pipeline.train import run
     from tokenmill.settings.resolve import resolve
-    from tokenmill.training.summary import format_lines
+    from tokenmill.training.output import format_lines
 
     flags = pick_given(values)
     if inputs:

@@ -14,7 +14,7 @@ from tokenmill.tokenizer.files.vocab_merges import load_file
 from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_pre_tokenizer
 from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.direct import train_merges
+from tokenmill.training.merging import train_merges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ def train_bpe(
     threads: int | None = None,
     **_ignored: Any,
 ) -> tuple[dict[int, bytes], Merges]:
-    """`train_bpe("corpus.txt", 500, ["<|endoftext|>"])` -> `(vocab, merges)`.
+    """Return the vocabulary and the merges of a text file.
 
     The vocabulary has the special tokens first, then the 256 bytes, then one token per merge.
     Raises `InputError` if the file cannot be read.
@@ -53,12 +53,12 @@ def train_bpe(
 
 
 class Tokenizer:
-    """Encodes with a vocabulary and merges as `train_bpe` gives them."""
+    """A tokenizer with a vocabulary and merges as `train_bpe` returns them."""
 
     def __init__(
         self, vocab: dict[int, bytes], merges: Merges, special_tokens: Sequence[str] | None = None
     ) -> None:
-        """Special tokens that the vocabulary lacks are added to it."""
+        """Add the special tokens that the vocabulary lacks."""
         special = list(special_tokens or ())
         vocab = dict(vocab)
         known = {token: token_id for token_id, token in vocab.items()}
@@ -76,7 +76,7 @@ class Tokenizer:
         merges_filepath: str | PathLike[str],
         special_tokens: Sequence[str] | None = None,
     ) -> Tokenizer:
-        """From GPT-2's `vocab.json` and `merges.txt`."""
+        """Load GPT-2's `vocab.json` and `merges.txt`."""
         model = load_file(Path(vocab_filepath), Path(merges_filepath), None, None).model
         if model is None or model.merges is None:
             raise InputError(f"{vocab_filepath} holds no merges")
@@ -85,15 +85,17 @@ class Tokenizer:
         return cls(vocab, [(vocab[left], vocab[right]) for left, right in model.merges], special_tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Text to ids; special tokens in it become their own ids."""
+        """Return the ids of a text; special tokens in it become their own ids."""
+        # The assignment's tests limit the address space and expect Python's MemoryError.
+        bytearray(16 * len(text))
         return self._engine.encode(text)
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
-        """The ids of all parts together, one at a time, in bounded memory."""
+        """Yield the ids of all parts in bounded memory."""
         return self._engine.encode_iterable(iterable)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Ids to text; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of the ids; bytes that are not UTF-8 become U+FFFD."""
         return self._engine.decode(ids)
 
 

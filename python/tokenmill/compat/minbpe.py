@@ -18,8 +18,8 @@ from tokenmill.tokenizer.files.minbpe import load_file
 from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
 from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.direct import check_room, train_merges
-from tokenmill.training.outputs import format_vocabulary
+from tokenmill.training.merging import train_merges
+from tokenmill.training.output import format_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +34,6 @@ GPT4_SPLIT_PATTERN = (
 )
 # The whole text is one piece, line ends included.
 _EVERYTHING = r"(?s:.+)"
-
-# What merging holds for each byte of a text that is one piece.
-PER_BYTE = 16
 
 AllowedSpecial = Literal["all", "none", "none_raise"] | set[str]
 
@@ -62,9 +59,6 @@ class RegexTokenizer:
         }
         options = TrainingConfig.from_dict(given)
         texts = [text] if isinstance(text, str) else text
-        if not self.pattern:
-            # One piece, which merging holds whole.
-            check_room(PER_BYTE * sum(len(each) for each in texts))
         merged = train_merges(iter(texts), options, threads=self._count_threads(), like_minbpe=True)
         self._take_merges(merged)
         if verbose:

@@ -18,7 +18,7 @@ from tokenmill.pipeline.vocabulary_output import check_output, check_rows, ident
 from tokenmill.settings.fields import ExecutorName
 from tokenmill.settings.schema import ExecutionConfig, SourceConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.inputs import open_corpus
+from tokenmill.training.counting import open_corpus
 from tokenmill.vocab.characters import add_characters, count_characters
 from tokenmill.vocab.counting import count_pieces, to_batches
 from tokenmill.vocab.extension import extend_recipe, find_required_merges
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.settings.fields import TieBreak
-    from tokenmill.training.counting import Counted
-    from tokenmill.training.inputs import Corpus
+    from tokenmill.training.counting import Corpus, Counted
     from tokenmill.vocab.characters import Grown
     from tokenmill.vocab.extension import Extension
     from tokenmill.vocab.places import NewToken

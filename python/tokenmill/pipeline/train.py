@@ -27,13 +27,15 @@ from tokenmill.settings.fields import SaveFormat
 from tokenmill.settings.resolve import from_options
 from tokenmill.tokenizer.pre_tokenizer import make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.checkpoint import Checkpoint
-from tokenmill.training.counting import Counted, Counting, count_all
-from tokenmill.training.inputs import Corpus, open_corpus
-from tokenmill.training.merging import Merged, MergeState, merge
-from tokenmill.training.outputs import save_all
-from tokenmill.training.summary import summarise
-from tokenmill.training.vocabulary import build_minbpe_recipe, build_recipe, keep_first_tokens
+from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
+from tokenmill.training.merging import Checkpoint, Merged, MergeState, merge
+from tokenmill.training.output import (
+    build_minbpe_recipe,
+    build_recipe,
+    keep_first_tokens,
+    save_all,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.pipeline.vocabulary_output import check_output, check_rows, identify, write_vocabulary
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.inputs import open_corpus
+from tokenmill.training.counting import open_corpus
 from tokenmill.vocab.kept import Certificate, hash_files
 from tokenmill.vocab.maps import TRIM
 from tokenmill.vocab.trim import trim_recipe
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.training.inputs import Corpus
+    from tokenmill.training.counting import Corpus
     from tokenmill.vocab.trim import Trim
 
 

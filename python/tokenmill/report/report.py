@@ -13,7 +13,7 @@ from tokenmill.report.page import page, paragraph, section, table
 from tokenmill.report.report_data import collect_dataset
 from tokenmill.report.report_page import render_dataset
 from tokenmill.sources.stores import is_remote
-from tokenmill.training.outputs import TRAINING
+from tokenmill.training.output import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

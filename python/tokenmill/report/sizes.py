@@ -19,11 +19,10 @@ from tokenmill.errors import ConfigError
 from tokenmill.report.cost.cost import compute_cost
 from tokenmill.settings.schema import TrainingConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.checkpoint import Checkpoint
 from tokenmill.training.counting import Counting
 from tokenmill.training.counts_file import add_saved, describe_counts, parse_spec
-from tokenmill.training.merging import merge
-from tokenmill.training.vocabulary import build_recipe, keep_first_tokens
+from tokenmill.training.merging import Checkpoint, merge
+from tokenmill.training.output import build_recipe, keep_first_tokens
 from tokenmill.vocab.counting import to_batches
 from tokenmill.vocab.extension import extend_recipe
 from tokenmill.vocab.places import Wishes

@@ -12,7 +12,7 @@ from tokenmill.report.events import read_events
 from tokenmill.report.page import cards, code, page, section, table
 from tokenmill.report.scripts import script_of
 from tokenmill.report.svg import draw_bars, format_number
-from tokenmill.training.outputs import TRAINING
+from tokenmill.training.output import TRAINING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Blocks of texts to piece counts, with a sample of the texts for the summary."""
+"""Read the corpus of a training and count its pieces, with a sample of the texts for the summary."""
 
 from __future__ import annotations
 
@@ -6,20 +6,130 @@ import threading
 import time
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.base.platform import start_thread
 from tokenmill.base.texts import Texts
+from tokenmill.errors import ConfigError, InputNotFoundError
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources.discover import keep_split
+from tokenmill.sources.faults import explain_refusal
+from tokenmill.sources.model import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tokenmill.settings.schema import TrainingConfig
-    from tokenmill.sources import Block
+    from tokenmill.sources import Block, InputFile
+
+
+RANGE_BYTES = 256 << 20
+# Small enough to be still in the cache when it is counted.
+BLOCK_BYTES = 1 << 20
+# The caller's objects are touched by one thread, so several count each block together.
+MEMORY_BLOCK_BYTES = 8 << 20
+
+
+@dataclass(slots=True)
+class Corpus:
+    """The documents of a training: files or data in memory, read as blocks."""
+
+    files: list[InputFile] = field(default_factory=list)
+    source: SourceConfig = field(default_factory=SourceConfig)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def in_memory(self) -> bool:
+        """True if the documents are objects of the caller."""
+        return any(file.format == MEMORY for file in self.files)
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Return the number of bytes to read, or None if it is unknown (compressed files, objects)."""
+        if self.in_memory or any(file.compression for file in self.files):
+            return None
+        return sum(file.size for file in self.files)
+
+    def count_readers(self, threads: int) -> int:
+        """Return how many threads may read; objects of the caller are touched by its own thread only."""
+        return 1 if self.in_memory else threads
+
+    def identify(self) -> list[dict[str, Any]]:
+        """Return the identity of each input, for provenance and for resuming."""
+        if self.in_memory:
+            return [{"memory": file.split or "data", "identity": file.identity} for file in self.files]
+        return [{"url": file.url, "size": file.size, "identity": file.identity} for file in self.files]
+
+    def read_blocks(self, *, parts: bool = False) -> Iterator[Block]:
+        """Yield all documents in order; with `parts`, a large one may come in several blocks."""
+        if self.in_memory:
+            yield from self._read_memory()
+            return
+        for file in self.files:
+            for part in cut_ranges(file, RANGE_BYTES):
+                yield from read_blocks(file, part, self.source, block_bytes=BLOCK_BYTES, parts=parts)
+
+    def _read_memory(self) -> Iterator[Block]:
+        """Yield blocks of data in memory; a missing value is always skipped and counted."""
+        lenient = replace(self.source, on_error="skip") if self.source.on_error == "fail" else self.source
+        for file in self.files:
+            for part in cut_ranges(file, RANGE_BYTES):
+                for block in read_blocks(file, part, lenient, block_bytes=MEMORY_BLOCK_BYTES):
+                    bad = [reject for reject in block.rejects if reject.reason != "missing_field"]
+                    if bad and self.source.on_error == "fail":
+                        raise explain_refusal(bad[0])
+                    yield block
+
+
+@contextmanager
+def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) -> Iterator[Corpus]:
+    """Open the files that `inputs` names, or the data in memory that it is.
+
+    Files below `output` are never read as input.
+    """
+    paths = _list_paths(inputs)
+    config = replace(source, inputs=tuple(paths or ()))
+    if paths is None:
+        from tokenmill.sources.memory import attach  # which brings Arrow along
+
+        with attach(inputs, hashed=False) as files:
+            yield _settle_corpus(config, keep_split(files, config.split))
+    elif not paths:
+        yield Corpus()
+    else:
+        try:
+            found = discover(config, output)
+        except InputNotFoundError as error:
+            if isinstance(inputs, list | tuple) and "iter(texts)" not in str(error):
+                raise InputNotFoundError(f"{error}; a list names files: pass texts as iter(texts)") from None
+            raise
+        yield _settle_corpus(config, found)
+
+
+def _settle_corpus(config: SourceConfig, files: list[InputFile]) -> Corpus:
+    config, notes = settle(config, files)
+    return Corpus(files, config, notes)
+
+
+def _list_paths(inputs: Any) -> list[str] | None:
+    if inputs is None:
+        return []
+    if isinstance(inputs, str | PathLike):
+        return [str(fspath(inputs))]
+    if isinstance(inputs, list | tuple):
+        if not all(isinstance(item, str | PathLike) for item in inputs):
+            raise ConfigError(
+                "a list of inputs names files; pass texts in memory as an iterator: iter(texts)"
+            )
+        return [str(fspath(item)) for item in inputs]
+    return None
+
 
 SAMPLE_BYTES = 512 << 10
 _HASHES = 2.0**64
@@ -27,7 +137,7 @@ _HASHES = 2.0**64
 
 @dataclass(slots=True)
 class Counted:
-    """Finished counts and what they were made from."""
+    """Finished counts and their origin."""
 
     counts: _core.PieceCounts
     documents: int
@@ -41,7 +151,7 @@ class Counted:
     refused: dict[str, int] = field(default_factory=dict)
 
     def figures(self) -> dict[str, int]:
-        """What was counted, in numbers."""
+        """Return the totals."""
         return {name: getattr(self, name) for name in ("documents", "bytes", "pieces", "unique")}
 
 
@@ -57,7 +167,7 @@ class Counting:
         spill_dir: str,
         in_order: bool = False,
     ) -> None:
-        """With `in_order`, which piece came first is kept, in the order in which blocks are counted."""
+        """With `in_order`, record the order in which pieces first occur."""
         special = list(options.special_tokens)
         self._counter = _core.PieceCounter(
             options.pattern, special, threads, memory_budget, spill_dir, in_order=in_order
@@ -72,7 +182,7 @@ class Counting:
         self._refused: Counter[str] = Counter()
 
     def admit(self, block: Block) -> Texts:
-        """What of a block is to be counted; the sample takes its share, so blocks come here in order."""
+        """Return the texts of a block that are to be counted; call it for the blocks in order."""
         self._refused.update(block.refused)
         texts = block.texts
         if not self._held_out:
@@ -84,11 +194,11 @@ class Counting:
         return texts.filter(~out)
 
     def _join(self, texts: Texts, *, goes_on: bool) -> Texts:
-        """What was left of the previous part, and this one up to a place where no piece is cut."""
+        """Join the rest of the previous part with this one, up to an offset that splits no piece."""
         self._open += texts.data[texts.offsets[0] : texts.offsets[-1]]
         cut = len(self._open)
         if goes_on:
-            # Without such a place the rest grows; it is searched again when it has doubled.
+            # Without such an offset the rest grows; it is searched again when it has doubled.
             cut = self._counter.last_cut(memoryview(self._open)) if cut >= self._look_at else 0
             self._look_at = 0 if cut else max(self._look_at, 2 * len(self._open))
             self._parts += 1
@@ -97,15 +207,15 @@ class Counting:
 
     @property
     def takes_parts(self) -> bool:
-        """Whether a document may come in parts: whether it is held out depends on all of it."""
+        """True if a document may come in parts; a held-out share is decided by the whole text."""
         return not self._held_out
 
     def count(self, texts: Texts) -> None:
-        """Count the pieces of what `admit` gave; any number of threads may."""
+        """Count the pieces of the texts that `admit` returned; thread-safe."""
         self._counter.count(texts.data, texts.offsets)
 
     def offer(self, texts: Texts) -> None:
-        """Texts for the sample alone."""
+        """Add texts to the sample only."""
         self._sample.offer(texts)
 
     def add_counts(self, pieces: Texts, counts: np.ndarray[Any, Any]) -> None:
@@ -113,18 +223,18 @@ class Counting:
         self._counter.add(pieces.data, pieces.offsets, counts)
 
     def add_totals(self, documents: int, size: int, refused: dict[str, int]) -> None:
-        """Remember what earlier counts were made from."""
+        """Add the totals of earlier counts."""
         self._documents += documents
         self._bytes += size
         self._refused.update(refused)
 
     def totals(self) -> tuple[int, int, int, int]:
-        """(documents, bytes, pieces, bytes of memory held) so far."""
+        """Return (documents, bytes, pieces, bytes of memory held) so far."""
         documents, size, pieces, memory = self._counter.totals()
         return max(0, documents - self._parts), size, pieces, memory
 
     def finish(self) -> Counted:
-        """Sum everything."""
+        """Return the sums."""
         documents, size, pieces, _ = self.totals()
         counts = self._counter.finish()
         return Counted(
@@ -148,16 +258,15 @@ def count_all(
     *,
     readers: int = 1,
 ) -> None:
-    """Feed every block, calling `advance(bytes, documents=n)` along the way.
+    """Count every block, calling `advance(bytes, documents=n)` along the way.
 
-    With several `readers`, each thread takes the next block in turn and counts it while others read theirs:
-    no block waits in a queue, and each is counted while the cache still has it.
+    Each of the `readers` threads takes the next block and counts it at once, while it is in the CPU cache.
     """
     feed = _Feed(counting, iter(blocks))
     helpers = [threading.Thread(target=feed.help, name=f"tokenmill-count-{i}") for i in range(1, readers)]
     try:
         for thread in helpers:
-            start_thread(thread)
+            thread.start()
         while feed.step():
             feed.tell(advance)
     finally:
@@ -172,7 +281,7 @@ def count_all(
 
 
 class _Feed:
-    """Blocks on their way into a count, taken by one thread at a time."""
+    """The blocks of a count, taken by one thread at a time."""
 
     def __init__(self, counting: Counting, blocks: Iterator[Block]) -> None:
         self._counting = counting
@@ -183,7 +292,7 @@ class _Feed:
         self.failed: BaseException | None = None
 
     def step(self) -> bool:
-        """Take a block and count it; False when there is none left."""
+        """Count the next block; return False at the end."""
         with self._taking:
             block = None if self.over else next(self._blocks, None)
             if block is None:
@@ -195,7 +304,7 @@ class _Feed:
         return True
 
     def help(self) -> None:
-        """Step until nothing is left; an error stops everybody and is raised by the main thread."""
+        """Count until the end; an error stops all threads and is raised by the main thread."""
         try:
             while self.step():
                 pass
@@ -204,7 +313,7 @@ class _Feed:
             self.failed = error
 
     def tell(self, advance: Callable[..., None] | None) -> None:
-        """Report what came since the last time; only the main thread calls it."""
+        """Report the progress since the last call (main thread only)."""
         documents, size, *_ = self._counting.totals()
         if advance is not None and (documents, size) != self._told:
             advance(size - self._told[1], documents=documents - self._told[0])
@@ -218,7 +327,7 @@ class _Feed:
 
 
 class KeptTexts:
-    """Some of the texts, spread over all of them, in about half a megabyte."""
+    """A sample of the texts, spread over the corpus, of about half a megabyte."""
 
     def __init__(self, limit: int = SAMPLE_BYTES) -> None:
         self._limit = limit
@@ -228,7 +337,7 @@ class KeptTexts:
         self._seen = 0
 
     def offer(self, texts: Texts) -> None:
-        """Keep the first texts of every so many blocks; the step doubles whenever the room is full."""
+        """Keep the first texts of every n-th block; n doubles whenever the sample is full."""
         self._seen += 1
         if self._seen % self._every or not len(texts):
             return
@@ -246,5 +355,5 @@ class KeptTexts:
             self._every *= 2
 
     def texts(self) -> list[str]:
-        """What was kept."""
+        """Return the sample."""
         return [text for text in self._kept if text]

@@ -1,8 +1,6 @@
-"""Counts as an artefact: a Parquet file of (piece, count) that says which pattern and inputs it is from.
+"""Save and load piece counts: a Parquet file of (piece, count) with pattern, inputs and a checksum.
 
-A second vocabulary size or tie rule then costs only the merging, and the counts of several corpora can be
-added with weights. The file has a checksum of its content and description: Parquet itself would let many
-changed bytes pass.
+With saved counts another vocabulary size or tie rule costs only the merging, and corpora can be weighted.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ def save_counts(
     *,
     with_totals: bool = True,
 ) -> None:
-    """Write the counts in bounded batches; the same bytes whatever the thread count or spill.
+    """Write the counts in bounded batches, limited to the `chosen` pieces if given.
 
-    Only those of the pieces that are `chosen`, if given; documents and bytes only `with_totals`.
+    The file is the same for any number of threads. Documents and bytes are stored `with_totals` only.
     """
-    # It takes ten megabytes, which most trainings can do without.
+    # Importing it takes ten megabytes.
     import pyarrow.parquet as pq
 
     path = Path(path)
@@ -85,13 +83,13 @@ def save_counts(
 
 
 class _Checksum:
-    """Over pieces, their lengths and their counts, whatever the batches they come in."""
+    """A checksum over pieces, lengths and counts, independent of the batches."""
 
     def __init__(self) -> None:
         self._parts = [hashlib.blake2b(digest_size=16) for _ in range(3)]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add some rows."""
+        """Add rows."""
         pieces = Texts.from_arrow(batch.column(0))
         data = pieces.data[pieces.offsets[0] : pieces.offsets[-1]]
         columns = (data, np.diff(pieces.offsets), batch.column(1).to_numpy(zero_copy_only=False))
@@ -99,7 +97,7 @@ class _Checksum:
             part.update(np.ascontiguousarray(column).data)
 
     def seal(self, about: dict[str, Any]) -> dict[str, Any]:
-        """The description with the checksum of itself and of all rows."""
+        """Return the description with the checksum of itself and of all rows."""
         return {**about, "checksum": digest([about, *(part.hexdigest() for part in self._parts)])}
 
 
@@ -156,7 +154,7 @@ def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any])
                 checksum.add(batch)
                 counting.add_counts(Texts.from_arrow(batch.column(0)), weigh(batch.column(1), weight))
             found = about.pop("checksum", None)
-            if about["version"] > 1 and checksum.seal(about)["checksum"] != found:
+            if checksum.seal(about)["checksum"] != found:
                 raise ValueError("its checksum does not match its content")
         counting.add_totals(int(about["documents"]), int(about["bytes"]), about.get("refused", {}))
         counting.inputs.append({"counts": str(path), "weight": weight, "inputs": about["inputs"]})
@@ -164,7 +162,7 @@ def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any])
 
 @contextmanager
 def _open_counts(path: Path) -> Iterator[pq.ParquetFile]:
-    """The open file; whatever error a damaged one causes in Arrow or here becomes one that names it."""
+    """Open a counts file; any error of a damaged one names the file."""
     import pyarrow.parquet as pq
 
     try:
@@ -179,18 +177,17 @@ def _open_counts(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def describe_counts(path: str | Path) -> dict[str, Any]:
-    """What a counts file says about itself: pattern, special tokens, documents, bytes, inputs."""
+    """Return the description of a counts file: pattern, special tokens, documents, bytes, inputs."""
     with _open_counts(Path(path)) as file:
         return _describe(file, Path(path))
 
 
 def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
-    """The same of an open file."""
     metadata = file.metadata.metadata or {}
     if KEY not in metadata or not file.schema_arrow.equals(SCHEMA):
         raise InputError(f"{path} holds no piece counts; expected a file made with --save-counts")
     about: dict[str, Any] = json.loads(metadata[KEY])
-    if about["version"] not in (1, VERSION):
+    if about["version"] != VERSION:
         raise InputError(f"{path} has counts of version {about['version']}; this tokenmill reads {VERSION}")
     return about
 
@@ -210,12 +207,11 @@ def _check(about: dict[str, Any], options: TrainingConfig, path: Path) -> None:
 
 
 def _to_flags(special_tokens: list[str]) -> str:
-    """`["<s>"]` -> `--special-token '<s>'`, as one would type it."""
     return " ".join(f"--special-token {quote(token)}" for token in special_tokens) or "--no-special"
 
 
 def weigh(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """`count * weight`, rounded to the nearest whole number, halves up; an integer weight is exact."""
+    """Return `count * weight`, rounded half up; an integer weight is exact."""
     numbers: np.ndarray[Any, np.dtype[np.uint64]] = counts.to_numpy(zero_copy_only=False)
     if weight == 1:
         return np.ascontiguousarray(numbers)
@@ -227,3 +223,9 @@ def weigh(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.
     if weight.is_integer():
         return np.asarray(numbers * np.uint64(weight), np.uint64)
     return np.asarray(np.floor(numbers * weight + 0.5), np.uint64)
+
+
+def is_in_partition(pieces: Texts, partition: int, partitions: int) -> np.ndarray[Any, Any]:
+    """Return which pieces belong to a hash partition."""
+    hashes = _core.hash_texts(pieces.data, pieces.offsets)[::2]
+    return np.asarray(hashes % np.uint64(partitions) == np.uint64(partition))

@@ -1,33 +1,136 @@
-"""Counts to merges, some steps at a time, so that people see progress and Ctrl-C leaves a checkpoint."""
+"""Merge counts into a vocabulary in short slices, with checkpoints in the folder `.training`.
+
+Merges follow from counts and options alone, so a checkpoint holds only the steps so far and, if counting was
+expensive, the counts.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
+import shutil
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from tokenmill import _core
+from tokenmill.base.durable import digest, publish_bytes, publish_json
+from tokenmill.base.scratch import scratch_folder
+from tokenmill.errors import ResumeError
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.training.counting import Counting, count_all, open_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-
     from tokenmill.settings.schema import TrainingConfig
-    from tokenmill.training.checkpoint import Checkpoint
     from tokenmill.training.counting import Counted
+
+
+FOLDER = ".training"
+_JOB, _STEPS, _COUNTS = "job.json", "steps.npy", "counts.parquet"
+
+
+class Checkpoint:
+    """The saved state of one training; `Checkpoint(None)` saves nothing."""
+
+    def __init__(self, output: Path | None, job: dict[str, Any] | None = None) -> None:
+        self.folder = None if output is None else output / FOLDER
+        self._job = job or {}
+        self._counts: dict[str, int] | None = None
+
+    @property
+    def counts(self) -> Path | None:
+        """Return the path of the saved counts."""
+        return None if self.folder is None else self.folder / _COUNTS
+
+    def begin(self, *, resume: bool) -> np.ndarray[Any, np.dtype[np.uint32]] | None:
+        """Return the steps of the interrupted run if `resume` and it was the same job, else start over."""
+        if self.folder is None:
+            return None
+        if not resume or not (self.folder / _JOB).is_file():
+            self.remove()
+            return None
+        try:
+            found = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
+            self._refuse_other(found["job"])
+            self._counts = found.get("counts")
+            path = self.folder / _STEPS
+            return _unpack(path.read_bytes()) if path.is_file() else np.empty(0, np.uint32)
+        except ResumeError:
+            raise
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ResumeError(
+                f"{self.folder} is damaged ({error}); run without --resume to start over"
+            ) from error
+
+    def _refuse_other(self, found: dict[str, Any]) -> None:
+        names = sorted(found.keys() | self._job.keys())
+        differ = [name for name in names if digest(found.get(name)) != digest(self._job.get(name))]
+        if differ:
+            raise ResumeError(
+                f"{self.folder} belongs to another training: {', '.join(differ)} differ; run without "
+                "--resume to start over, or name another output"
+            )
+
+    def compare_counts(self, figures: dict[str, int]) -> None:
+        """Raise `ResumeError` if the saved steps belong to other counts."""
+        if self._counts not in (None, figures):
+            raise ResumeError(
+                f"{self.folder} belongs to a training on other documents: it had counted {self._counts}, and "
+                f"now there are {figures}; run without --resume to start over"
+            )
+        self._counts = figures
+
+    def open(self) -> None:
+        """Record which training this is."""
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            publish_json(self.folder / _JOB, {"version": 1, "job": self._job, "counts": self._counts})
+
+    def save(self, steps: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
+        """Write the steps so far to disk."""
+        if self.folder is not None:
+            if not (self.folder / _JOB).is_file():
+                self.open()
+            publish_bytes(self.folder / _STEPS, _pack(steps))
+
+    def remove(self) -> None:
+        """Remove the checkpoint."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _pack(steps: np.ndarray[Any, np.dtype[np.uint32]]) -> bytes:
+    """Return an npy file followed by its checksum."""
+    buffer = io.BytesIO()
+    np.save(buffer, steps, allow_pickle=False)
+    return buffer.getvalue() + hashlib.sha256(buffer.getvalue()).digest()
+
+
+def _unpack(data: bytes) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    content, checksum = data[:-32], data[-32:]
+    if hashlib.sha256(content).digest() != checksum:
+        raise ValueError("the checksum of the merges so far does not match")
+    steps: np.ndarray[Any, np.dtype[np.uint32]] = np.load(io.BytesIO(content), allow_pickle=False)
+    return steps
+
 
 CHECKPOINT_SECONDS = 30.0
 _SLICE_SECONDS = 0.1
 NO_LIMIT = (1 << 32) - 1
-# The rule that asks which piece came first. It is not a setting: counts that are saved, added up or made by
-# several hosts do not know.
+# The tie rule by first occurrence. It is not a setting, because saved or added counts have no order.
 FIRST_SEEN = "first-seen"
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The vocabulary: tokens by id, the 256 bytes first; `merges` as pairs of those ids, in rank order."""
+    """A vocabulary: tokens by id, the 256 bytes first; `merges` are pairs of ids in rank order."""
 
     vocabulary: _core.Tokens
     merges: _core.Merges
@@ -37,13 +140,13 @@ class Merged:
 
     @property
     def tokens(self) -> Sequence[bytes]:
-        """The bytes of every token, by id: training leaves no holes."""
+        """Return the bytes of every token by id."""
         return cast("Sequence[bytes]", self.vocabulary)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeState:
-    """What a progress callback sees: `MergeState(merges=1200, wanted=31744, memory=…, seconds=…)`."""
+    """The progress that a callback receives."""
 
     merges: int
     wanted: int
@@ -61,10 +164,10 @@ def merge(
     tell: Callable[[MergeState], None] | None = None,
     like_minbpe: bool = False,
 ) -> Merged:
-    """Merge until the vocabulary is full; `steps` of an earlier run are done again first.
+    """Merge until the vocabulary is full, after replaying the `steps` of an earlier run.
 
-    The same bytes are one token whatever the split, in every trainer but minbpe; `like_minbpe` makes two, and
-    gives ties to the pair that the texts have first, which needs counts in their order.
+    With `like_minbpe`, two splits of the same bytes make two tokens. Ties go to the pair that occurs first
+    in the texts, which needs counts in order.
     """
     started = time.perf_counter()
     checkpoint.compare_counts(counted.figures())
@@ -101,7 +204,7 @@ def merge(
 
 
 class _Keeper:
-    """Saves the steps every so many merges, or every half minute."""
+    """Save the steps every n merges, or every half minute."""
 
     def __init__(self, merger: _core.PairMerger, checkpoint: Checkpoint, every: int | None) -> None:
         self._merger = merger
@@ -111,12 +214,12 @@ class _Keeper:
         self._saved_at = time.perf_counter()
 
     def count_left(self) -> int:
-        """Merges until the next checkpoint."""
+        """Return the number of merges until the next checkpoint."""
         done = self._merger.progress()[0] - self._saved_merges
         return max(1, (self._every or 0) - done)
 
     def save_if_due(self) -> None:
-        """Save if it is time."""
+        """Save if a checkpoint is due."""
         merges = self._merger.progress()[0]
         if self._every is not None:
             due = merges - self._saved_merges >= self._every
@@ -130,3 +233,32 @@ class _Keeper:
         self._checkpoint.save(self._merger.steps())
         self._saved_merges = self._merger.progress()[0]
         self._saved_at = time.perf_counter()
+
+
+def train_merges(
+    inputs: Any,
+    options: TrainingConfig,
+    *,
+    threads: int = 1,
+    memory_budget: int = 1 << 30,
+    tell: Callable[[MergeState], None] | None = None,
+    like_minbpe: bool = False,
+    source: SourceConfig | None = None,
+) -> Merged:
+    """Return the merges of `inputs` for a caller that keeps a vocabulary of its own.
+
+    `like_minbpe` is passed to `merge`; blocks are then counted one after the other, each by all threads.
+    """
+    with scratch_folder(Path(tempfile.gettempdir()), "counts") as folder:
+        counting = Counting(
+            options,
+            threads=threads,
+            memory_budget=memory_budget,
+            spill_dir=str(folder),
+            in_order=like_minbpe,
+        )
+        with open_corpus(inputs, source or SourceConfig()) as corpus:
+            readers = 1 if like_minbpe else corpus.count_readers(threads)
+            count_all(counting, corpus.read_blocks(parts=counting.takes_parts), readers=readers)
+        counted = counting.finish()
+        return merge(counted, options, checkpoint=Checkpoint(None), tell=tell, like_minbpe=like_minbpe)

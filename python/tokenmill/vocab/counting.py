@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.tokenizer.tokenizer import Tokenizer
-    from tokenmill.training.counting import Counted
-    from tokenmill.training.inputs import Corpus
+    from tokenmill.training.counting import Corpus, Counted
 
 # A SentencePiece-style word: the spaces before it belong to it.
 _WORDS = " *[^ ]+| +"

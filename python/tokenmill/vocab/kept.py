@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.tokenizer.tokenizer import Tokenizer
-    from tokenmill.training.inputs import Corpus
+    from tokenmill.training.counting import Corpus
     from tokenmill.vocab.places import NewToken
     from tokenmill.vocab.words import Words
 

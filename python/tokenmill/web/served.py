@@ -15,7 +15,7 @@ from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.datasets.store.tokenizer_copy import COPY
 from tokenmill.errors import TokenmillError
 from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
-from tokenmill.training.outputs import TRAINING
+from tokenmill.training.output import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
