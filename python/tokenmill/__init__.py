@@ -10,18 +10,6 @@ Everything but the errors is imported on first use, so that `import tokenmill` t
 
 from __future__ import annotations
 
-# `signal` itself takes some milliseconds to import, and Ctrl-C during them would print a traceback.
-import _signal  # type: ignore[import-not-found]
-import sys
-
-# This is the first file of ours that runs, for `python -m tokenmill` and for the script as well. Until the
-# command can answer it, Ctrl-C ends the process silently; a program that imports us keeps its own handler.
-if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler and (
-    sys.orig_argv[1:3] == ["-m", "tokenmill"]
-    or "".join(sys.orig_argv[1:2]).endswith(("/tokenmill", "\\tokenmill.exe"))
-):
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

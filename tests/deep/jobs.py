@@ -119,7 +119,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Convert:
-    """`tokenmill convert-dataset` of a finished dataset."""
+    """`tokenmill dataset convert` of a finished dataset."""
 
     name: str
     format: str
@@ -131,12 +131,12 @@ class Convert:
         return None
 
     def argv(self, inputs: Path, out: Path) -> list[object]:
-        return ["convert-dataset", inputs / "dataset", out, "--format", self.format]
+        return ["dataset", "convert", inputs / "dataset", out, "--format", self.format]
 
 
 @dataclass(frozen=True)
 class Commit:
-    """`tokenmill commit` of a job whose units are all done."""
+    """`tokenmill dataset commit` of a job whose units are all done."""
 
     name: str
     format: str = "tokenmill"
@@ -150,7 +150,7 @@ class Commit:
         return out
 
     def argv(self, inputs: Path, out: Path) -> list[object]:
-        return ["commit", out]
+        return ["dataset", "commit", out]
 
 
 FORMATS = ("tokenmill", "megatron", "arrow", "parquet", "npy", "mds", "litdata")

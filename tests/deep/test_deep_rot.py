@@ -52,7 +52,7 @@ def look(root):
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            tokenmill.cli.main(["verify", str(root), "--sample", "0"])
+            tokenmill.cli.main(["dataset", "verify", str(root), "--sample", "0"])
     except SystemExit as leave:
         return leave.code != 0, [] if said.getvalue().strip() else [("mute", "verify said nothing")]
     except Exception as error:  # noqa: BLE001

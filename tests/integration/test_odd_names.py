@@ -48,7 +48,7 @@ def test_a_name_is_a_name(tmp_path, locale):
     if locale != "Korean":  # whose own characters those bytes may be
         found = [os.fsencode(entry.path) for entry in tokenmill.open(output).manifest.inputs]
         assert sorted(found) == sorted(paths)
-    assert run(locale, "verify", output).returncode == 0
+    assert run(locale, "dataset", "verify", output).returncode == 0
     assert run(locale, "inspect", output).returncode == 0
     failed = run(locale, "prepare", *paths[:3], *tokenizer, "--output", tmp_path / "failed")
     assert failed.returncode == 1

@@ -64,7 +64,7 @@ def test_a_bad_range_says_what_is_expected(text):
 
 
 def test_commit_of_a_directory_without_a_plan(tmp_path):
-    command = [sys.executable, "-m", "tokenmill", "commit", str(tmp_path)]
+    command = [sys.executable, "-m", "tokenmill", "dataset", "commit", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "has no plan.json" in done.stderr
@@ -75,6 +75,6 @@ def test_commit_prints_json(corpus, reference, tmp_path):
         process = start(corpus, tmp_path / "out", f"{number}/2")
         process.communicate(timeout=120)
         assert process.returncode == 0
-    command = [sys.executable, "-m", "tokenmill", "commit", str(tmp_path / "out"), "--json"]
+    command = [sys.executable, "-m", "tokenmill", "dataset", "commit", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["content_hash"] == reference.content_hash

@@ -9,7 +9,7 @@ import click
 import pytest
 
 import tokenmill
-from tokenmill.cli import COMMANDS, FORMER, cli, main
+from tokenmill.cli import COMMANDS, cli, main
 from tokenmill.settings.names import SECTIONS
 
 CONTEXT = click.Context(cli)
@@ -41,14 +41,6 @@ def test_help_ends_with_examples(words, capsys):
     assert found
     assert f"tokenmill {' '.join(words)}" in examples
     assert words in SILENT or "--json" in text
-
-
-@pytest.mark.parametrize("former", FORMER)
-def test_former_names_work_and_are_not_listed(former, capsys):
-    main([former, "--help"])
-    assert "Usage: tokenmill" in capsys.readouterr().out
-    main(["--help"])
-    assert f"\n  {former} " not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
@@ -118,7 +110,7 @@ def test_no_line_of_help_is_wider_than_a_terminal(job, capsys):
 
 
 # In backticks or at the start of a line every word counts; in prose only what is a command.
-NAMES = "|".join(sorted({*COMMANDS[""], *FORMER}, key=len, reverse=True))
+NAMES = "|".join(sorted(COMMANDS[""], key=len, reverse=True))
 CALL = re.compile(
     rf"(?:`tokenmill |^ {{0,2}}tokenmill |[\"|(:] ?tokenmill (?=(?:{NAMES})\\b))([a-z][^`|>)#]*)"
 )

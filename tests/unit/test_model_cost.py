@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tokenmill.cli.account import command
+from tokenmill.cli import cli
 from tokenmill.errors import ConfigError
 from tokenmill.report.cost.cost import compute_cost
 from tokenmill.report.cost.model_shape import load_shape
@@ -38,11 +38,11 @@ def test_gpt2_xl_at_a_longer_context():
 
 
 def test_the_command_prints_the_same_figures():
-    table = CliRunner().invoke(command, ["--config", str(EXAMPLE)])
+    table = CliRunner().invoke(cli, ["plan", "--model", str(EXAMPLE)])
     for figure in ("2,127,057,600", "4,513,336,524,800", "3,019,898,880,000", "66.91 %", "7.92 GiB"):
         assert figure in table.output
     data = json.loads(
-        CliRunner().invoke(command, ["--config", str(EXAMPLE), "--json", "--tokens", "1e9"]).output
+        CliRunner().invoke(cli, ["plan", "--model", str(EXAMPLE), "--json", "--budget-tokens", "1e9"]).output
     )
     assert data["parameters"] == 2_127_057_600
     assert data["training_flops"] == 3 * 4_513_336_524_800 * 10**9 // 1024

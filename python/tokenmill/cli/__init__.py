@@ -6,21 +6,18 @@ import errno
 import gc
 import io
 import os
-import signal
 import sys
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tokenmill.base.near import near_words
-from tokenmill.base.platform import is_refusal, is_room_limited, set_last_words
 from tokenmill.cli.say import say
 from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 # Group -> command -> (its module here, with `command` inside, and one line of help).
 COMMANDS = {
@@ -59,24 +56,6 @@ COMMANDS = {
         "trace": ("trace", "Find the documents of a step, or the steps of a document."),
     },
 }
-# Former names, which still work but are not listed.
-FORMER = {
-    "convert": "convert",
-    "convert-dataset": "convert_dataset",
-    "verify": "verify",
-    "commit": "commit",
-    "report": "report",
-    "account": "account",
-    "env": "env",
-}
-
-
-_ABORTED = "A library aborted the process, most likely because memory ran out"
-_SHRUNK = (
-    "A file that was being read became shorter, or its disk failed (SIGBUS). Run the same command again when "
-    "nothing writes there"
-)
-_MORE_MEMORY = "Free some or set --memory-budget, and run the same command again"
 
 
 class LazyGroup(click.Group):
@@ -93,10 +72,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command object, or None for an unknown name."""
-        former = FORMER.get(cmd_name) if self.table is COMMANDS[""] else None
-        module = self.table[cmd_name][0] if cmd_name in self.table else former
-        if module is None:
+        if cmd_name not in self.table:
             return None
+        module = self.table[cmd_name][0]
         if module in COMMANDS:
             return LazyGroup(module, help=self.table[cmd_name][1], no_args_is_help=True)
         command: click.Command = import_module(f"tokenmill.cli.{module}").command
@@ -132,145 +110,69 @@ def cli() -> None:
     """Turn raw text into training-ready tokens."""
 
 
-def main(argv: Sequence[str] | None = None) -> Any:
-    """Run the command; every `TokenmillError` becomes one clear message and its exit code."""
-    _start_lean()
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command. A `TokenmillError` becomes one message on stderr and its exit code."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads that nothing here uses
+    gc.set_threshold(100_000, 50, 100)  # scanning the objects of a vocabulary took a tenth of a small job
     if argv is None:
         _hold_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        # Neither a terminal's encoding nor a file name that is not text may end a job: both are escaped.
+        # Escape what the encoding of a terminal lacks, and file names that are not text.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if argv is None:
-        set_last_words(f"tokenmill: {_ABORTED}. {_MORE_MEMORY}\n", f"tokenmill: {_SHRUNK}\n", EXIT_FAILED)
-        if is_room_limited():
-            from tokenmill.cli.room import RoomForNumPy
-
-            sys.meta_path.insert(0, RoomForNumPy())
-    code = _run(argv)
-    if argv is None:
-        # This process ends now: the interpreter need not look for garbage among all that it still holds.
-        gc.freeze()
-    if code:
+    if code := _run(argv):
         sys.exit(code)
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    interrupt = _Interrupt()
+    color = False if os.environ.get("NO_COLOR") else None
     try:
-        with interrupt.answer():
-            words = list(argv) if argv is not None else None
-            color = False if os.environ.get("NO_COLOR") else None
-            cli.main(args=words, prog_name="tokenmill", standalone_mode=False, color=color)
+        cli.main(args=argv and list(argv), prog_name="tokenmill", standalone_mode=False, color=color)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return _say_interrupted()
-    except Exception as error:
-        if interrupt.heard and not isinstance(error, TokenmillError):
-            return _say_interrupted()
-        if is_refusal(error):
-            error = MemoryError(str(error))
-        if not isinstance(error, TokenmillError | OSError | MemoryError):
-            raise
-        say(f"tokenmill: {_explain(error)}", err=True)
-        return error.exit_code if isinstance(error, TokenmillError) else EXIT_FAILED
+        click.echo(
+            "tokenmill: interrupted; run the same command again to continue where it stopped", err=True
+        )
+        return EXIT_RESUMABLE
+    except TokenmillError as error:
+        say(f"tokenmill: {error}", err=True)
+        return error.exit_code
+    except OSError as error:
+        where, reason = f"{error.filename}: " if error.filename else "", error.strerror or repr(error)
+        say(f"tokenmill: {where}{reason}. Fix the cause and run the same command again", err=True)
+        return EXIT_FAILED
     return 0
 
 
-class _Interrupt:
-    """Remembers Ctrl-C: a library that is just being imported may turn it into another error."""
-
-    heard = False
-
-    def __call__(self, number: int, frame: Any) -> None:
-        """Raise `KeyboardInterrupt`, as Python's own handler does."""
-        self.heard = True
-        signal.default_int_handler(number, frame)
-
-    @contextmanager
-    def answer(self) -> Iterator[None]:
-        """Handle Ctrl-C while a command runs, if this process is the command."""
-        mine = signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # as `tokenmill/__init__.py` left it
-        show, show_lost = sys.excepthook, sys.unraisablehook
-        try:
-            if mine:
-                signal.signal(signal.SIGINT, self)
-                # NumPy prints what ends its import, whatever it is, before it raises an error of its own.
-                sys.excepthook = lambda kind, *error: kind is KeyboardInterrupt or show(kind, *error)
-                # What Python cannot propagate (as it ends an import) is printed and lost.
-                sys.unraisablehook = lambda lost: (
-                    _interrupt_again() if lost.exc_type is KeyboardInterrupt else show_lost(lost)
-                )
-            yield
-        finally:
-            if mine:
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                sys.excepthook, sys.unraisablehook = show, show_lost
-
-
-def _interrupt_again() -> None:
-    """Send the interrupt again, once Python can no longer lose it."""
-    from threading import Timer
-
-    Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
-
-
-def _say_interrupted() -> int:
-    click.echo("tokenmill: interrupted; run the same command again to continue where it stopped", err=True)
-    return EXIT_RESUMABLE
-
-
-def _explain(error: Exception) -> str:
-    """`OSError(5, "Input/output error", "out/plan.json")` -> a sentence with the remedy; ours have one."""
-    if isinstance(error, TokenmillError):
-        return str(error)
-    if isinstance(error, MemoryError):
-        return f"out of memory{f' ({error})' if str(error) else ''}. {_MORE_MEMORY}"
-    where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
-    words = error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"
-    return f"{where}{words}. The system refused this; fix the cause and run the same command again"
-
-
 class _ClosedOutput(io.RawIOBase):
-    """A standard output that was closed before we began."""
+    """A stdout that was closed before the command started."""
 
     def writable(self) -> bool:
-        """True, so that `write` is called."""
+        """Return True, so that `write` is called."""
         return True
 
     def write(self, _data: Any, /) -> int:
-        """Raise `OSError`, which says why."""
+        """Raise `OSError`."""
         raise OSError(errno.EBADF, "standard output is closed")
 
 
 def _hold_closed_streams() -> None:
-    """Occupy the numbers of standard streams that were closed before we began (`>&-`).
+    """Occupy the descriptors of streams that were closed before the command started (`>&-`).
 
-    A shard that was opened under such a number would receive whatever is printed there. Writing to a closed
-    standard output fails, as on a full disk: ids that nobody receives are not a success. What is written to a
-    closed standard error is lost; the exit code remains.
+    A shard opened under such a descriptor would receive what is printed. A closed stdout raises on writing,
+    so that lost output is not a success. A closed stderr is replaced by the null device.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is given, which is this one.
+            # The system gives the lowest free descriptor, which is this one.
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             if name == "stdout":
                 sys.stdout = io.TextIOWrapper(_ClosedOutput(), "utf-8", write_through=True)
             elif name == "stderr":
                 sys.stderr = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-
-
-def _start_lean() -> None:
-    """Start sooner, by settings that only a process of our own may change, before anything heavy is imported.
-
-    NumPy's linear algebra would start threads that nothing here uses. A vocabulary is some hundred thousand
-    objects that stay alive: searching them for garbage again and again took a tenth of a small job's time.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.set_threshold(100_000, 50, 100)

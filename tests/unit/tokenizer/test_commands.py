@@ -101,7 +101,9 @@ def test_convert_checks_what_it_wrote(capsys, monkeypatch, folder, kind):
     target = (
         folder / {"hf": "out", "vocab-merges": "out", "tiktoken": "out.tiktoken", "minbpe": "out.model"}[kind]
     )
-    code, out, err = run(capsys, monkeypatch, "convert", folder / "tok", target, "--format", kind, "--json")
+    code, out, err = run(
+        capsys, monkeypatch, "tokenizer", "convert", folder / "tok", target, "--format", kind, "--json"
+    )
     assert code == 0, err
     assert json.loads(out)["compared"] == 3
     options = {"pattern": "gpt2"} if kind == "tiktoken" else {}
