@@ -39,7 +39,7 @@ def ours(path):
     from tokenmill import Tokenizer
 
     tokenizer = Tokenizer.load(path)
-    if tokenizer.strategy.name != "fast":
+    if tokenizer.strategy.name != "huggingface":
         raise SystemExit(f"not `fast` but {tokenizer.strategy}")
     return tokenizer
 

@@ -126,13 +126,13 @@ class HuggingFace:
 
     def __init__(self, vocabulary: str, path: Path, threads: int):
         from tokenmill import Tokenizer
-        from tokenmill.tokenizer.engines.hf_api import open_hf
+        from tokenmill.tokenizer.engines.huggingface import HfTokenizer
 
         target = path.parent / f"{vocabulary}-hf"
         if not target.exists():
             Tokenizer.load(path).save(target, format="hf")
         path = target / "tokenizer.json"
-        self.tokenizer = open_hf(path.read_text(encoding="utf-8"), str(path))
+        self.tokenizer = HfTokenizer(path.read_text(encoding="utf-8"), str(path))
         os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
     def lists(self, texts):

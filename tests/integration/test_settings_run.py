@@ -16,7 +16,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.tokenizer.engines import slow
+from tokenmill.tokenizer.engines import python as slow
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 FILES = Path(__file__).parents[1] / "unit" / "config" / "files"
@@ -52,7 +52,7 @@ def run(*arguments, cwd, shell_lines=""):
 
 @pytest.mark.parametrize(
     ("name", "context_length", "overlap", "strategy"),
-    [("automatic", 4096, 256, "native"), ("manual", 2048, 128, "fast"), ("debug", 1024, 64, "native")],
+    [("automatic", 4096, 256, "native"), ("manual", 2048, 128, "huggingface"), ("debug", 1024, 64, "native")],
 )
 def test_yaml_files_run_as_they_stand(home, name, context_length, overlap, strategy):
     done = run("prepare", "corpus.jsonl", "--config", FILES / f"{name}.yaml", "--output", "out", cwd=home)
@@ -62,7 +62,9 @@ def test_yaml_files_run_as_they_stand(home, name, context_length, overlap, strat
     assert "Performance configuration: batch_size=" in done.stderr
     assert re.search(r"Completed tokenizing split 'train' in \d+\.\d\d seconds", done.stderr)
     assert re.search(r"Processed 300 examples at \d+\.\d examples/sec", done.stderr)
-    assert {"native": "Using native tokenizer", "fast": "Using Fast Tokenizer"}[strategy] in done.stderr
+    assert {"native": "Using native tokenizer", "huggingface": "Using Fast Tokenizer"}[
+        strategy
+    ] in done.stderr
     if name != "automatic":
         assert "is ignored" not in done.stderr
 
@@ -120,14 +122,14 @@ def test_a_worker_killed_mid_job_changes_nothing(home, monkeypatch):
         os.kill(killed[0], 9)
 
     made = []
-    build = slow.SlowEngine.__init__
+    build = slow.PythonEngine.__init__
 
     def watched(self, *arguments):
         build(self, *arguments)
         made.append(threading.Thread(target=kill_one))
         made[-1].start()
 
-    monkeypatch.setattr(slow.SlowEngine, "__init__", watched)
+    monkeypatch.setattr(slow.PythonEngine, "__init__", watched)
     options |= {"strategy": "slow", "num_proc": 2, "batch_size": 7}
     dataset = tokenmill.prepare(**options, output="slow")
     for thread in made:
@@ -156,7 +158,7 @@ def test_transformers_objects_and_directories(home):
     assert Tokenizer.load(fast).strategy.name == "native"
     transformers.ByT5Tokenizer().save_pretrained(home / "byt5")
     loaded = Tokenizer.load(home / "byt5")
-    assert loaded.strategy.name == "slow"
+    assert loaded.strategy.name == "python"
     assert loaded.encode_batch(["ab"], special="text").to_lists() == [[100, 101]]
 
 

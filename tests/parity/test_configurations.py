@@ -28,7 +28,7 @@ def assert_same(tokenizer, hf, docs, **kwargs):
 def test_encodes_as_hf_does(name):
     hf = built(name)
     tokenizer = Tokenizer.load(hf)
-    assert tokenizer.strategy.name == ("native" if name in NATIVE else "fast"), tokenizer.strategy
+    assert tokenizer.strategy.name == ("native" if name in NATIVE else "huggingface"), tokenizer.strategy
     assert_same(tokenizer, hf, DOCS)
     assert_same(tokenizer, hf, DOCS[::9], add_special_tokens=True)
     hf.encode_special_tokens = True

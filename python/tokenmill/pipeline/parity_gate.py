@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.console import lines
 from tokenmill.base.platform import start_thread
-from tokenmill.tokenizer.engines import hf_pool
+from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.parity.check import SAMPLE_BYTES, check_parity, take_sample
 from tokenmill.tokenizer.parity.memory import ParityMemory
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -95,7 +95,7 @@ class _Comparison(ParityGate):
             raise DifferentIdsError(self._verdict.tokenizer)
 
     def compare(self) -> Verdict:
-        with hf_pool.resize(self._threads):
+        with limit_threads(self._threads):
             verdict = check_parity(
                 self._encoder, self._sample, special=self.job.lenient_special, threads=self._threads
             )

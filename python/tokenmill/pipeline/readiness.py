@@ -10,7 +10,7 @@ from tokenmill.base.hardware import disk
 from tokenmill.base.hardware.batch import compute_batch_size, compute_held_bytes
 from tokenmill.base.hardware.machine import measure
 from tokenmill.pipeline.control import Batching
-from tokenmill.tokenizer.engines import hf_pool
+from tokenmill.tokenizer.engines.huggingface import limit_threads
 
 if TYPE_CHECKING:
     from tokenmill.base.hardware.machine import Machine
@@ -79,7 +79,7 @@ def warm_up(job: Job, texts: list[str], threads: int) -> None:
     """
     if texts and not job.encoder.engine.imitates:
         lines.log_warm_up()
-        with hf_pool.resize(threads):
+        with limit_threads(threads):
             special = job.lenient_special
             job.encoder.encode_batch(texts[:WARM_UP_DOCUMENTS], special=special, threads=threads)
         lines.log_warmed_up()

@@ -16,7 +16,7 @@ import numpy as np
 import tokenmill
 from tokenmill.base.versions import find_version
 from tokenmill.report.svg import draw_bars
-from tokenmill.tokenizer.engines.hf_api import open_hf
+from tokenmill.tokenizer.engines.huggingface import HfTokenizer
 from tokenmill.tokenizer.files.names import TOKENIZER
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _open_fastokens(path: Path, _threads: int) -> Any:
 
 
 def _open_tokenizers(path: Path, _threads: int) -> Any:
-    peer = open_hf(path.read_text(encoding="utf-8"), str(path))
+    peer = HfTokenizer(path.read_text(encoding="utf-8"), str(path))
     return lambda texts: peer.encode_lists(texts, as_text=True, template=False)
 
 

@@ -66,7 +66,7 @@ class PrepareOptions(_Both, total=False):
     chat_date: str | None
     tokenizer_name: str | None
     pattern: str | None
-    strategy: Literal["auto", "native", "fast", "slow"]
+    strategy: Literal["auto", "native", "huggingface", "python", "fast", "slow"]
     special: Literal["parse", "text", "forbid"]
     parity_check: bool
     drop_blank: bool

@@ -134,7 +134,7 @@ class TokenizerConfig(Section):
     pattern: str | None = deciding(
         None, "The pre-tokenizer, for files that do not carry one (.tiktoken): a family name or a regex."
     )
-    strategy: Literal["auto", "native", "fast", "slow"] = setting(
+    strategy: Literal["auto", "native", "huggingface", "python", "fast", "slow"] = setting(
         "auto", "The engine: our core, Hugging Face's threads, or Python processes."
     )
     special: Literal["parse", "text", "forbid"] = deciding(

@@ -1,8 +1,10 @@
-"""The ids of many documents in one flat array."""
+"""Documents in (str, bytes, Arrow arrays) and their ids out, as flat arrays without copies."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +34,7 @@ class TokenBatch:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        """The ids of one document, as a view of the flat array."""
+        """Return the ids of one document, as a view of the flat array."""
         size = len(self)
         if not -size <= index < size:
             raise IndexError(f"there is no document {index} in a batch of {size}")
@@ -63,13 +65,88 @@ class TokenBatch:
         return np.diff(self.offsets)
 
     def to_lists(self) -> list[list[int]]:
-        """One Python list of ints per document."""
+        """Return one Python list of ints per document."""
         from tokenmill._core import ids_to_lists
 
         return ids_to_lists(self.ids, self.offsets)
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.LargeListArray` of uint16 or uint32 over the same memory."""
+        """Return a `pyarrow.LargeListArray` of uint16 or uint32 over the same memory."""
         import pyarrow as pa
 
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
+
+
+def check_text(doc: str | bytes, index: int) -> str:
+    """Return a document as a str that UTF-8 can encode; raise `InputError` with the position otherwise."""
+    if isinstance(doc, bytes):
+        try:
+            return doc.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"document {index}: invalid UTF-8 at byte {error.start}; decode it first"
+            ) from error
+    if not isinstance(doc, str):
+        raise TypeError(f"document {index}: expected str or bytes, found {type(doc).__name__}")
+    try:
+        doc.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"document {index}: the text holds a lone surrogate at character {error.start}, which UTF-8 "
+            "cannot hold; replace it first"
+        ) from error
+    return doc
+
+
+def is_arrow(docs: Any) -> bool:
+    """Return True for a pyarrow array, chunked or not, and for our `Texts`; imports neither."""
+    return type(docs).__module__.split(".")[0] == "pyarrow" or _is_texts(docs)
+
+
+def _is_texts(docs: Any) -> bool:
+    return type(docs).__module__ == "tokenmill.base.texts"
+
+
+def list_chunks(docs: Any) -> list[tuple[Any, Any]]:
+    """Return one `(offsets, data)` or `(views, [data, ...])` for each chunk of a string or binary array."""
+    if _is_texts(docs):
+        return [(docs.offsets, docs.data)]
+    chunks = docs.chunks if hasattr(docs, "chunks") else [docs]
+    start, out = 0, []
+    for chunk in chunks:
+        if chunk.null_count:
+            row = start + chunk.is_null().index(True).as_py()
+            raise InputError(
+                f"document {row} is null; a null has no tokens: drop it or fill it, e.g. array.fill_null('')"
+            )
+        out.append(_take_buffers(chunk))
+        start += len(chunk)
+    return out
+
+
+def _take_buffers(chunk: Any) -> tuple[Any, Any]:
+    import numpy as np
+
+    kind = str(chunk.type)
+    if kind.startswith(("dictionary", "extension")):
+        raise InputError(
+            f"found an Arrow array of {kind}; cast it first, e.g. array.cast(pyarrow.large_string())"
+        )
+    buffers, start, size = chunk.buffers(), chunk.offset, len(chunk)
+    if kind in {"string_view", "binary_view"}:
+        views = _view_bytes(buffers[1])[16 * start : 16 * (start + size)]
+        return views, [_view_bytes(buffer) for buffer in buffers[2:]]
+    widths = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}
+    if kind not in widths:
+        raise InputError(
+            f"found an Arrow array of {kind}; expected string, binary, or their large or view forms: "
+            "pass the column that holds the text"
+        )
+    offsets = np.frombuffer(buffers[1], widths[kind]) if buffers[1] else np.zeros(1, widths[kind])
+    return offsets[start : start + size + 1], _view_bytes(buffers[2])
+
+
+def _view_bytes(buffer: Any) -> Any:
+    import numpy as np
+
+    return np.frombuffer(buffer if buffer is not None and buffer.size else b"", np.uint8)

@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import TokenizerError, explain_missing
-from tokenmill.tokenizer.engines.foreign import is_foreign
 from tokenmill.tokenizer.files import hf_json, tiktoken
 from tokenmill.tokenizer.recipe import AddedToken, Recipe
 
@@ -21,6 +20,8 @@ _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 def from_object(source: Any) -> Recipe:
     """The recipe of an object, by what it can do rather than by its class."""
+    from tokenmill.tokenizer.engines.python import is_python_tokenizer  # imports multiprocessing
+
     kind = f"{type(source).__module__}.{type(source).__name__}"
     if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
         return tiktoken.from_encoding(source)
@@ -30,7 +31,7 @@ def from_object(source: Any) -> Recipe:
     ):
         inner = source
     name = str(getattr(source, "name_or_path", "") or kind)
-    if inner is None and is_foreign(source):
+    if inner is None and is_python_tokenizer(source):
         return Recipe(
             name, "python", None, _read_specials(source), config=_read_config(source), python=source
         )

@@ -1,7 +1,7 @@
 """What a tokenizer is, whatever file it came from: the one form between loaders, savers and engines.
 
-A `Recipe` is plain frozen data. Loaders make one, savers write one, `native.py` and `fast.py` build an
-engine from one. The steps around the model (normalizer, pre-tokenizer, post-processor, decoder) keep the
+A `Recipe` is plain frozen data. Loaders make one, savers write one, and each engine is built from
+one. The steps around the model (normalizer, pre-tokenizer, post-processor, decoder) keep the
 JSON form of a `tokenizer.json`, since that is the vocabulary of steps that every other format maps into.
 """
 
@@ -103,11 +103,11 @@ class Recipe:
     pre_tokenizer: Json | None = None
     post_processor: Json | None = None
     decoder: Json | None = None
-    # The tokenizer.json that this came from, kept for the `fast` strategy and for models that only HF knows.
+    # The tokenizer.json that this came from, for the `huggingface` engine and for models that only HF runs.
     hf: HfText | None = None
     # tokenizer_config.json and special_tokens_map.json, as they were.
     config: Json = field(default_factory=dict)
-    # A tokenizer that only Python can call: an object with `encode` or `__call__`, for the `slow` strategy.
+    # A tokenizer that only Python can call: an object with `encode` or `__call__`, for the `python` engine.
     python: Any = None
     # Why it runs in Python, where the object itself is not the reason.
     reason: str = ""
@@ -117,9 +117,9 @@ class Recipe:
         import hashlib
 
         if self.python is not None:
-            from tokenmill.tokenizer.engines.foreign import Foreign
+            from tokenmill.tokenizer.engines.python import PythonTokenizer
 
-            return Foreign(self.python).fingerprint()
+            return PythonTokenizer(self.python).fingerprint()
         digest = hashlib.blake2b(digest_size=16)
         digest.update(b"tokenmill-tokenizer-1")
         model = self.model

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError, TokenizerError
-from tokenmill.tokenizer.batch import TokenBatch
+from tokenmill.tokenizer.batch import TokenBatch, check_text
 from tokenmill.tokenizer.engines.choose import build
-from tokenmill.tokenizer.engines.text import check_text
 from tokenmill.tokenizer.roles import find_role_id
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.settings.fields import SaveFormat
-    from tokenmill.tokenizer.engines.backend import Engine, Special, Strategy, StrategyName
+    from tokenmill.tokenizer.engines.backend import Engine, Special, Strategy, StrategyOption
     from tokenmill.tokenizer.interop.tiktoken import TiktokenEncoding
     from tokenmill.tokenizer.recipe import Recipe
     from tokenmill.tokenizer.roles import Role
@@ -45,7 +44,7 @@ class Tokenizer:
     _strategy: Strategy
 
     def __init__(
-        self, recipe: Recipe, strategy: StrategyName | Literal["auto"] = "auto", num_proc: int | None = None
+        self, recipe: Recipe, strategy: StrategyOption = "auto", num_proc: int | None = None
     ) -> None:
         engine, chosen = build(recipe, strategy, num_proc)
         values = (engine, None, num_proc, recipe, chosen)
@@ -68,7 +67,7 @@ class Tokenizer:
         *,
         pattern: str | None = None,
         special_tokens: Mapping[str, int] | None = None,
-        strategy: StrategyName | Literal["auto"] = "auto",
+        strategy: StrategyOption = "auto",
         num_proc: int | None = None,
     ) -> Tokenizer:
         """A tokenizer from a file, a directory, a name or an object of another library.
@@ -92,8 +91,8 @@ class Tokenizer:
 
         return cls(load_recipe(source, pattern=pattern, special_tokens=special_tokens), strategy, num_proc)
 
-    def with_strategy(self, strategy: StrategyName | Literal["auto"]) -> Tokenizer:
-        """The same tokenizer on another engine, e.g. to compare `native` with `fast`."""
+    def with_strategy(self, strategy: StrategyOption) -> Tokenizer:
+        """The same tokenizer on another engine, e.g. to compare `native` with `huggingface`."""
         return type(self)(self._recipe, strategy, self._num_proc)
 
     # What it is

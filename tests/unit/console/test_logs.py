@@ -66,11 +66,11 @@ def said(capsys, *calls):
 def test_the_lines_users_look_for(capsys):
     found = said(
         capsys,
-        lambda: lines.log_performance("fast", 6000),
-        lambda: lines.log_performance("slow", 4000, num_proc=8),
+        lambda: lines.log_performance("huggingface", 6000),
+        lambda: lines.log_performance("python", 4000, num_proc=8),
         lambda: lines.log_split_start("train", 50_000, workers=1),
         lambda: lines.log_split_end("train", 50_000, 125.45),
-        lambda: lines.log_tokenizer("fast"),
+        lambda: lines.log_tokenizer("huggingface"),
         lines.log_warm_up,
         lines.log_warmed_up,
         lambda: lines.log_split_start("train", None, workers=48, kind="processes"),
@@ -97,7 +97,7 @@ def test_the_lines_users_look_for(capsys):
 
 
 def test_a_slow_tokenizer_comes_with_its_remedy(capsys):
-    found = said(capsys, lambda: lines.log_tokenizer("slow", processes=8))
+    found = said(capsys, lambda: lines.log_tokenizer("python", processes=8))
     assert found[0] == "DEBUG: Slow tokenizer detected - using Python multiprocessing with 8 processes"
     assert found[1].startswith(
         "WARNING: Using slow tokenizer - consider upgrading to a fast tokenizer for better performance"

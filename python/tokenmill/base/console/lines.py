@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tokenmill")
 PARALLELISM = {
     "native": "native_rust_threads",
-    "fast": "fast_tokenizer_internal",
-    "slow": "python_multiprocessing",
+    "huggingface": "fast_tokenizer_internal",
+    "python": "python_multiprocessing",
 }
 # Each rating and the bytes of text per second and core that it takes; documents can be of any length.
 RATINGS = ((20e6, "very fast ✅"), (5e6, "fast ✅"), (1e6, "normal ⚠️"), (0, "slow ❌"))
@@ -26,7 +26,7 @@ SHORTEST_RATED = 1.0
 def log_tokenizer(strategy: str, why: str = "", processes: int | None = None) -> None:
     """Which engine was chosen and why; a slow one comes with a warning and what to do."""
     reason = f" ({why})" if why else ""
-    if strategy == "slow":
+    if strategy == "python":
         logger.debug(
             "Slow tokenizer detected - using Python multiprocessing with %d processes%s",
             processes or 1,
@@ -38,7 +38,7 @@ def log_tokenizer(strategy: str, why: str = "", processes: int | None = None) ->
             "tokenmill train INPUT --vocab-size 32000 --output DIR"
         )
         return
-    if strategy == "fast":
+    if strategy == "huggingface":
         logger.debug("Fast tokenizer detected - using internal Rust parallelism (num_proc=None)%s", reason)
         logger.info("✅ Using Fast Tokenizer (Rust-based)%s", reason)
         return
@@ -51,7 +51,7 @@ def log_performance(
 ) -> None:
     """How the work is spread: `Performance configuration: batch_size=6000, parallelism=...`."""
     parts = [f"batch_size={batch_size if batch_size is not None else 'auto'}"]
-    if strategy == "slow" and num_proc is not None:
+    if strategy == "python" and num_proc is not None:
         parts.append(f"num_proc={num_proc}")
     if strategy == "native" and threads is not None:
         parts.append(f"threads={threads}")
@@ -168,7 +168,7 @@ def log_parity(documents: int, difference: str | None) -> None:
         logger.info("✅ Parity: native and Hugging Face give the same ids on %d of your documents", documents)
         return
     logger.error(
-        "PARITY: native and Hugging Face differ on your documents, so this job uses the fast strategy "
+        "PARITY: native and Hugging Face differ on your documents, so this job uses the huggingface engine "
         "instead. Nothing is wrong with your data; please report this: %s",
         difference,
     )

@@ -41,15 +41,15 @@ def run_checks(tokenizer: str | None, data: tuple[str, ...] = ()) -> Iterator[Ch
 
 
 def check_engine(tokenizer: Tokenizer) -> Check:
-    """Which engine runs it: native, fast or slow."""
+    """Which engine runs it: native, huggingface or python."""
     name = tokenizer.strategy.name
     shown = f"{tokenizer.source}: {tokenizer.vocab_size} tokens, {tokenizer.strategy}"
-    if name == "slow":
+    if name == "python":
         meaning = "a Python tokenizer: some 10 to 50 times slower than a fast one"
         fix = f"load its fast version (use_fast=True), or train one: {TRAIN}"
         return Check("tokenizer", "problem", shown, meaning, fix)
     meaning = "the fastest engine runs it"
-    if name == "fast":
+    if name == "huggingface":
         meaning = "Hugging Face's Rust engine runs it; the native one does not support it"
     return Check("tokenizer", "ok", shown, meaning)
 
@@ -70,8 +70,8 @@ def check_ids(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
     if verdict.difference is None:
         found = f"same ids on {verdict.documents} {whose}"
         return Check("parity", "ok", found, "native can be trusted with this tokenizer")
-    meaning = "native and Hugging Face differ; a job would fall back to fast"
-    fix = "report it with this line; until then: --strategy fast"
+    meaning = "native and Hugging Face differ; a job would fall back to huggingface"
+    fix = "report it with this line; until then: --strategy huggingface"
     return Check("parity", "problem", verdict.difference, meaning, fix)
 
 

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
     Ids = NDArray[np.uint16] | NDArray[np.uint32]
 
-StrategyName = Literal["native", "fast", "slow"]
+StrategyName = Literal["native", "huggingface", "python"]
+# "fast" and "slow" are the names that transformers uses for "huggingface" and "python".
+StrategyOption = Literal["auto", "native", "huggingface", "python", "fast", "slow"]
 Special = Literal["parse", "text", "forbid"]
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Which engine encodes, and why: `Strategy("fast", "the model is WordPiece")`."""
+    """Which engine encodes, and why: `Strategy("huggingface", "the model is WordPiece")`."""
 
     name: StrategyName
     reason: str

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Codec
 from tokenmill.errors import UnsupportedError
-from tokenmill.tokenizer import arrow
+from tokenmill.tokenizer.batch import check_text, is_arrow, list_chunks
 from tokenmill.tokenizer.engines.backend import Engine
 from tokenmill.tokenizer.engines.decoding import Decoder, PieceDecoder
-from tokenmill.tokenizer.engines.text import check_text
-from tokenmill.tokenizer.stream import encode_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +25,10 @@ if TYPE_CHECKING:
     from tokenmill.base.texts import Texts
     from tokenmill.tokenizer.engines.backend import Special
     from tokenmill.tokenizer.recipe import Recipe
+
+
+# Characters gathered before a cut is searched for: large enough that the search is rare.
+_BLOCK = 1 << 18
 
 
 class NativeEngine(Engine):
@@ -50,8 +52,8 @@ class NativeEngine(Engine):
         self, docs: Any, special: Special, *, template: bool, threads: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of many texts, flat, with offsets."""
-        if arrow.is_flat(docs):
-            return self.codec.encode_chunks(arrow.list_chunks(docs), special, template, threads)
+        if is_arrow(docs):
+            return self.codec.encode_chunks(list_chunks(docs), special, template, threads)
         docs = docs if isinstance(docs, list) else list(docs)
         return self.codec.encode_list(docs, special, template, threads)
 
@@ -69,7 +71,7 @@ class NativeEngine(Engine):
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
         """How many ids each text has."""
-        if arrow.is_flat(docs):
+        if is_arrow(docs):
             return super().count_batch(docs, special, template=template, threads=threads)
         return self.codec.count_list(list(docs), special, template, threads)
 
@@ -81,8 +83,16 @@ class NativeEngine(Engine):
         return ids, list(zip(starts, ends, strict=True))
 
     def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
-        """The ids of the parts together, in bounded memory where cuts are proven."""
-        return encode_stream(self.codec, texts, special)
+        """Yield the ids of the parts together; memory is bounded if the core can cut the text."""
+        codec = self.codec
+        if not codec.can_cut:
+            yield from codec.encode("".join(texts), special, template=False)
+            return
+        continued = False
+        for part, last in _cut_parts(codec, texts):
+            if part or (last and not continued):
+                yield from codec.encode_part(part, special, continued).tolist()
+                continued = True
 
     def last_cut(self, data: memoryview) -> int:
         """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
@@ -134,6 +144,26 @@ class NativeEngine(Engine):
         if self._words is None:
             return self.codec.id_of(token)
         return next((token_id for token_id, word in self._words.items() if word == token), None)
+
+
+def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[bytes, bool]]:
+    """Yield UTF-8 parts that end where the text can be cut, then the rest; True marks the last."""
+    held: list[str] = []
+    size, wanted = 0, _BLOCK
+    for text in texts:
+        held.append(text)
+        size += len(text)
+        if size < wanted:
+            continue
+        joined = check_text("".join(held), 0).encode()
+        cut = codec.last_cut(joined)
+        if cut:
+            yield joined[:cut], False
+        rest = joined[cut:].decode()
+        held, size = [rest], len(rest)
+        # Without a cut, wait until the text has doubled: the search stays linear in the whole.
+        wanted = max(_BLOCK, 2 * size)
+    yield check_text("".join(held), 0).encode(), True
 
 
 def _strip_prefix(data: bytes, decoder: Decoder) -> bytes:

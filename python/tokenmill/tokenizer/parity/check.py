@@ -54,7 +54,7 @@ def check_parity(
     # Lists, since NumPy would take longer to import than a small sample to compare.
     ours = tokenizer.encode_lists(sample, **options, threads=threads)
     try:
-        reference = tokenizer.with_strategy("fast")
+        reference = tokenizer.with_strategy("huggingface")
         difference = find_difference(sample, ours, reference.encode_lists(sample, **options))
     except MissingExtraError as error:
         return Verdict(

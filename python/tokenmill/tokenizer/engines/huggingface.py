@@ -1,0 +1,226 @@
+"""Engine `huggingface`: the `tokenizers` library, for tokenizers that the core does not support exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import InputError, TokenizerError, explain_missing
+from tokenmill.tokenizer.batch import check_text, is_arrow, list_chunks
+from tokenmill.tokenizer.engines.backend import Engine
+from tokenmill.tokenizer.files.names import TOKENIZER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.recipe import AddedToken
+
+# HF returns an object with several arrays per document, so a batch is passed in parts.
+_PART = 1024
+# Version 1 leaves out rarely used features, such as patterns that need a backtracking engine.
+_HINT = "; version 0.x may support it: pip install 'tokenizers<1'"
+
+
+class HfTokenizer:
+    """The calls of `tokenizers` that we make, on versions 0.20 to 1.x.
+
+    `as_text` encodes the strings of special tokens as text. Truncation and padding of the file are ignored.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
+        with explain_missing("tokenizers", "hf", f"{source}: this tokenizer"):
+            from tokenizers import __version__
+        self._json, self._source = text, source
+        self._modern = int(__version__.partition(".")[0]) >= 1
+        # Version 0.x has one object for each reading of special tokens, since the flag is state.
+        self._made = {True: self._load(as_text=True)}
+
+    def _load(self, *, as_text: bool) -> Any:
+        from tokenizers import Tokenizer
+
+        if self._modern:  # it can only be loaded from a file
+            with tempfile.TemporaryDirectory(prefix="tokenmill-hf-") as folder:
+                path = Path(folder, TOKENIZER)
+                path.write_text(self._json, encoding="utf-8")
+                return self._call(lambda: Tokenizer.from_file(str(path)))
+        made = self._call(lambda: Tokenizer.from_str(self._json))
+        made.no_truncation()
+        made.no_padding()
+        made.encode_special_tokens = as_text
+        return made
+
+    def _get(self, *, as_text: bool) -> Any:
+        if as_text not in self._made:
+            self._made[as_text] = self._load(as_text=as_text)
+        return self._made[as_text]
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        """Run a call of the library; its panics are `BaseException`s that an ordinary `except` would miss."""
+        try:
+            return call()
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as error:
+            hint = _HINT if self._modern else ""
+            raise TokenizerError(
+                f"{self._source}: Hugging Face tokenizers refuses it: {error}{hint}"
+            ) from error
+
+    def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
+        """Return the ids of each text."""
+        if self._modern:
+            options = {"encode_special_tokens": as_text, "padding": None, "truncation": None}
+            encode = self._made[True].encode_batch
+        else:
+            options = {}
+            encode = self._get(as_text=as_text).encode_batch_fast
+        found = self._call(lambda: encode(texts, add_special_tokens=template, **options))
+        return [encoding.ids for encoding in found]
+
+    def offsets(self, text: str, *, as_text: bool, template: bool) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids of one text and the characters that each covers."""
+        if self._modern:
+            raise TokenizerError(
+                f"{self._source}: runs on Hugging Face tokenizers 1.x, which gives no offsets; "
+                "ask only for ids, or pip install 'tokenizers<1'"
+            )
+        encode = self._get(as_text=as_text).encode
+        found = self._call(lambda: encode(text, add_special_tokens=template))
+        return list(found.ids), [tuple(span) for span in found.offsets]
+
+    def decode(self, ids: list[int], *, skip_special: bool) -> str:
+        """Return the text of ids."""
+        decode = self._made[True].decode
+        return str(self._call(lambda: decode(ids, skip_special_tokens=skip_special)))
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Every token and its id; version 1 has no call for it, so there the file is read."""
+        if not self._modern:
+            return dict(self._made[True].get_vocab(with_added_tokens=True))
+        data = json.loads(self._json)
+        vocab = data.get("model", {}).get("vocab") or {}
+        # A Unigram model lists tokens with their scores, in the order of their ids.
+        ids = dict(vocab) if isinstance(vocab, dict) else {row[0]: i for i, row in enumerate(vocab)}
+        return ids | {token["content"]: token["id"] for token in data.get("added_tokens") or ()}
+
+    @cached_property
+    def tokens(self) -> dict[int, str]:
+        """The string of every id."""
+        return {token_id: token for token, token_id in self.ids.items()}
+
+
+class HuggingFaceEngine(Engine):
+    """A tokenizer of `tokenizers` as an `Engine`."""
+
+    def __init__(
+        self, text: str, family: str, added: tuple[AddedToken, ...], source: str, id_limit: int | None = None
+    ) -> None:
+        """`text` is that of a tokenizer.json."""
+        self._json = text
+        self._added, self._source = added, source
+        self._specials = [token for token in added if token.special]
+        self.family = family
+        self._hf = HfTokenizer(text, source)
+        self.id_limit = 1 + max(self._hf.tokens, default=0) if id_limit is None else id_limit
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._json, self.family, self._added, self._source, self.id_limit)
+
+    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
+        """Return the ids of one text."""
+        return self.encode_lists([text], special, template=template, threads=1)[0]
+
+    def encode_batch(
+        self, docs: Any, special: Special, *, template: bool, threads: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the flat ids of many texts, and offsets."""
+        import numpy as np
+
+        if is_arrow(docs):
+            list_chunks(docs)  # raises for nulls and wrong types
+            docs = docs.to_pylist()
+        rows = self.encode_lists(list(docs), special, template=template, threads=threads)
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        dtype = np.uint16 if self.id_limit <= 1 << 16 else np.uint32
+        return np.fromiter((token for row in rows for token in row), dtype, int(offsets[-1])), offsets
+
+    def encode_lists(
+        self,
+        docs: list[str | bytes],
+        special: Special,
+        *,
+        template: bool,
+        threads: int,  # noqa: ARG002 - HF has its own pool
+    ) -> list[list[int]]:
+        """Return one list of ids for each text."""
+        texts = self._check(docs, special)
+        out: list[list[int]] = []
+        for start in range(0, len(texts), _PART):
+            part = texts[start : start + _PART]
+            out += self._hf.encode_lists(part, as_text=special == "text", template=template)
+        return out
+
+    def offsets(
+        self, text: str, special: Special, *, template: bool
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids of one text and the characters that each covers."""
+        texts = self._check([text], special)
+        return self._hf.offsets(texts[0], as_text=special == "text", template=template)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
+        """Return the text of the ids in UTF-8; HF's decoder may change white space."""
+        listed = [int(token_id) for token_id in ids]
+        unknown = next((token_id for token_id in listed if not 0 <= token_id < self.id_limit), None)
+        if unknown is not None:
+            raise InputError(f"id {unknown} is not in the vocabulary of {self._source}")
+        return self._hf.decode(listed, skip_special=skip_special).encode()
+
+    def token_bytes(self, token_id: int) -> bytes | None:
+        """Return the string of one id in UTF-8, or None."""
+        token = self._hf.tokens.get(token_id)
+        return None if token is None else token.encode()
+
+    def id_of(self, token: bytes) -> int | None:
+        """Return the id of a string of the vocabulary, or None."""
+        return self._hf.ids.get(token.decode(errors="replace"))
+
+    def _check(self, docs: list[str | bytes], special: Special) -> list[str]:
+        texts = [check_text(doc, index) for index, doc in enumerate(docs)]
+        for index, text in enumerate(texts) if special == "forbid" else ():
+            for token in self._specials:
+                if token.content in text:
+                    raise InputError(
+                        f"document {index}: the text holds the special token {token.content!r} at "
+                        f"character {text.index(token.content)} and special='forbid'; use "
+                        "special='text' or 'parse'"
+                    )
+        return texts
+
+
+@contextlib.contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Give HF's thread pool, which is made at its first use, this many threads if it is made inside.
+
+    Without it the pool takes every core of the host. The variable is restored, since the next job would take
+    it for the user's own choice.
+    """
+    variable = "RAYON_NUM_THREADS"
+    before = os.environ.get(variable)
+    os.environ[variable] = str(threads)
+    try:
+        yield
+    finally:
+        del os.environ[variable]
+        if before is not None:
+            os.environ[variable] = before

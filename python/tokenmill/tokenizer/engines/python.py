@@ -1,0 +1,404 @@
+"""Engine `python`: Python tokenizers, in spawned worker processes where there is enough text for them.
+
+The first mebibyte is encoded in this process, since starting Python elsewhere takes longer than that. The ids
+are the same either way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.hardware.machine import measure
+from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.engines.backend import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from tokenmill.tokenizer.engines.backend import Ids, Special
+    from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
+
+    Rows = list[list[int]]
+
+logger = logging.getLogger("tokenmill.tokenizer")
+IN_PROCESS_BYTES = 1 << 20
+# Several chunks for each worker, so that long documents in one of them do not keep the others waiting.
+_CHUNKS_PER_WORKER = 4
+# The limit of an object that does not report its size: the largest vocabulary that we support.
+_UNKNOWN_LIMIT = 1 << 24
+# Encoded once for the fingerprint: letters, digits, spaces, three scripts and an emoji.
+_PROBE = "Hello, world!  It's 2026 and\tcode_like(x) == 10;\n안녕하세요 你好世界 こんにちは 🙂"
+
+
+def is_python_tokenizer(tokenizer: Any) -> bool:
+    """Return True if the object has `encode` or `__call__`."""
+    return not isinstance(tokenizer, str | bytes) and (
+        callable(tokenizer) or callable(getattr(tokenizer, "encode", None))
+    )
+
+
+class PythonTokenizer:
+    """Adapter for an object with `encode` or `__call__`; picklable if the object is."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not is_python_tokenizer(tokenizer):
+            raise TokenizerError(
+                f"{type(tokenizer).__name__} has neither encode(text) nor __call__(text); "
+                "define one of them, and return a list of token ids"
+            )
+        self.tokenizer = tokenizer
+        # Objects of transformers take batches and options by `__call__`; others take one text at a time.
+        self._transformers = hasattr(tokenizer, "convert_ids_to_tokens") and callable(tokenizer)
+        self._encode: Callable[..., Any] = getattr(tokenizer, "encode", None) or tokenizer
+
+    def __reduce__(self) -> tuple[type[PythonTokenizer], tuple[Any]]:
+        return PythonTokenizer, (self.tokenizer,)
+
+    def encode_many(self, texts: Sequence[str], special: Special, *, template: bool) -> Rows:
+        """`encode_many(["a b"], "text", template=False)` -> `[[64, 275]]`."""
+        if special == "forbid":
+            for text in texts:
+                self._refuse_special(text)
+        options = {"add_special_tokens": template, "split_special_tokens": special != "parse"}
+        if self._transformers:
+            found = self.tokenizer(
+                list(texts),
+                **options,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,  # no warning about documents longer than the model's window
+            )
+            return [_to_ids(ids) for ids in found["input_ids"]]
+        options = _select_accepted(self._encode, options)
+        return [_to_ids(self._encode(text, **options)) for text in texts]
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
+        """Return the bytes of the tokenizer's own decoding."""
+        decode = getattr(self.tokenizer, "decode", None)
+        if decode is None:
+            raise TokenizerError(
+                f"{type(self.tokenizer).__name__} has no decode(ids), so its ids cannot be decoded; define it"
+            )
+        options = {"skip_special_tokens": skip_special, "clean_up_tokenization_spaces": False}
+        text = decode(list(ids), **_select_accepted(decode, options))
+        return text if isinstance(text, bytes) else str(text).encode()
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """The strings of special tokens."""
+        return tuple(str(token) for token in getattr(self.tokenizer, "all_special_tokens", None) or ())
+
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token and its id; empty if the object has no `get_vocab`."""
+        get_vocab = getattr(self.tokenizer, "get_vocab", None)
+        return dict(get_vocab()) if callable(get_vocab) else {}
+
+    @property
+    def id_limit(self) -> int:
+        """The largest id plus one, from the vocabulary and the size that the object reports."""
+        limit = 1 + max(self.vocabulary.values(), default=-1)
+        for get in (len, lambda it: it.vocab_size, lambda it: it.n_vocab):
+            with contextlib.suppress(TypeError, AttributeError, ValueError):
+                limit = max(limit, int(get(self.tokenizer)))
+        return limit or _UNKNOWN_LIMIT
+
+    def get_token(self, token_id: int) -> str | None:
+        """Return the string of one id, or None if the object has no such method."""
+        convert = getattr(self.tokenizer, "convert_ids_to_tokens", None)
+        found = convert(token_id) if callable(convert) else None
+        return found if isinstance(found, str) else None
+
+    def fingerprint(self) -> str:
+        """Return a hash of the class, the vocabulary if known, and the ids of a probe."""
+        kind = type(self.tokenizer)
+        facts = [
+            f"{kind.__module__}.{kind.__qualname__}",
+            sorted(self.vocabulary.items()),
+            self.special_tokens,
+            self.encode_many([_PROBE], "text", template=True),
+        ]
+        whole = getattr(self.tokenizer, "identity", None)
+        if isinstance(whole, bytes):  # the file that decides everything
+            facts.append(hashlib.sha256(whole).hexdigest())
+        return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
+
+    def _refuse_special(self, text: str) -> None:
+        for token in self.special_tokens:
+            if token and token in text:
+                raise TokenizerError(
+                    f"a document contains the special token {token!r} at character {text.index(token)}; "
+                    "use special: text to read it as text, or special: parse to read it as the token"
+                )
+
+
+def _select_accepted(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that are parameters of the function."""
+    try:
+        accepted = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {name: value for name, value in options.items() if name in accepted}
+
+
+def _to_ids(found: Any) -> list[int]:
+    """Return a list of ints from a list, an array, `{"input_ids": ...}` or an object with `.ids`."""
+    if hasattr(found, "keys") and "input_ids" in found:
+        found = found["input_ids"]
+    elif hasattr(found, "input_ids"):
+        found = found.input_ids
+    elif hasattr(found, "ids"):
+        found = found.ids
+    if hasattr(found, "tolist"):
+        found = found.tolist()
+    try:
+        found = [*found]
+    except TypeError:
+        raise TokenizerError(f"the tokenizer returned {found!r}; expected a list of token ids") from None
+    if found and isinstance(found[0], list | tuple):
+        found = [token for row in found for token in row]
+    if any(not isinstance(token, int) or isinstance(token, bool) or token < 0 for token in found):
+        raise TokenizerError(
+            f"the tokenizer returned {found[:5]!r}; expected a list of token ids (whole numbers)"
+        )
+    return list(map(int, found))
+
+
+class HfInPython:
+    """A tokenizer of `tokenizers` as a Python object, for `strategy="python"`."""
+
+    is_fast = False
+
+    def __init__(self, engine: HuggingFaceEngine) -> None:
+        self._engine = engine
+        self.vocab_size = engine.id_limit
+
+    def encode(
+        self, text: str, *, add_special_tokens: bool = False, split_special_tokens: bool = True
+    ) -> list[int]:
+        """Return the ids of one text."""
+        special: Special = "text" if split_special_tokens else "parse"
+        return self._engine.encode(text, special, template=add_special_tokens)
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> bytes:
+        """Return the bytes of the ids."""
+        return self._engine.decode(ids, skip_special=skip_special_tokens)
+
+
+class PythonEngine(Engine):
+    """Encodes with a Python tokenizer in `num_proc` processes."""
+
+    family = "python"
+    in_processes = True
+
+    def __init__(self, tokenizer: Any, num_proc: int | None = None) -> None:
+        self.adapter = PythonTokenizer(tokenizer)
+        self.num_proc = num_proc or measure().slow_processes
+        self.id_limit = self.adapter.id_limit
+        self._lock = threading.Lock()
+        self._pool: _Pool | None = None
+        self._seen = 0
+        self._alone = False
+
+    def __reduce__(self) -> tuple[type[PythonEngine], tuple[Any, int]]:
+        return PythonEngine, (self.adapter.tokenizer, self.num_proc)
+
+    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
+        """Return the ids of one text, encoded in this process."""
+        return self._encode_here([_to_text(text)], special, template=template)[0]
+
+    def encode_batch(
+        self, docs: Any, special: Special, *, template: bool, threads: int = 0
+    ) -> tuple[Ids, NDArray[np.int64]]:
+        """Return the flat ids of many texts, and offsets."""
+        del threads
+        listed = docs.to_pylist() if hasattr(docs, "to_pylist") else docs
+        texts = [_to_text(document) for document in listed]
+        rows = self._encode_in_pool(texts, special, template=template)
+        if rows is None:
+            rows = self._encode_here(texts, special, template=template)
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        ids = np.fromiter((token for row in rows for token in row), np.uint32, int(offsets[-1]))
+        if len(ids) and int(ids.max()) >= self.id_limit:
+            # The dtype of the files follows from the limit.
+            raise TokenizerError(
+                f"the tokenizer returned the id {int(ids.max())} although it says that ids are below "
+                f"{self.id_limit}; correct its vocab_size (or __len__, get_vocab)"
+            )
+        return (ids.astype(np.uint16) if self.id_limit <= 1 << 16 else ids), offsets
+
+    def offsets(
+        self, text: str, special: Special, *, template: bool
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Raise `TokenizerError`: Python tokenizers give no offsets."""
+        del text, special, template
+        raise TokenizerError(
+            "a Python tokenizer does not report which characters a token covers; use a fast version of it"
+        )
+
+    def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
+        """Return the bytes of the tokenizer's own decoding."""
+        with self._lock:
+            return self.adapter.decode([int(token) for token in ids], skip_special=skip_special)
+
+    def token_bytes(self, token_id: int) -> bytes | None:
+        """Return the string of one id in UTF-8, or None."""
+        token = self.adapter.get_token(token_id)
+        return None if token is None else token.encode()
+
+    def id_of(self, token: bytes) -> int | None:
+        """Return the id of one string, or None."""
+        return self.adapter.vocabulary.get(token.decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """End the worker processes; they also end with this process."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool:
+            pool.executor.shutdown()
+
+    def _encode_here(self, texts: list[str], special: Special, *, template: bool) -> Rows:
+        with self._lock:
+            return self.adapter.encode_many(texts, special, template=template)
+
+    def _encode_in_pool(self, texts: list[str], special: Special, *, template: bool) -> Rows | None:
+        """Return the ids from worker processes, or None if this process should encode."""
+        with self._lock:
+            self._seen += sum(map(len, texts))
+            if self._alone or self._seen < IN_PROCESS_BYTES:
+                return None
+        step = max(1, -(-len(texts) // (self.num_proc * _CHUNKS_PER_WORKER)))
+        chunks = [texts[start : start + step] for start in range(0, len(texts), step)]
+        for attempt in (1, 2):
+            try:
+                pool = self._get_pool()
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                self._give_up(error)
+                return None
+            try:
+                return [row for part in pool.encode(chunks, special, template=template) for row in part]
+            except _LoadError as error:
+                self._give_up(error)
+                return None
+            except BrokenProcessPool:
+                with self._lock:
+                    if self._pool is pool:  # another thread may have replaced it already
+                        self._pool = None
+                if attempt == 1:
+                    logger.warning("A tokenizer process died; new ones encode its documents again")
+        raise TokenizerError(
+            "tokenizer processes died twice on the same documents. If memory ran out, set a smaller "
+            "batch_size or num_proc; otherwise the tokenizer itself crashes on one of them"
+        )
+
+    def _give_up(self, error: Exception) -> None:
+        """Encode everything in this process from now on."""
+        self._alone = True
+        logger.warning(
+            "This tokenizer cannot be sent to worker processes (%s), so it runs in one process. Define its "
+            "class in a module that can be imported, keep its attributes picklable, and start a script's job "
+            'under if __name__ == "__main__":',
+            error,
+        )
+
+    def _get_pool(self) -> _Pool:
+        with self._lock:
+            if self._pool is None or self._pool.process_id != os.getpid():  # a forked copy owns no workers
+                self._pool = _Pool(self.adapter, self.num_proc)
+            return self._pool
+
+
+class _LoadError(TokenizerError):
+    """The tokenizer could not be unpickled in a worker process."""
+
+
+class _Pool:
+    """Spawned processes that hold a copy of the tokenizer."""
+
+    def __init__(self, adapter: PythonTokenizer, count: int) -> None:
+        self._blob = pickle.dumps(adapter)
+        context = multiprocessing.get_context("spawn")
+        self.executor = ProcessPoolExecutor(
+            count, mp_context=context, initializer=_start_worker, initargs=(self._blob,)
+        )
+        self.process_id = os.getpid()
+
+    def encode(self, chunks: list[list[str]], special: Special, *, template: bool) -> list[Rows]:
+        with _hide_main(self._blob):  # processes start when chunks are submitted
+            futures = [self.executor.submit(_encode_chunk, chunk, special, template) for chunk in chunks]
+        return [future.result() for future in futures]
+
+
+_hiding = threading.Lock()
+_worker: PythonTokenizer | str = ""
+
+
+def _start_worker(blob: bytes) -> None:
+    """Load the tokenizer in a worker process, or keep the reason why it cannot be loaded."""
+    global _worker  # noqa: PLW0603 - the state of a worker process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the parent decides
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    try:
+        _worker = pickle.loads(blob)  # noqa: S301 - written by our own parent a moment ago
+    except Exception as error:  # noqa: BLE001 - raised in the parent
+        _worker = f"{type(error).__name__}: {error}"
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _encode_chunk(texts: list[str], special: Special, template: bool) -> Rows:  # noqa: FBT001 - pickled by position
+    if isinstance(_worker, str):
+        raise _LoadError(_worker)
+    try:
+        return _worker.encode_many(texts, special, template=template)
+    except Exception as error:
+        raise TokenizerError(
+            f"the tokenizer failed in a worker process: {type(error).__name__}: {error}"
+        ) from error
+
+
+@contextlib.contextmanager
+def _hide_main(blob: bytes) -> Iterator[None]:
+    """Keep spawned processes from running the user's script again, unless the tokenizer is defined in it.
+
+    Without this, a script without `if __name__ == "__main__":` would start its job again in each worker.
+    """
+    main = sys.modules["__main__"].__dict__
+    if b"__main__" in blob:
+        yield
+        return
+    with _hiding:
+        kept: dict[str, Any] = {name: main[name] for name in ("__spec__", "__file__") if name in main}
+        try:
+            main["__spec__"] = None
+            main.pop("__file__", None)
+            yield
+        finally:
+            main.update(kept)
+
+
+def _to_text(document: str | bytes) -> str:
+    return document if isinstance(document, str) else document.decode("utf-8")
