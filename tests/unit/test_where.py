@@ -5,14 +5,17 @@ import pickle
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
+import tokenmill
+from byte_tokenizer import ByteTokenizer
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import ConfigError
-from tokenmill.sources.columns import ArrowColumn, JsonColumn
 from tokenmill.sources.fields import split_path
-from tokenmill.sources.where import Predicate
+from tokenmill.sources.where import ArrowColumn, Predicate, TextColumn
 
 RECORDS = [
     {"text": "a", "lang": "ko", "score": 0.7, "ok": True, "meta": {"src": "web"}, "n": 1},
@@ -27,7 +30,9 @@ def json_mask(expression, records=RECORDS):
         [["text"]], [list(split_path(name)) for name in predicate.columns], limit=1 << 20, replace=False
     )
     found = reader.read("\n".join(map(json.dumps, records)).encode())
-    columns = [JsonColumn(kinds, Texts(data, ends).to_arrow()) for kinds, data, ends in found.columns]
+    columns = [
+        TextColumn(kinds, Texts(data, ends).to_arrow(), typed=True) for kinds, data, ends in found.columns
+    ]
     return predicate.mask(dict(zip(predicate.columns, columns, strict=True)), len(records)).tolist()
 
 
@@ -80,6 +85,49 @@ def test_a_value_of_another_type_never_depends_on_its_neighbours():
     mixed = [{"text": "", "score": value} for value in (1, "1", True, [1], None)]
     assert json_mask("score >= 1", mixed) == [True, False, False, False, False]
     assert json_mask('score == "1"', mixed) == [False, True, False, False, False]
+
+
+LARGE = [2**53, 2**53 + 1, 2**63 - 1, -(2**63), 5]
+
+
+@pytest.mark.parametrize(
+    ("expression", "keeps"),
+    [
+        (f"n == {2**53 + 1}", lambda n: n == 2**53 + 1),
+        (f"n > {2**53}", lambda n: n > 2**53),
+        (f"n <= {2**53}.0", lambda n: n <= 2**53),
+        (f"n >= {2**63 - 1}", lambda n: n >= 2**63 - 1),
+        (f"n < {2**63}", lambda n: True),
+        (f"n != {2**70}", lambda n: True),
+        (f"n > -{10**400}", lambda n: True),
+        (f"n >= {10**39}", lambda n: False),
+        ("n < 1e999", lambda n: True),
+        ("n < 5.5", lambda n: n < 5.5),
+        ("n == 5.5", lambda n: False),
+        (f"n in [5, {2**53 + 1}]", lambda n: n in {5, 2**53 + 1}),
+    ],
+)
+def test_large_numbers_compare_exactly_in_every_format(tmp_path, expression, keeps):
+    table = pa.table({"text": [str(n) for n in LARGE], "n": LARGE})
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    pyarrow.csv.write_csv(table, tmp_path / "a.csv")
+    pq.write_table(table, tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.csv", "a.parquet"):
+        out = tmp_path / f"{name}-out"
+        options = {"text_field": "text", "where": expression, "report": False, "verbose_level": "ERROR"}
+        made = tokenmill.prepare(
+            inputs=str(tmp_path / name), tokenizer=ByteTokenizer(), output=str(out), **options
+        )
+        found = [int(ByteTokenizer().decode(document)) for document in made]
+        assert found == [n for n in LARGE if keeps(n)], name
+
+
+def test_doubles_compare_exactly_with_large_integers():
+    values = [float(2**53), float(2**53 + 2), 1.5, float("inf")]
+    for op in ("<", "<=", ">", ">=", "==", "!="):
+        predicate = Predicate(f"n {op} {2**53 + 1}")
+        found = predicate.mask({"n": ArrowColumn(pa.array(values))}, len(values)).tolist()
+        assert found == [eval(f"value {op} {2**53 + 1}") for value in values], op
 
 
 @pytest.mark.parametrize(
@@ -139,7 +187,6 @@ def test_a_value_of_another_type_never_depends_on_its_neighbours():
         "True",
         "5",
         '"ko"',
-        f"n == {2**70}",
         "(" * 3000 + "lang" + ")" * 3000,
         "a" * 20_000,
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from tokenmill.base.texts import Texts
 from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.trace.records import PROVENANCE, Records
-from tokenmill.sources.memory import Parts, Shaped
+from tokenmill.sources.memory import MemoryInput
 from tokenmill.sources.model import Block, Known, Range
 from tokenmill.vocab.words import spell_tokens
 
@@ -101,17 +101,20 @@ class DocumentDecoder:
         return ids[~drop], np.concatenate([[0], np.cumsum(stops - starts)]).astype(np.int64)
 
 
-@dataclass(slots=True)
-class DecodedInput(Shaped):
+class DecodedInput(MemoryInput):
     """One input of the new job: some ranges, and the shard and part of its unit that each is read from."""
 
-    decoder: DocumentDecoder
-    url: str
-    name: str
-    ranges: list[Range]
-    homes: list[tuple[int, int | None]]
-    size: int
-    rows: int | None = field(default=None, init=False)
+    def __init__(self, decoder: DocumentDecoder, url: str, name: str, size: int) -> None:
+        self.decoder = decoder
+        self.url = url
+        self.name = name
+        self.size = size
+        self.homes: dict[Range, tuple[int, int | None]] = {}
+
+    @property
+    def ranges(self) -> list[Range]:
+        """The ranges, in the order in which they were added."""
+        return list(self.homes)
 
     def identity(self) -> str:
         """Something that changes with the content."""
@@ -124,27 +127,27 @@ class DecodedInput(Shaped):
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
         """The documents of the range that is asked for, or all of them, for a first look."""
         del start, stop
-        homes = dict(zip(self.ranges, self.homes, strict=True))
-        for shard, part in [homes[request.part]] if request.part in homes else self.homes:
+        wanted = [request.part] if request.part in self.homes else self.ranges
+        for shard, part in map(self.homes.__getitem__, wanted):
             yield from self.decoder.read_blocks(shard, part, request.block_bytes)
 
 
-def decode_by_shard(decoder: DocumentDecoder) -> Parts:
+def decode_by_shard(decoder: DocumentDecoder) -> list[DecodedInput]:
     """Each shard as a separate input."""
     made = []
     for number, entry in enumerate(decoder.dataset.manifest.shards):
         name = f"{number:08d}{entry.file('tokens').sha256[:24]}"
         size = entry.tokens * _BYTES_PER_TOKEN
-        whole = [Range("file", 0, size, size)]
-        made.append(DecodedInput(decoder, f"memory:data:{name[:16]}", name, whole, [(number, None)], size))
-    return Parts(made)
+        made.append(DecodedInput(decoder, f"memory:data:{name[:16]}", name, size))
+        made[-1].homes[Range("file", 0, size, size)] = (number, None)
+    return made
 
 
 @dataclass(frozen=True)
 class ByInput:
     """The original inputs, and the settings by which they make the units that they made."""
 
-    parts: Parts
+    parts: list[DecodedInput]
     units: dict[str, Any]
 
 
@@ -155,16 +158,11 @@ def decode_by_input(decoder: DocumentDecoder) -> ByInput | None:
     if plan is None:
         return None
     inputs = [
-        DecodedInput(
-            decoder, file.url, f"{file.identity} {decoder.dataset.content_hash[:16]}", [], [], file.size
-        )
+        DecodedInput(decoder, file.url, f"{file.identity} {decoder.dataset.content_hash[:16]}", file.size)
         for file in plan.inputs
     ]
     for unit in plan.units:
         for nth, part in enumerate(unit.parts):
-            inputs[part.input].ranges.append(part.range)
-            inputs[part.input].homes.append((unit.ordinal, nth))
+            inputs[part.input].homes[part.range] = (unit.ordinal, nth)
     shards = decoder.dataset.manifest.config.get("output.num_shards")
-    return ByInput(
-        Parts(inputs), {"unit_bytes": plan.unit_bytes} if shards is None else {"num_shards": shards}
-    )
+    return ByInput(inputs, {"unit_bytes": plan.unit_bytes} if shards is None else {"num_shards": shards})

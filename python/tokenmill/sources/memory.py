@@ -1,92 +1,96 @@
-"""Data that is already in memory, given the shape of inputs: datasets, Arrow tables, any iterable.
+"""Data in memory as inputs: Hugging Face datasets, Arrow tables, lists and other iterables.
 
-While it is attached, an object has a URL (`memory:train:…`) under which the process can read it like a
-file. Arrow data, Hugging Face datasets and lists are cut into ranges of rows; what can only be
-iterated is one range.
+While it is attached, an object has a URL (`memory:train:…`) under which this process reads it like a file.
+Tables and lists are cut into ranges of rows; other iterables are one range.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import uuid
-from abc import ABC
+from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import accumulate, chain, groupby, islice
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
-from tokenmill.sources.heads import collect_fields
-from tokenmill.sources.memory_items import ItemStream, ListOfItems
-from tokenmill.sources.memory_tables import HfDataset, HfStream, Table
-from tokenmill.sources.model import MEMORY, InputFile
+from tokenmill.sources.columnar import batch_to_block, cut_batch
+from tokenmill.sources.heads import SAMPLE_RECORDS, collect_fields
+from tokenmill.sources.model import MEMORY, Block, InputFile
 from tokenmill.sources.ranges import cut_equally
+from tokenmill.sources.records import (
+    RecordOrigin,
+    RecordPlaces,
+    make_json_reader,
+    records_to_block,
+    row_to_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import Block, Range
+    from tokenmill.sources.model import Range
 
 
-class _Data(Protocol):
-    """One attached object."""
+class MemoryInput(ABC):
+    """One object in memory that is read like a file."""
+
+    rows: int | None = None
+    """Number of records; None if they can only be iterated."""
+    size: int = 0
+    """Approximate number of bytes."""
+    url: str | None = None
+    """The name of an object that defines its own."""
 
     @property
-    def rows(self) -> int | None:
-        """How many records; None if they can only be iterated."""
+    def ranges(self) -> list[Range] | None:
+        """The ranges of an object that defines its own."""
+        return None
 
-    @property
-    def size(self) -> int:
-        """About how many bytes."""
-
+    @abstractmethod
     def identity(self) -> str:
-        """Something that changes with the content."""
+        """Return a string that changes with the content."""
 
+    @abstractmethod
     def sample(self) -> list[Any]:
-        """The first records, to choose the text field from; each a dict or a str."""
+        """Return the first records, each a dict or a str, to infer the fields from."""
 
+    @abstractmethod
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
-        """The blocks of a range of rows."""
+        """Yield the blocks of a range of rows."""
 
 
-class Shaped(ABC):
-    """An object that says itself what it is called and how it is cut."""
-
-    url: str
-    ranges: list[Range]
-
-
-class Parts(tuple[Any, ...]):
-    """Shaped objects that know how to give their blocks; each is an input of its own, in this order."""
-
-    __slots__ = ()
-
-
-_ATTACHED: dict[str, _Data] = {}
+_ATTACHED: dict[str, MemoryInput] = {}
 
 
 @contextmanager
 def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
-    """The inputs that an object in memory amounts to, one for each split, for as long as they are used.
+    """Yield the inputs of an object in memory, one per split, valid inside the context.
 
-    Their identity is that of the content, so that the same data has the same name in every run; if not
-    `hashed`, which takes a pass over it, it only says what kind of object it is.
+    With `hashed`, which takes a pass over the data, the identity is that of the content, so that the same
+    data has the same name in every run.
 
     >>> with attach(["a", "b"]) as files:
     ...     [file.url.rpartition(":")[0] for file in files]
     ['memory:data']
     """
-    found: dict[str, _Data] = {}
+    found: dict[str, MemoryInput] = {}
     files = []
     for split, part in _list_splits(data):
-        wrapped = part if isinstance(data, Parts) else _wrap(part)
+        wrapped = _wrap(part)
         identity = wrapped.identity() if hashed else f"{type(part).__name__}, rows: {wrapped.rows}"
         name = identity[:16] if hashed else uuid.uuid4().hex[:16]
-        url = wrapped.url if isinstance(wrapped, Shaped) else f"memory:{split or 'data'}:{name}"
-        file = InputFile(url, wrapped.size, identity, MEMORY, split=split)
+        file = InputFile(
+            wrapped.url or f"memory:{split or 'data'}:{name}", wrapped.size, identity, MEMORY, split=split
+        )
         found[file.url] = wrapped
         files.append(file)
     _ATTACHED.update(found)
@@ -99,18 +103,16 @@ def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
 
 
 def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
-    """Ranges of rows; None for what can only be iterated."""
-    data = _find_data(file)
-    if isinstance(data, Shaped):
+    """Return ranges of rows; None for data that can only be iterated."""
+    data = _get_data(file)
+    if data.ranges is not None:
         return data.ranges
-    rows = data.rows
-    return None if rows is None else cut_equally("rows", rows, file.size, unit_bytes)
+    return None if data.rows is None else cut_equally("rows", data.rows, file.size, unit_bytes)
 
 
 def list_memory_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
-    """The fields of the first records; a string is a record with a text."""
-    found = _find_data(file).sample()
-    records = ({"text": item} if isinstance(item, str) else item for item in found)
+    """Return the fields of the first records that hold strings, and all; a string is a record with a text."""
+    records = ({"text": item} if isinstance(item, str) else item for item in _get_data(file).sample())
     return collect_fields(
         {name: value is None or isinstance(value, str) for name, value in record.items()}
         for record in records
@@ -119,13 +121,13 @@ def list_memory_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str
 
 
 def read_memory(request: Request) -> Iterator[Block]:
-    """Blocks of a range of rows of an attached object."""
+    """Yield the blocks of a range of rows of an attached object."""
     part = request.part
     stop = part.stop if part.kind == "rows" else None
-    yield from _find_data(request.file).blocks(request, part.start, stop)
+    yield from _get_data(request.file).blocks(request, part.start, stop)
 
 
-def _find_data(file: InputFile) -> _Data:
+def _get_data(file: InputFile) -> MemoryInput:
     if file.url not in _ATTACHED:
         raise InputError(
             f"{file.url}: this input lives in the memory of the process that started the job and cannot be "
@@ -135,34 +137,154 @@ def _find_data(file: InputFile) -> _Data:
 
 
 def _is_of_datasets(data: Any, *names: str) -> bool:
-    """Whether an object is of one of these classes of `datasets`; where it is not loaded, there are none."""
+    """Return True if an object is of one of these classes of `datasets`; False if it is not imported."""
     module = sys.modules.get("datasets")
     return module is not None and isinstance(data, tuple(getattr(module, name) for name in names))
 
 
 def _list_splits(data: Any) -> list[tuple[str | None, Any]]:
-    """A `DatasetDict` has named parts; everything else is one, or several without a name."""
     if _is_of_datasets(data, "DatasetDict", "IterableDatasetDict"):
         return [(str(name), part) for name, part in data.items()]
-    return [(None, part) for part in data] if isinstance(data, Parts) else [(None, data)]
+    several = isinstance(data, list | tuple) and data and all(isinstance(part, MemoryInput) for part in data)
+    return [(None, part) for part in data] if several else [(None, data)]
 
 
-def _wrap(data: Any) -> _Data:
-    if _is_of_datasets(data, "Dataset"):
-        return HfDataset(data)
+def _wrap(data: Any) -> MemoryInput:
+    if isinstance(data, MemoryInput):
+        return data
     if _is_of_datasets(data, "IterableDataset"):
-        return HfStream(data)
+        data = data.with_format(None)
     if isinstance(data, pa.Array | pa.ChunkedArray):
         data = pa.table({"text": data})
     elif isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     elif isinstance(data, Mapping):
         data = pa.table(dict(data))
-    if isinstance(data, pa.Table):
-        return Table(data)
+    if isinstance(data, pa.Table) or _is_of_datasets(data, "Dataset"):
+        return _Table(data)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise InputError(
             f"{type(data).__name__} is not a collection of documents; pass a path, a Hugging Face Dataset or "
             "DatasetDict, an Arrow table or array, or an iterable of strings or of dicts"
         )
-    return ListOfItems(data) if isinstance(data, list | tuple) else ItemStream(data)
+    return _Items(data)
+
+
+class _Table(MemoryInput):
+    """An Arrow table, or a Hugging Face dataset with its selections and shuffles."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self.rows = len(data)
+        stored = data if isinstance(data, pa.Table) else data.data
+        self.size = int(stored.nbytes * self.rows / max(stored.num_rows, 1))
+
+    def identity(self) -> str:
+        if not isinstance(self._data, pa.Table):
+            # A dataset computes its fingerprint from where its data came from and what was done to it.
+            return str(getattr(self._data, "_fingerprint", None) or uuid.uuid4().hex)
+        digest = hashlib.blake2b(str(self._data.schema).encode(), digest_size=16)
+        for batch in self._data.to_batches():
+            # Written through Arrow, so that a slice is hashed without the rows around it.
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            digest.update(sink.getvalue())
+        return digest.hexdigest()
+
+    def sample(self) -> list[Any]:
+        return list(self._select(self._data.column_names)[:SAMPLE_RECORDS].to_pylist())
+
+    def _select(self, names: list[str]) -> Any:
+        if isinstance(self._data, pa.Table):
+            return self._data.select(names)
+        return self._data.select_columns(names).with_format("arrow")
+
+    def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
+        rows = self.rows or 0
+        stop, row = rows if stop is None else stop, 0
+        wanted = self._select([name for name in self._data.column_names if name in request.fields.roots])
+        step = max(int(request.block_bytes * rows / max(self.size, 1)), 1)
+        for first in range(start, stop, step):
+            for batch in wanted[first : min(first + step, stop)].to_batches():
+                for piece in cut_batch(batch, request.block_bytes):
+                    yield batch_to_block(piece, request, row, lambda: start)
+                    row += piece.num_rows
+
+
+class _Items(MemoryInput):
+    """Strings or dicts: a list of them, or an iterable that is read once from its start."""
+
+    def __init__(self, data: Iterable[Any]) -> None:
+        self._data = data
+        if isinstance(data, list | tuple):
+            self.rows = len(data)
+            self.size = sum(len(item) for item in data if isinstance(item, str)) or len(data)
+
+    def identity(self) -> str:
+        if self.rows is None:
+            return uuid.uuid4().hex
+        digest = hashlib.blake2b(digest_size=16)
+        for item in self._data:
+            digest.update(_to_line(item, None))
+        return digest.hexdigest()
+
+    def sample(self) -> list[Any]:
+        walk = iter(self._data)
+        first = list(islice(walk, SAMPLE_RECORDS))
+        # An iterator, or an object that always returns the same one, cannot be iterated again.
+        if walk is self._data or iter(self._data) is walk:
+            self._data = chain(first, walk)
+        return first
+
+    def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
+        """Yield plain strings as they are; everything else goes through the JSON reader and its checks."""
+        fields, limit = request.fields, request.config.max_record_bytes
+        reader, places, roots = make_json_reader(request), RecordPlaces(request.file), fields.roots
+        # Where only one field is requested, a string is the text.
+        alone = not fields.paths and fields.text == ((roots[0],),)
+
+        def as_bytes(item: Any) -> bytes | bytearray:
+            if alone and isinstance(item, str):
+                try:
+                    data = item.encode()
+                except UnicodeEncodeError:  # a lone surrogate
+                    return _to_line(item, roots)
+                if len(data) <= limit:
+                    return data
+            return _to_line(item, roots)
+
+        rows = 0
+        for kind, run in groupby(map(as_bytes, islice(iter(self._data), start, stop)), type):
+            while held := _take(run, request.block_bytes):
+                data = b"".join(held)
+                if kind is bytes:
+                    texts = Texts(data, array("q", accumulate(map(len, held), initial=0)))
+                    numbers = memoryview(array("q", range(rows, rows + len(held))))
+                    yield Block(texts, numbers, bytes_read=len(data), rows_read=len(held))
+                else:
+                    origin = RecordOrigin(places, rows, 0, len(data))
+                    yield records_to_block(request, reader.read(data), origin, "json")
+                rows += len(held)
+
+
+def _to_line(item: Any, roots: list[str] | None) -> bytearray:
+    """Return one record as a line of JSON with the wanted fields; a string is a record with a text."""
+    if isinstance(item, str):
+        item = {roots[0] if roots else "text": item}
+    elif isinstance(item, Mapping):
+        item = {name: item[name] for name in (roots or item) if name in item}
+    elif item is None:
+        item = {}
+    return bytearray(row_to_json(item) + b"\n")
+
+
+def _take(parts: Iterator[bytes | bytearray], room: int) -> list[bytes | bytearray]:
+    """Return the next parts that fill `room`; each counts 8 bytes more, so that empty ones end too."""
+    held = []
+    for part in parts:
+        held.append(part)
+        room -= len(part) + 8
+        if room <= 0:
+            break
+    return held

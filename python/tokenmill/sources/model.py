@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from tokenmill.sources.columns import SourceColumn
+    from tokenmill.sources.where import Column
 
 # The format of data that is attached and not in a file.
 MEMORY = "memory"
@@ -104,7 +104,7 @@ class Block:
     texts: Texts = field(default_factory=Texts)
     rows: memoryview | NDArray[np.int64] = field(default_factory=lambda: memoryview(array("q")))
     ids: pa.LargeStringArray | None = None
-    columns: Mapping[str, SourceColumn] = field(default_factory=dict)
+    columns: Mapping[str, Column] = field(default_factory=dict)
     bytes_read: int = 0
     rows_read: int = 0
     rejects: tuple[Reject, ...] = ()

@@ -7,7 +7,7 @@ from array import array
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
@@ -18,11 +18,11 @@ from tokenmill.sources.raw import RawFile
 from tokenmill.sources.windows import BOM, Buffer, Cut, Window, find_first_byte, read_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from tokenmill.sources.columns import CsvColumn, JsonColumn
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import InputFile, Range
+    from tokenmill.sources.where import TextColumn
 
 # A line number is found by counting from the file's start; beyond this it would cost more than it tells.
 _COUNTABLE_BYTES = 1 << 30
@@ -166,7 +166,9 @@ def records_to_block(
     texts = Texts(*records.texts)
     if names:
         split = len(columns) - len(names)
-        texts, columns = _rows_to_json(names, columns[split:]), columns[:split]
+        values = [column.strings().to_pylist() for column in columns[split:]]
+        texts = rows_to_json(dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+        columns = columns[:split]
     ids = columns.pop(0).labels() if fields.id else None
     return Block(
         texts=texts,
@@ -181,22 +183,25 @@ def records_to_block(
     )
 
 
-def _make_columns(records: _core.Records, kind: Literal["json", "csv"]) -> list[JsonColumn | CsvColumn]:
-    from tokenmill.sources.columns import COLUMNS  # here, since it brings Arrow along
+def _make_columns(records: _core.Records, kind: Literal["json", "csv"]) -> list[TextColumn]:
+    from tokenmill.sources.where import TextColumn  # here, since it imports Arrow
 
-    column = COLUMNS[kind]
-    return [column(kinds, Texts(data, ends).to_arrow()) for kinds, data, ends in records.columns]
-
-
-def _rows_to_json(names: tuple[str, ...], columns: list[JsonColumn | CsvColumn]) -> Texts:
-    """One object of JSON for each row of a delimited file; an empty field without quotes is missing."""
-    lists = [column.strings().to_pylist() for column in columns]
-    lines = [
-        json.dumps(
-            {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        ).encode()
-        for row in zip(*lists, strict=True)
+    return [
+        TextColumn(kinds, Texts(data, ends).to_arrow(), typed=kind == "json")
+        for kinds, data, ends in records.columns
     ]
+
+
+def row_to_json(row: Any) -> bytes:
+    """Return a record as one JSON value without its null fields."""
+    if isinstance(row, dict):
+        row = {name: value for name, value in row.items() if value is not None}
+    return json.dumps(row, default=str).encode()
+
+
+def rows_to_json(rows: Iterable[Any]) -> Texts:
+    """Return each record as one JSON value."""
+    lines = [row_to_json(row) for row in rows]
     return Texts(b"".join(lines), array("q", accumulate(map(len, lines), initial=0)))
 
 

@@ -1,40 +1,190 @@
-"""A predicate over columns, such as `lang == "ko" and score >= 0.5`, evaluated a block at a time.
+"""Columns beside the text, and the predicate over them, such as `lang == "ko" and score >= 0.5`.
 
-The text is parsed as a Python expression, and everything but the grammar of docs/sources.md is refused, so
-nothing in it can run. A comparison asks each column for values of the literal's type; a record that has no
-such value is neither true nor false, and is left out unless another part of an `or` keeps it.
+The predicate is parsed as a Python expression. Everything outside the grammar of docs/sources.md is rejected,
+so nothing in it can run. A comparison selects the values of the literal's type; a record without such a value
+is neither true nor false, and is left out unless another part of an `or` keeps it. So the result for a record
+never depends on the other records of its block.
 """
 
 from __future__ import annotations
 
 import ast
+import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tokenmill.errors import ConfigError
+from tokenmill.sources.columnar import is_text
 from tokenmill.sources.fields import split_path
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from tokenmill.sources.columns import SourceColumn
+_FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4  # the core's kinds of JSON values; 0 is null or missing
+_NUMBER_PATTERN = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
+_INTEGER_PATTERN = r"^[+-]?\d{1,38}$"
+# Holds every 64-bit integer and the longer ones of text formats, so that large numbers compare exactly.
+_INTEGER = pa.decimal128(38, 0)
+_INTEGER_LIMIT = 10**38
 
-Columns = Mapping[str, "SourceColumn"]
+
+class Numbers(NamedTuple):
+    """The numbers of a column: exact integers and the rest as doubles, each null elsewhere."""
+
+    integers: pa.Array
+    floats: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of a text format: the kind of each value and the characters of strings and numbers.
+
+    CSV values are not `typed`: a value that reads as a number or boolean is also one.
+    """
+
+    kinds: NDArray[np.uint8]
+    values: pa.LargeStringArray
+    typed: bool
+
+    def _keep(self, *kinds: int) -> pa.LargeStringArray:
+        wanted = np.isin(self.kinds, kinds) if self.typed else self.kinds != 0
+        return pc.if_else(pa.array(wanted), self.values, pa.scalar(None, pa.large_string()))
+
+    def numbers(self) -> Numbers:
+        """Return the numbers, null elsewhere."""
+        found = self._keep(_NUMBER)
+        if not self.typed:
+            found = _keep_where(pc.match_substring_regex(found, _NUMBER_PATTERN), found)
+        whole = pc.match_substring_regex(found, _INTEGER_PATTERN)
+        integers, floats = _keep_where(whole, found), _keep_where(pc.invert(whole), found)
+        return Numbers(integers.cast(_INTEGER), floats.cast(pa.float64()))
+
+    def strings(self) -> pa.Array:
+        """Return the strings, null elsewhere; of CSV every value but an empty one without quotes."""
+        return self._keep(_STRING)
+
+    def booleans(self) -> pa.Array:
+        """Return the booleans, null elsewhere; of CSV `true` and `false` in any case."""
+        if self.typed:
+            return pa.array(self.kinds == _TRUE, mask=~np.isin(self.kinds, (_FALSE, _TRUE)))
+        lower = pc.utf8_lower(self.values)
+        known = pc.is_in(lower, pa.array(["true", "false"], pa.large_string()))
+        return _keep_where(known, pc.equal(lower, "true"))
+
+    def is_null(self) -> pa.BooleanArray:
+        """Return where the field is missing or null."""
+        return pa.array(self.kinds == 0)
+
+    def labels(self) -> pa.LargeStringArray:
+        """Return strings and numbers as they are printed, for use as ids."""
+        return self._keep(_NUMBER, _STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowColumn:
+    """A column of an Arrow type."""
+
+    array: pa.Array
+
+    def _cast_if(self, wanted: bool, kind: pa.DataType) -> pa.Array:  # noqa: FBT001
+        return self.array.cast(kind) if wanted else pa.nulls(len(self.array), kind)
+
+    def numbers(self) -> Numbers:
+        """Return the numbers, null elsewhere."""
+        kind = self.array.type
+        whole = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
+        number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        return Numbers(self._cast_if(whole, _INTEGER), self._cast_if(number and not whole, pa.float64()))
+
+    def strings(self) -> pa.Array:
+        """Return the column if it holds strings."""
+        return self._cast_if(is_text(self.array.type), pa.large_string())
+
+    def booleans(self) -> pa.Array:
+        """Return the column if it is boolean."""
+        return self._cast_if(pa.types.is_boolean(self.array.type), pa.bool_())
+
+    def is_null(self) -> pa.BooleanArray:
+        """Return where there is no value."""
+        return self.array.is_null()
+
+    def labels(self) -> pa.LargeStringArray:
+        """Return strings and numbers as they are printed, for use as ids."""
+        kind = self.array.type
+        wanted = is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        return self._cast_if(wanted, pa.large_string())
+
+
+Column = TextColumn | ArrowColumn
+
+
+def _keep_where(mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
+    return pc.if_else(pc.fill_null(mask, fill_value=False), values, pa.scalar(None, values.type))
+
+
+def _compare_numbers(op: str, numbers: Numbers, literal: float) -> pa.Array:
+    """Compare with a number exactly, as Python does: neither side is rounded."""
+    return pc.coalesce(
+        _compare_integers(op, numbers.integers, literal), _compare_floats(op, numbers.floats, literal)
+    )
+
+
+def _compare_integers(op: str, array: pa.Array, literal: float) -> pa.Array:
+    bound = literal
+    if isinstance(literal, float) and math.isfinite(literal) and op not in {"equal", "not_equal"}:
+        # Integers are below 2.5 if they are below 3, and at most 2.5 if at most 2.
+        bound = math.floor(literal) if op in {"less_equal", "greater"} else math.ceil(literal)
+    if abs(bound) < _INTEGER_LIMIT and bound == int(bound):
+        return getattr(pc, op)(array, pa.scalar(Decimal(int(bound)), _INTEGER))
+    return _answer_all(array, _PYTHON[op](0, bound))
+
+
+def _compare_floats(op: str, array: pa.Array, literal: float) -> pa.Array:
+    try:
+        near = float(literal)
+    except OverflowError:
+        near = math.inf if literal > 0 else -math.inf
+    if near == literal:
+        return getattr(pc, op)(array, near)
+    # The literal is an integer between two doubles.
+    below = near if near < literal else math.nextafter(near, -math.inf)
+    if op in {"less", "less_equal"}:
+        return pc.less_equal(array, below)
+    if op in {"greater", "greater_equal"}:
+        return pc.greater(array, below)
+    return _answer_all(array, op == "not_equal")
+
+
+def _answer_all(array: pa.Array, answer: bool) -> pa.Array:  # noqa: FBT001
+    return pc.if_else(array.is_valid(), pa.scalar(answer), pa.scalar(None, pa.bool_()))
+
+
+Columns = Mapping[str, Column]
 Test = Callable[[Columns], Any]
 Literal = str | int | float | bool | None
 
 _COMPARE = {
-    ast.Eq: pc.equal,
-    ast.NotEq: pc.not_equal,
-    ast.Lt: pc.less,
-    ast.LtE: pc.less_equal,
-    ast.Gt: pc.greater,
-    ast.GtE: pc.greater_equal,
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+}
+_PYTHON = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
 }
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _WORDS = {"null": None, "true": True, "false": False}
@@ -59,7 +209,7 @@ class Predicate:
         return Predicate, (self.text,)
 
     def mask(self, columns: Columns, length: int) -> NDArray[np.bool_]:
-        """Which of `length` documents to keep: `Predicate("n > 1").mask({"n": ...}, 3)` -> [F, T, T]."""
+        """Return which of `length` documents to keep: `Predicate("n > 1").mask({"n": ...}, 3)`."""
         result = self._test(columns)
         if isinstance(result, pa.Scalar):
             result = pa.array([result.as_py()] * length, pa.bool_())
@@ -67,21 +217,25 @@ class Predicate:
         return mask
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     """A field, or its length in characters."""
 
     name: str
     measured: bool = False
 
-    def values(self, columns: Columns, literal: Literal) -> pa.Array:
-        """Its values of the literal's type, null elsewhere."""
-        column = columns[self.name]
-        if self.measured:
-            return pc.utf8_length(column.strings())
-        if isinstance(literal, bool):
-            return column.booleans()
-        return column.strings() if isinstance(literal, str) else column.numbers()
+    def compare(self, op: str, literal: str | float) -> Test:
+        """Return the test of its values of the literal's type."""
+
+        def test(columns: Columns) -> pa.Array:
+            column = columns[self.name]
+            if isinstance(literal, bool):
+                return getattr(pc, op)(column.booleans(), literal)
+            if isinstance(literal, str):
+                return getattr(pc, op)(column.strings(), pa.scalar(literal, pa.large_string()))
+            measured = ArrowColumn(pc.utf8_length(column.strings())) if self.measured else column
+            return _compare_numbers(op, measured.numbers(), literal)
+
+        return test
 
 
 class _Parser:
@@ -161,24 +315,20 @@ class _Parser:
             if found is None:
                 raise self._refuse(left, "the name of a field before 'in'")
             return _join_tests(
-                pc.or_kleene, [self._parse_literal_test(pc.equal, found, item) for item in right.elts]
+                pc.or_kleene, [self._parse_literal_test("equal", found, item) for item in right.elts]
             )
         part, name = self._parse_literal(left), self._parse_name(right)
         if name is None or not isinstance(part, str):
             raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
         return lambda columns: pc.match_substring(columns[name].strings(), part)
 
-    def _parse_literal_test(self, compare: Callable[[Any, Any], Any], found: _Field, node: ast.expr) -> Test:
+    def _parse_literal_test(self, op: str, found: _Field, node: ast.expr) -> Test:
         literal = self._parse_literal(node)
         if literal is None:
             raise self._refuse(node, "a value; test for None with 'is None'")
-        if found.measured and (isinstance(literal, str) or literal is True or literal is False):
+        if found.measured and isinstance(literal, str | bool):
             raise self._refuse(node, "a number to compare a length with")
-        try:
-            scalar = pa.scalar(literal)
-        except (pa.ArrowException, OverflowError) as error:
-            raise ConfigError(f"where: {literal!r} does not fit in 64 bits") from error
-        return lambda columns: compare(found.values(columns, literal), scalar)
+        return found.compare(op, literal)
 
     def _parse_field(self, node: ast.expr) -> _Field | None:
         """A field or its length; None if `node` is something else."""
