@@ -15,7 +15,6 @@ LONGEST = (
     "tests/integration/test_hub.py",
     "tests/integration/test_graft_training.py",
     "tests/parity/test_chat_templates.py",
-    "tests/unit/test_out_of_memory.py",
     "tests/integration/test_prepare_command.py",
     "tests/integration/test_remote_output.py",
     "tests/terminal/test_sessions.py",

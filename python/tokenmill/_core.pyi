@@ -49,7 +49,6 @@ __all__ = [
     "regex_pre_tokenizer",
     "scan_family",
     "scan_pieces",
-    "set_last_words",
     "spell",
     "split_text",
     "stored_ends",
@@ -113,8 +112,6 @@ def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
 def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
     """Whether any text is."""
 
-def set_last_words(aborted: bytes, shrunk: bytes, code: int) -> None:
-    """Makes an abort print `aborted`, a mapped file that shrank `shrunk`, and both exit with `code`."""
 
 def begin_writeback(file: int, start: int, length: int) -> None:
     """Ask the system to begin writing a part of an open file to the disk, without waiting; never raises."""

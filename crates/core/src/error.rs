@@ -64,12 +64,9 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
-    /// The system refused to allocate memory.
-    #[error("the system refused to allocate {bytes} bytes of memory")]
-    OutOfMemory {
-        /// How many were asked for.
-        bytes: usize,
-    },
+    /// The system cannot start a thread, usually because there is no memory for its stack.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,

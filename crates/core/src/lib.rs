@@ -11,7 +11,6 @@ pub mod files;
 mod hash;
 pub mod jsonl;
 pub mod kept;
-pub mod memory;
 pub mod packing;
 mod pages;
 pub mod recipe;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{memory, Error, Result};
+use crate::{Error, Result};
 
 /// Shared by a long call and whoever may interrupt it.
 #[derive(Debug, Default)]
@@ -24,12 +24,12 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `Err(Interrupted)` once the flag is raised, `Err(OutOfMemory)` once memory was refused, for use with `?`.
+    /// Returns `Err(Interrupted)` once the flag is raised.
     pub fn check(&self) -> Result<()> {
         if self.is_raised() {
             Err(Error::Interrupted)
         } else {
-            memory::check()
+            Ok(())
         }
     }
 }

@@ -9,7 +9,6 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use tokenmill_core::bpe::Merges as CoreMerges;
 use tokenmill_core::codec::{Codec as CoreCodec, Document, Encoded, Ids, Options, Special};
 use tokenmill_core::kept::Folder;
-use tokenmill_core::memory::probe;
 use tokenmill_core::recipe;
 use tokenmill_core::{Error, Stop};
 
@@ -22,8 +21,6 @@ use crate::vocabulary::{Merges, Tokens};
 
 /// Below this a call is short enough to need no thread that watches for Ctrl-C.
 const SHORT_BYTES: usize = 256 << 10;
-/// Memory that the offsets of a text need for each byte of it, at most.
-const PLACES_PER_BYTE: usize = 64;
 
 type Flat<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
 type Views<'py> = (Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>);
@@ -127,10 +124,7 @@ impl Codec {
             })?;
             match batch.ids {
                 Ids::U32(ids) => ids,
-                Ids::U16(ids) => {
-                    probe(ids.len() * size_of::<u32>()).map_err(|error| to_py(&error))?;
-                    ids.into_iter().map(u32::from).collect()
-                }
+                Ids::U16(ids) => ids.into_iter().map(u32::from).collect(),
             }
         };
         if template {
@@ -272,7 +266,6 @@ impl Codec {
         let special = special_from(special)?;
         run_long(py, |_| {
             // Every token and character has its places; they are allocated in small parts, so all is probed for first.
-            probe(text.len() * PLACES_PER_BYTE)?;
             let placed = self.inner.encode_placed(text, special, template)?;
             Ok((
                 placed.iter().map(|token| token.id).collect(),

@@ -11,13 +11,10 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
-use tokenmill_core::memory::{or_error, refill_reserve};
 use tokenmill_core::{Error, Result, Stop};
 
 /// How often the waiting thread looks for Ctrl-C.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
-/// The size of a thread's stack.
-const STACK: usize = 2 << 20;
 
 /// The class in `tokenmill.errors` that an ordinary `except` expects for this error.
 fn class_of(error: &Error) -> &'static str {
@@ -37,7 +34,7 @@ pub fn to_py(error: &Error) -> PyErr {
         return PyKeyboardInterrupt::new_err(());
     }
     let message = error.to_string();
-    if matches!(error, Error::OutOfMemory { .. }) {
+    if matches!(error, Error::Thread(_)) {
         return PyMemoryError::new_err(message);
     }
     Python::attach(|py| {
@@ -73,10 +70,7 @@ pub fn run_long<T: Send>(
                 // The receiver outlives this thread, so the send cannot fail.
                 let _ = sender.send(catch_panic(|| work(stop)));
             });
-            if worker.is_err() {
-                // No memory for its stack, or too many threads.
-                return Err(Error::OutOfMemory { bytes: STACK });
-            }
+            worker.map_err(Error::Thread)?;
             loop {
                 match receiver.recv_timeout(SIGNAL_PERIOD) {
                     Ok(outcome) => return outcome,
@@ -126,8 +120,6 @@ pub fn run_short<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Sen
 
 /// Turns a panic in the core into an error, so that it never crosses the boundary.
 pub fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    refill_reserve()?;
-    let work = || or_error(work);
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         Err(Error::Internal(format!(
             "{}; this is a bug in tokenmill: please report it with the input that caused it",

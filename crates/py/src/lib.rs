@@ -15,16 +15,10 @@ mod train;
 mod vocabulary;
 
 use pyo3::prelude::*;
-use tokenmill_core::memory::{reserve, ReserveAllocator};
-
-#[global_allocator]
-static ALLOCATOR: ReserveAllocator = ReserveAllocator;
 
 // Free threading has not been audited: the module asks for the GIL.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    reserve();
-    module.add_function(wrap_pyfunction!(set_last_words, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<codec::Codec>()?;
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
@@ -36,11 +30,4 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     train::register(module)?;
     vocabulary::register(module)?;
     Ok(())
-}
-
-/// Makes an abort of this process, when memory is refused, print `aborted` and exit with `code`; a mapped file that
-/// became shorter prints `shrunk`.
-#[pyfunction]
-fn set_last_words(aborted: Vec<u8>, shrunk: Vec<u8>, code: i32) {
-    tokenmill_core::memory::set_last_words(aborted, shrunk, code);
 }

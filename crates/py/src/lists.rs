@@ -9,7 +9,6 @@ use pyo3::types::{PyInt, PyList, PyMemoryView, PyTuple};
 
 use crate::error::to_py;
 use crate::flat::view;
-use tokenmill_core::memory::probe;
 use tokenmill_core::Error;
 
 /// From this many ids on, shared ints pay for their table.
@@ -42,7 +41,6 @@ fn ints(py: Python<'_>, limit: usize, count: usize) -> Ints {
 
 /// `ids`, all of them below `limit`, as a list of ints.
 pub fn to_list<'py>(py: Python<'py>, ids: &[u32], limit: usize) -> PyResult<Bound<'py, PyList>> {
-    probe(ids.len() * size_of::<usize>()).map_err(|error| to_py(&error))?;
     match ints(py, limit, ids.len()) {
         Some(ints) if ids.iter().all(|&id| (id as usize) < ints.len()) => {
             list_shared(py, ids, &ints)
@@ -57,7 +55,6 @@ pub fn to_lists<'py, I: Copy + Into<u32>>(
     ids: &[I],
     offsets: &[i64],
 ) -> PyResult<Bound<'py, PyList>> {
-    probe(ids.len() * size_of::<usize>()).map_err(|error| to_py(&error))?;
     let limit = ids.iter().map(|&id| id.into()).max();
     let limit = limit.map_or(0, |id| id as usize + 1);
     let ints = ints(py, limit, ids.len());
@@ -129,7 +126,6 @@ pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResul
         offsets.push(offsets[offsets.len() - 1] + row.len() as i64);
     }
     let count = offsets[offsets.len() - 1] as usize;
-    probe(count * size_of::<i64>()).map_err(|error| to_py(&error))?;
     let mut values = Vec::with_capacity(count);
     for row in rows {
         for item in row.cast_into_exact::<PyList>()? {

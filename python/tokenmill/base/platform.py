@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from threading import Thread
 
 try:
     import fcntl
@@ -79,33 +78,6 @@ def map_memory(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size)
 
 
-def set_last_words(aborted: str, shrunk: str, code: int) -> None:
-    """Make what would end this process without a word print one and exit.
-
-    Some libraries abort when out of memory. A mapped file that became shorter, or whose disk failed, ends the
-    process that reads it (SIGBUS).
-    """
-    from tokenmill import _core  # here, so that this module needs nothing to be imported
-
-    _core.set_last_words(aborted.encode(), shrunk.encode(), code)
-
-
-def is_refusal(error: Exception) -> bool:
-    """Whether memory for a thread's stack or for a library was refused: Python reports other errors."""
-    signs = {RuntimeError: "can't start new thread", ImportError: "failed to map segment"}
-    return any(isinstance(error, kind) and words in str(error) for kind, words in signs.items())
-
-
-def start_thread(thread: Thread) -> None:
-    """Start a thread; raises `MemoryError` where there is none for its stack."""
-    try:
-        thread.start()
-    except RuntimeError as error:
-        if is_refusal(error):
-            raise MemoryError(str(error)) from error
-        raise
-
-
 def is_alive(process: int) -> bool:
     """Whether this host runs a process of that number, ours or another user's."""
     if fcntl is None:  # on Windows, signal 0 would end the process
@@ -139,10 +111,3 @@ def open_file_limit() -> int:
     """How many files this process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else 0
     return soft if soft > 0 else _NO_LIMIT
-
-
-def is_room_limited() -> bool:
-    """Whether this process may map only so much (`ulimit -v`)."""
-    if resource is None:
-        return False
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY

@@ -7,7 +7,6 @@ from queue import Full, Queue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tokenmill.base.platform import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +31,7 @@ def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
     ready: Queue[Item | _End] = Queue(maxsize=max(depth, 1))
     stop = Event()
     thread = Thread(target=_run, args=(items, ready, stop), name="tokenmill-read-ahead", daemon=True)
-    start_thread(thread)
+    thread.start()
     try:
         while not isinstance(item := ready.get(), _End):
             yield item

@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from tokenmill.base.durable import ReplacedError, guard
-from tokenmill.base.platform import start_thread, try_lock
+from tokenmill.base.platform import try_lock
 from tokenmill.base.run_files import PROGRESS, parse_object, read_object, replace_file
 from tokenmill.errors import EXIT_FAILED
 from tokenmill.pipeline.launch import identify_host, read_host_clock
@@ -88,7 +88,7 @@ class Lease:
             self._mirror.hide(FAILURE)
         self._stop.clear()
         thread = threading.Thread(target=self._beat, name="tokenmill-leader", daemon=True)
-        start_thread(thread)
+        thread.start()
         try:
             with nullcontext() if self.exclusive else guard(self.root, self.check):
                 yield

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.platform import is_refusal
 from tokenmill.errors import ConfigError, InterruptedJobError, TokenmillError
 
 if TYPE_CHECKING:
@@ -19,20 +18,13 @@ _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR,
 
 @contextmanager
 def explain_faults(output: str | Path) -> Iterator[None]:
-    """Raise the system's `OSError` as a `ConfigError` or an `InterruptedJobError`; ours pass as they are.
-
-    Where memory for a thread or a library was refused, that is a `MemoryError`.
-    """
+    """Raise the system's `OSError` as a `ConfigError` or an `InterruptedJobError`."""
     try:
         yield
     except OSError as error:
         if isinstance(error, TokenmillError):
             raise
         raise _explain(error, Path(output)) from error
-    except (RuntimeError, ImportError) as error:
-        if is_refusal(error):
-            raise MemoryError(str(error)) from error
-        raise
 
 
 def _explain(error: OSError, output: Path) -> TokenmillError:

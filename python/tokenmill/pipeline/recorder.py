@@ -19,7 +19,6 @@ import tokenmill
 from tokenmill.base.durable import ReplacedError, readable_json
 from tokenmill.base.hardware import world
 from tokenmill.base.hardware.memory import measure_host_memory
-from tokenmill.base.platform import start_thread
 from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Recorder:
         if self._root is not None:
             self._root.mkdir(parents=True, exist_ok=True)
             self._write_progress()
-            start_thread(self._thread)
+            self._thread.start()
         return self
 
     def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:

@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.platform import map_memory
 from tokenmill.errors import ConfigError
 from tokenmill.tokenizer.loading import needs_python
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -14,16 +13,12 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from tokenmill.settings.schema import JobConfig
 
-# What importing NumPy takes, and the heap of a thread beside it: NumPy's linear algebra, where it is refused
-# memory, retries for ever.
-_BOTH_BYTES = 320 << 20
-
 
 def begin_loading(config: JobConfig) -> Future[Any] | None:
     """Start to load a tokenizer: the core reads its files in a thread while this one imports modules.
 
     None where files are not enough (a hub, a Python class), since that thread would import what this one
-    does: it is loaded later. None too where memory is short.
+    does: it is loaded later.
     """
     settings = config.tokenizer
     path = Path(settings.tokenizer_name or "")
@@ -31,15 +26,9 @@ def begin_loading(config: JobConfig) -> Future[Any] | None:
         return None
     if needs_python(path):
         return None
-    try:
-        map_memory(_BOTH_BYTES).close()
-    except OSError:
-        return None
     pool = ThreadPoolExecutor(1, thread_name_prefix="tokenmill-load")
     try:
         return pool.submit(_load, config)
-    except RuntimeError:  # there is no memory for a thread: it is loaded later
-        return None
     finally:
         pool.shutdown(wait=False)
 

@@ -13,7 +13,6 @@ use super::pool::Scratch;
 use super::width::Width;
 use super::Codec;
 use crate::bpe::Writer;
-use crate::memory::{grow, or_error};
 use crate::pages::{filled, room};
 use crate::{Error, Result, Stop};
 
@@ -136,8 +135,7 @@ impl Codec {
         let mut counts = Vec::new();
         let outcome = jobs.iter().try_for_each(|job| {
             if jobs.len() > 1 {
-                // If memory runs out, it fails here and not in the middle of the encoder.
-                grow(ids, JOB_BYTES / BYTES_PER_ID);
+                ids.reserve(JOB_BYTES / BYTES_PER_ID);
             }
             T::append(ids, &mut work, |out| {
                 self.encode_job(task, *job, &mut scratch, out, &mut counts)
@@ -159,7 +157,7 @@ impl Codec {
     ) -> Result<()> {
         let first = ids.len();
         if first > 0 {
-            grow(ids, jobs.len() * JOB_BYTES / BYTES_PER_ID);
+            ids.reserve(jobs.len() * JOB_BYTES / BYTES_PER_ID);
         }
         let spare = ids.spare_capacity_mut();
         let spared = spare.len();
@@ -177,7 +175,6 @@ impl Codec {
         // SAFETY: `done` reports that all but `left` of the spare room was given to jobs, whose ids were copied there
         // before their threads ended.
         unsafe { ids.set_len(first + spared - left) };
-        grow(ids, over.len());
         ids.extend(over.into_iter().map(T::of));
         Ok(())
     }
@@ -189,25 +186,16 @@ impl Codec {
         next: &AtomicUsize,
         placing: &Placing<T>,
     ) {
-        let mut scratch = match or_error(|| Ok(self.pool.take(&self.bpe, task.share))) {
-            Ok(scratch) => scratch,
-            Err(error) => {
-                next.store(jobs.len(), Ordering::Relaxed);
-                return placing.fail(0, error);
-            }
-        };
+        let mut scratch = self.pool.take(&self.bpe, task.share);
         let mut counts = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else {
                 break;
             };
-            let outcome = or_error(|| {
-                let mut ids = placing.array();
-                self.encode_job(task, *job, &mut scratch, &mut ids, &mut counts)?;
-                placing.put(at, ids, &counts)
-            });
-            if let Err(error) = outcome {
+            let mut ids = placing.array();
+            let outcome = self.encode_job(task, *job, &mut scratch, &mut ids, &mut counts);
+            if let Err(error) = outcome.and_then(|()| placing.put(at, ids, &counts)) {
                 next.store(jobs.len(), Ordering::Relaxed);
                 // The state is not kept: it may have been left in the middle of something.
                 return placing.fail(at, error);

@@ -1,6 +1,5 @@
 //! What all JSON readers here share: white space, where a string or an escape ends, and what it stands for.
 
-use crate::memory::grow;
 use crate::records::{Policy, Reason};
 
 /// How many bytes of white space `s` starts with.
@@ -112,7 +111,7 @@ pub(crate) fn unescape(
     policy: Policy,
     out: &mut Vec<u8>,
 ) -> std::result::Result<u64, (Reason, usize)> {
-    grow(out, s.len());
+    out.reserve(s.len());
     let mut replaced = 0;
     let mut at = 0;
     while at < s.len() {

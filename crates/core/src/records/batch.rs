@@ -1,7 +1,5 @@
 //! A batch of documents as flat buffers, with the records that were refused and why.
 
-use crate::memory::grow;
-
 /// What happens to text that is not valid Unicode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -183,7 +181,7 @@ impl Batch {
             columns: vec![Column::default(); columns],
             ..Batch::default()
         };
-        grow(&mut batch.texts.bytes, bytes);
+        batch.texts.bytes.reserve(bytes);
         batch
     }
 

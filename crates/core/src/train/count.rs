@@ -12,7 +12,6 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use super::counts::Counts;
 use super::spill::Spill;
 use super::table::{PieceKey, PieceTable};
-use crate::memory::or_error;
 use crate::packing::check_offsets;
 use crate::scan::{SafeCuts, ScanSpec, Scanner};
 use crate::{Error, Result, Stop};
@@ -168,9 +167,7 @@ impl Counter {
                 let handles: Vec<_> = others
                     .filter_map(|worker| {
                         let thread = std::thread::Builder::new();
-                        thread
-                            .spawn_scoped(scope, || or_error(|| work(worker)))
-                            .ok()
+                        thread.spawn_scoped(scope, || work(worker)).ok()
                     })
                     .collect();
                 let mine = first.iter_mut().try_for_each(work);
