@@ -346,14 +346,12 @@ class Codec:
         recipe: str,
         tokens: Tokens,
         order: Merges | Sequence[int] | None,
-        kept: str | PathLike[str] | None = None,
     ) -> Codec:
         """From a recipe as JSON, in the words of a `tokenizer.json` (`crates/core/src/recipe/mod.rs`).
 
         `order` is that of the merges: pairs of ids, ids, or None where tokens rank by their ids. An unknown
         key or value of the recipe is a TokenizerError that names it; what the core does not provably do as
-        the tokenizer's own library does is an UnsupportedError with the reason. Tables that take long to
-        build are kept in the folder `kept`.
+        the tokenizer's own library does is an UnsupportedError with the reason.
         """
     @property
     def family(self) -> str:
@@ -538,13 +536,8 @@ class Spellings:
 def read_tiktoken(data: bytes, source: str) -> Tokens:
     """The tokens of a `.tiktoken` file, whose ids are their ranks."""
 
-def read_hf(
-    data: bytes, source: str, kept: str | PathLike[str] | None = None
-) -> tuple[bytes, tuple[Spellings, Merges] | None]:
-    """The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE.
-
-    What takes long to read is kept in the folder `kept`.
-    """
+def read_hf(data: bytes, source: str) -> tuple[bytes, tuple[Spellings, Merges] | None]:
+    """The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE."""
 
 def spell(token: bytes) -> str:
     """`b" hi"` -> `"Ġhi"`: bytes in GPT-2's printable alphabet."""

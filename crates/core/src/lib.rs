@@ -10,7 +10,6 @@ pub mod error;
 pub mod files;
 mod hash;
 pub mod jsonl;
-pub mod kept;
 pub mod packing;
 mod pages;
 pub mod recipe;

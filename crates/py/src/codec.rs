@@ -1,14 +1,11 @@
 //! `_core.Codec`: a whole tokenizer, built from a recipe.
 #![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
-use std::path::PathBuf;
-
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use tokenmill_core::bpe::Merges as CoreMerges;
 use tokenmill_core::codec::{Codec as CoreCodec, Document, Encoded, Ids, Options, Special};
-use tokenmill_core::kept::Folder;
 use tokenmill_core::recipe;
 use tokenmill_core::{Error, Stop};
 
@@ -54,13 +51,11 @@ fn special_from(name: &str) -> PyResult<Special> {
 #[pymethods]
 impl Codec {
     #[new]
-    #[pyo3(signature = (recipe, tokens, order, kept=None))]
     fn new(
         py: Python<'_>,
         recipe: &str,
         tokens: PyRef<'_, Tokens>,
         order: Option<Order<'_>>,
-        kept: Option<PathBuf>,
     ) -> PyResult<Self> {
         let order = order.map(|order| match order {
             Order::Merges(merges) => CoreMerges::List(merges.core().clone()),
@@ -68,8 +63,7 @@ impl Codec {
         });
         let tokens = tokens.core();
         run_short(py, || {
-            let folder = kept.map(Folder::new);
-            let (inner, family) = recipe::build(recipe, tokens, order, folder.as_ref())?;
+            let (inner, family) = recipe::build(recipe, tokens, order)?;
             Ok(Self {
                 inner: Box::new(inner),
                 family,

@@ -2,14 +2,12 @@
 #![allow(clippy::needless_pass_by_value)] // PyO3 extracts its arguments by value
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PySlice, PyString, PyTuple, PyType};
 use tokenmill_core::bpe::{MergeList as CoreMerges, Tokens as CoreTokens};
-use tokenmill_core::kept::Folder;
 use tokenmill_core::{files, spelling, Error};
 
 use crate::error::{run_short, to_py};
@@ -289,18 +287,10 @@ pub fn read_tiktoken(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Toke
 
 type HfFile<'py> = (Bound<'py, PyBytes>, Option<(Spellings, Merges)>);
 
-/// The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE. What takes long to read is kept in
-/// the folder `kept`.
+/// Reads the outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE.
 #[pyfunction]
-#[pyo3(signature = (data, source, kept=None))]
-pub fn read_hf<'py>(
-    py: Python<'py>,
-    data: &[u8],
-    source: &str,
-    kept: Option<PathBuf>,
-) -> PyResult<HfFile<'py>> {
-    let folder = kept.map(Folder::new);
-    let file = run_short(py, || files::read_hf_kept(data, source, folder.as_ref()))?;
+pub fn read_hf<'py>(py: Python<'py>, data: &[u8], source: &str) -> PyResult<HfFile<'py>> {
+    let file = run_short(py, || files::read_hf(data, source))?;
     let outline = PyBytes::new(py, &file.outline);
     let bpe = file
         .bpe

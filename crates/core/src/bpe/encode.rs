@@ -12,7 +12,6 @@ use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
 use super::tables::Tables;
 use super::{EncodeState, Pieces, Unknown, VocabSpec, Vocabulary, Writer};
-use crate::kept::{Folder, Key};
 use crate::scan::Scanner;
 use crate::Result;
 
@@ -36,25 +35,11 @@ pub struct Bpe {
 impl Bpe {
     /// Checks a vocabulary and builds the tables.
     pub fn new(spec: &VocabSpec) -> Result<Self> {
-        Ok(Self::of(Tables::new(spec)?))
-    }
-
-    /// The same with tables that are kept in a folder; `key` must cover everything that determines `spec`.
-    pub fn kept(spec: &VocabSpec, folder: &Folder, key: &Key) -> Result<Self> {
-        if let Some(tables) = folder.get(key) {
-            return Ok(Self::of(tables));
-        }
-        let tables = Tables::new(spec)?;
-        folder.put(key, &tables);
-        Ok(Self::of(tables))
-    }
-
-    pub(super) fn of(tables: Tables) -> Self {
-        Self {
-            tables,
+        Ok(Self {
+            tables: Tables::new(spec)?,
             cuts: OnceLock::new(),
             slots: OnceLock::new(),
-        }
+        })
     }
 
     /// All tokens.

@@ -8,7 +8,6 @@
 
 use super::NONE;
 use crate::hash::{SALT, SPREAD};
-use crate::kept::{Kept, Reader, Writer};
 use crate::pages::{prefetch, Pages};
 
 const SYMBOL_BITS: u32 = 21;
@@ -141,21 +140,6 @@ impl PairTable {
                 entry = homeless;
             }
         }
-    }
-}
-
-impl Kept for PairTable {
-    fn write(&self, out: &mut Writer) {
-        let Self { entries, shift } = self;
-        out.longs(entries);
-        out.number(u64::from(*shift));
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        Some(Self {
-            entries: from.longs_into(Pages::zeroed)?,
-            shift: from.number()? as u32,
-        })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Tokens;
 use crate::hash::mix;
-use crate::kept::{Kept, Reader, Writer};
 
 /// A vocabulary as found in a file, before anything is checked.
 #[derive(Debug, Clone)]
@@ -60,21 +59,6 @@ impl MergeList {
     /// The product of each pair, if it is known that there is one and that no pair is listed twice.
     pub fn products(&self) -> Option<&[u32]> {
         (self.products.len() == self.pairs.len()).then_some(&self.products)
-    }
-}
-
-impl Kept for MergeList {
-    fn write(&self, out: &mut Writer) {
-        let Self { pairs, products } = self;
-        out.pairs(pairs);
-        out.words(products);
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        Some(Self {
-            pairs: from.pairs()?,
-            products: from.words()?,
-        })
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::{Alphabet, Tokens, Unknown, Vocabulary, NONE};
-use crate::kept::{Kept, Reader, Writer};
 
 /// How text becomes its first symbols. Symbols `0..len()` are the alphabet; products come after.
 pub(crate) enum Symbols {
@@ -181,72 +180,6 @@ impl CharSymbols {
                 }
             }
         }
-    }
-}
-
-impl Kept for Symbols {
-    fn write(&self, out: &mut Writer) {
-        match self {
-            Self::Bytes(letters) => {
-                out.number(0);
-                out.words(&letters[..]);
-            }
-            Self::Chars(chars) => {
-                out.number(1);
-                chars.write(out);
-            }
-        }
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        match from.number()? {
-            0 => Some(Self::Bytes(from.words_of_len()?)),
-            1 => Some(Self::Chars(CharSymbols::read(from)?)),
-            _ => None,
-        }
-    }
-}
-
-impl Kept for CharSymbols {
-    fn write(&self, out: &mut Writer) {
-        let Self {
-            basic,
-            astral,
-            letters,
-            bytes,
-            unk,
-            fuse_unk,
-        } = self;
-        out.words(basic);
-        let mut sorted: Vec<(u32, u32)> = astral.iter().map(|(code, it)| (*code, *it)).collect();
-        sorted.sort_unstable();
-        out.pairs(&sorted);
-        out.number(u64::from(*letters));
-        // Options are written as zero or one value each.
-        out.number(u64::from(bytes.is_some()));
-        if let Some(bytes) = bytes {
-            out.words(&bytes[..]);
-        }
-        out.words(unk.as_slice());
-        out.number(u64::from(*fuse_unk));
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        let basic = from.words()?;
-        let astral = from.pairs()?.into_iter().collect();
-        let letters = from.number()? as u32;
-        let bytes = match from.number()? {
-            0 => None,
-            _ => Some(from.words_of_len()?),
-        };
-        Some(Self {
-            basic,
-            astral,
-            letters,
-            bytes,
-            unk: from.words()?.first().copied(),
-            fuse_unk: from.number()? != 0,
-        })
     }
 }
 

@@ -13,9 +13,8 @@ use super::pairs::PairTable;
 use super::symbols::Symbols;
 use super::trie::Trie;
 use super::windows;
-use super::{Merges, Tokens, Unknown, VocabSpec, Vocabulary, WordCut, NONE};
+use super::{Merges, Unknown, VocabSpec, Vocabulary, WordCut, NONE};
 use crate::hash::BytesHasher;
-use crate::kept::{Kept, Reader, Writer};
 use crate::{Error, Result};
 
 /// Tokens by their bytes.
@@ -220,83 +219,6 @@ impl Tables {
     pub(crate) fn byte_pair(&self, left: u8, right: u8) -> u32 {
         self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
     }
-}
-
-impl Kept for Tables {
-    fn write(&self, out: &mut Writer) {
-        let Self {
-            vocabulary,
-            symbols,
-            pairs,
-            byte_pairs,
-            gaps: _, // follows from the symbols
-            unknown,
-            ids,
-            splits,
-            whole,
-            word_cut,
-            trie: _, // built when it is needed
-            late_parts,
-            lens,
-        } = self;
-        vocabulary.write(out);
-        symbols.write(out);
-        pairs.write(out);
-        out.words(byte_pairs);
-        let unknown = unknown.map(|unknown| (unknown.id, u32::from(unknown.fused)));
-        out.pairs(unknown.as_slice());
-        out.words(ids);
-        out.pairs(splits);
-        let mut sorted: Vec<_> = whole.iter().collect();
-        sorted.sort_unstable();
-        let whole: Tokens = sorted.into_iter().map(|(token, id)| (token, *id)).collect();
-        whole.write(out);
-        out.number(match word_cut {
-            WordCut::Never => 0,
-            WordCut::Runs => 1,
-            WordCut::Each => 2,
-        });
-        out.words(late_parts);
-        out.words(lens);
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        let vocabulary = Vocabulary::read(from)?;
-        let symbols = Symbols::read(from)?;
-        let pairs = PairTable::read(from)?;
-        let byte_pairs = from.words()?;
-        let unknown = from.pairs()?.first().map(|(id, fused)| Unknown {
-            id: *id,
-            fused: *fused != 0,
-        });
-        let gaps = Gaps::new(&symbols, unknown);
-        Some(Self {
-            vocabulary,
-            symbols,
-            pairs,
-            byte_pairs,
-            gaps,
-            unknown,
-            ids: from.words()?,
-            splits: from.pairs()?,
-            whole: whole_of(&Tokens::read(from)?),
-            word_cut: match from.number()? {
-                0 => WordCut::Never,
-                1 => WordCut::Runs,
-                _ => WordCut::Each,
-            },
-            trie: OnceLock::new(),
-            late_parts: from.words()?,
-            lens: from.words()?,
-        })
-    }
-}
-
-/// Does not use [`Tokens::iter`], which trusts the ends: these may still be damaged.
-fn whole_of(tokens: &Tokens) -> Whole {
-    let places = 0..tokens.len();
-    let found = places.map(|place| (tokens.at(place).to_vec(), tokens.ids()[place]));
-    found.collect()
 }
 
 /// The parts of products that rank before them.

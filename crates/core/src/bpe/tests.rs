@@ -2,8 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::kept::tests::Scratch;
-use crate::kept::{Folder, Key};
 use crate::scan::{ScanSpec, Scanner};
 use crate::Result;
 
@@ -450,33 +448,4 @@ fn tokens_of_megabytes_need_no_table_of_all_their_bytes() {
     // 700 = 512 + 128 + 32 + 16 + 8 + 4.
     let ids = encode_one(&bpe, &mut state, &"a".repeat(700));
     assert_eq!(ids, [264, 262, 260, 259, 258, 257]);
-}
-
-#[test]
-fn tables_that_were_kept_encode_as_those_that_were_built() {
-    let scratch = Scratch::new("tables");
-    let folder = Folder::new(&scratch.0);
-    let letters: &[&str] = &["가", "中", "é", "a", "b", " ", "😀"];
-    let mut random = Random(0xcafe);
-    for round in 0..24 {
-        let spec = if round % 2 == 0 {
-            byte_spec(&mut random, letters, 60, round % 4 == 0, round % 3 == 0)
-        } else {
-            char_spec(&mut random, letters, round % 4 == 1, round % 3 == 0)
-        };
-        let key = Key::new("tables", [&[round][..]]);
-        let built = Bpe::new(&spec).unwrap();
-        Bpe::kept(&spec, &folder, &key).unwrap();
-        let found = Bpe::of(folder.get(&key).unwrap());
-        let mut states = [&built, &found].map(|bpe| EncodeState::new(bpe, 64 << 10));
-        for _ in 0..60 {
-            let piece = random.piece(letters, 60);
-            let expected = encode_one(&built, &mut states[0], &piece);
-            assert_eq!(encode_one(&found, &mut states[1], &piece), expected);
-            let mut decoded = [Vec::new(), Vec::new()];
-            built.decode_into(&expected, &mut decoded[0]).unwrap();
-            found.decode_into(&expected, &mut decoded[1]).unwrap();
-            assert_eq!(decoded[0], decoded[1]);
-        }
-    }
 }

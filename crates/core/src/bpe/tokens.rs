@@ -2,7 +2,6 @@
 //! each would cost more than everything else that loading does.
 
 use super::NONE;
-use crate::kept::{Kept, Reader, Writer};
 
 /// `(bytes, id)` pairs in the order in which they were put in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -104,23 +103,6 @@ impl Tokens {
             }
         }
         Ok(places)
-    }
-}
-
-impl Kept for Tokens {
-    fn write(&self, out: &mut Writer) {
-        let Self { bytes, ends, ids } = self;
-        out.bytes(bytes);
-        out.longs(&ends.iter().map(|end| *end as u64).collect::<Vec<_>>());
-        out.words(ids);
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        Some(Self {
-            bytes: from.bytes()?,
-            ends: from.longs()?.into_iter().map(|end| end as usize).collect(),
-            ids: from.words()?,
-        })
     }
 }
 

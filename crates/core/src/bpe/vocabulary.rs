@@ -2,7 +2,6 @@
 
 use super::{Tokens, NONE};
 use crate::hash::hash_bytes;
-use crate::kept::{Kept, Reader, Writer};
 use crate::{Error, Result};
 
 /// Ids at or above this are refused: tables are indexed by id, and a stray id of 2^32-1 must not become
@@ -141,35 +140,5 @@ impl Vocabulary {
     /// Whether there are no tokens at all.
     pub fn is_empty(&self) -> bool {
         self.count == 0
-    }
-}
-
-impl Kept for Vocabulary {
-    fn write(&self, out: &mut Writer) {
-        let Self {
-            arena,
-            entries,
-            slots,
-            count,
-            twins,
-        } = self;
-        out.bytes(arena);
-        let entries = entries.iter().map(|entry| (entry.start, entry.len));
-        out.pairs(&entries.collect::<Vec<_>>());
-        out.words(slots);
-        out.number(*count as u64);
-        out.number(u64::from(*twins));
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        let arena = from.bytes()?;
-        let entries = from.pairs()?.into_iter();
-        Some(Self {
-            arena,
-            entries: entries.map(|(start, len)| Entry { start, len }).collect(),
-            slots: from.words()?,
-            count: from.count()?,
-            twins: from.number()? != 0,
-        })
     }
 }

@@ -20,7 +20,6 @@ mod width;
 use std::borrow::Cow;
 
 use crate::bpe::{Bpe, VocabSpec, WordCut, Writer};
-use crate::kept::{Folder, Key};
 use crate::scan::{SafeCuts, Scanner};
 use crate::{Error, Result};
 
@@ -104,16 +103,6 @@ impl Codec {
     /// Builds the tables; fails if the specification contradicts itself.
     pub fn new(spec: CodecSpec) -> Result<Self> {
         let bpe = Bpe::new(&spec.vocabulary)?;
-        Self::around(bpe, spec)
-    }
-
-    /// The same with tables that are kept in a folder; `key` must cover everything that determines the vocabulary.
-    pub fn kept(spec: CodecSpec, folder: &Folder, key: &Key) -> Result<Self> {
-        let bpe = Bpe::kept(&spec.vocabulary, folder, key)?;
-        Self::around(bpe, spec)
-    }
-
-    fn around(bpe: Bpe, spec: CodecSpec) -> Result<Self> {
         let spaced = matches!(spec.splitter, Splitter::Whole | Splitter::Words);
         let cuts = proven_cuts(&spec);
         let (pieces, added): (Vec<_>, Vec<_>) =

@@ -11,7 +11,6 @@ use super::words::{excerpt, refusal, Failure};
 use super::Spellings;
 use crate::bpe::MergeList;
 use crate::jsonl::Parser;
-use crate::kept::{Folder, Kept, Key, Reader, Writer};
 use crate::Result;
 
 /// The vocabulary of a BPE and its merges in the order of their ranks.
@@ -23,44 +22,6 @@ pub struct HfFile {
     pub outline: Vec<u8>,
     /// The large parts, if the model is a BPE.
     pub bpe: Option<Parts>,
-}
-
-/// Smaller files are read in less time than it takes to find a kept one.
-const LEAST_KEPT: usize = 1 << 20;
-
-/// The same as [`read`], with the result kept in a folder: the second time the text is only hashed.
-pub fn read_kept(text: &[u8], source: &str, folder: Option<&Folder>) -> Result<HfFile> {
-    let Some(folder) = folder.filter(|_| text.len() >= LEAST_KEPT) else {
-        return read(text, source);
-    };
-    let key = Key::new("tokenizer.json", [text]);
-    if let Some(file) = folder.get(&key) {
-        return Ok(file);
-    }
-    let file = read(text, source)?;
-    // The outline of any other model is the file itself.
-    if file.bpe.is_some() {
-        folder.put(&key, &file);
-    }
-    Ok(file)
-}
-
-impl Kept for HfFile {
-    fn write(&self, out: &mut Writer) {
-        let Self { outline, bpe } = self;
-        out.bytes(outline);
-        if let Some((spellings, merges)) = bpe {
-            spellings.write(out);
-            merges.write(out);
-        }
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        Some(Self {
-            outline: from.bytes()?,
-            bpe: Some((Kept::read(from)?, Kept::read(from)?)),
-        })
-    }
 }
 
 /// Reads a file. `source` is named in errors.

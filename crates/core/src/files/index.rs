@@ -2,7 +2,6 @@
 
 use crate::bpe::Tokens;
 use crate::hash::hash_bytes;
-use crate::kept::{Kept, Reader, Writer};
 
 const EMPTY: u64 = u64::MAX;
 
@@ -46,18 +45,5 @@ impl Index {
             }
             slot = (slot + 1) & mask;
         }
-    }
-}
-
-impl Kept for Index {
-    fn write(&self, out: &mut Writer) {
-        let Self { slots } = self;
-        out.longs(slots);
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        Some(Self {
-            slots: from.longs()?,
-        })
     }
 }

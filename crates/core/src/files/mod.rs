@@ -11,7 +11,7 @@ mod splits;
 mod tiktoken;
 mod words;
 
-pub use hf::{read as read_hf, read_kept as read_hf_kept, HfFile};
+pub use hf::{read as read_hf, HfFile};
 pub use merges::read_lines as read_merges;
 pub use spellings::Spellings;
 pub use splits::all_splits;

@@ -8,7 +8,6 @@ use super::json::{push_plain, read_object};
 use super::words::{bad_id, check_not_empty, check_unique_ids, excerpt, refusal, Failure};
 use crate::bpe::Tokens;
 use crate::jsonl::Parser;
-use crate::kept::{Kept, Reader, Writer};
 use crate::{spelling, Result};
 
 /// Tokens as a file spells them, and an index from a spelling to its id.
@@ -61,21 +60,6 @@ impl Spellings {
             }
         }
         (tokens, outside)
-    }
-}
-
-impl Kept for Spellings {
-    fn write(&self, out: &mut Writer) {
-        let Self { tokens, index } = self;
-        tokens.write(out);
-        index.write(out);
-    }
-
-    fn read(from: &mut Reader) -> Option<Self> {
-        Some(Self {
-            tokens: Tokens::read(from)?,
-            index: Index::read(from)?,
-        })
     }
 }
 

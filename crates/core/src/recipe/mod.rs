@@ -3,7 +3,6 @@
 //! Nothing here is approximate. A step that the codec does not do exactly as Hugging Face does is
 //! [`Error::Unsupported`] with the reason; a key or a value that is unknown is refused by name.
 
-mod build;
 mod dialect;
 mod leaves;
 mod marker;
@@ -16,10 +15,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::bpe::{Merges, Tokens};
-use crate::codec::{Added, CodecSpec, Prefix, Splitter, Step};
+use crate::codec::{Added, Codec, CodecSpec, Prefix, Splitter, Step};
 use crate::{Error, Result};
 
-pub use build::build;
 pub use pre_tokenizer::{plain_spec, pre_tokenizer_json, scan_spec};
 
 use model::{Model, ModelKind};
@@ -92,6 +90,12 @@ impl Recipe {
         };
         Ok((spec, way.family))
     }
+}
+
+/// Builds the codec of a recipe in JSON; also returns the name of its scanner.
+pub fn build(json: &str, tokens: &Tokens, order: Option<Merges>) -> Result<(Codec, &'static str)> {
+    let (spec, family) = Recipe::from_json(json)?.into_spec(tokens, order)?;
+    Ok((Codec::new(spec)?, family))
 }
 
 fn refuse_pieces(added: &[Added]) -> Result<()> {
