@@ -112,7 +112,6 @@ def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
 def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
     """Whether any text is."""
 
-
 def begin_writeback(file: int, start: int, length: int) -> None:
     """Ask the system to begin writing a part of an open file to the disk, without waiting; never raises."""
 

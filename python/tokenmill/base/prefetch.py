@@ -7,7 +7,6 @@ from queue import Full, Queue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

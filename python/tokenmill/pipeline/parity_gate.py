@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.base.console import lines
-from tokenmill.base.platform import start_thread
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.parity.check import SAMPLE_BYTES, check_parity, take_sample
 from tokenmill.tokenizer.parity.memory import ParityMemory
@@ -85,7 +84,7 @@ class _Comparison(ParityGate):
         self._verdict: Verdict | None = None
 
     def start(self) -> None:
-        start_thread(self._thread)
+        self._thread.start()
 
     def wait(self) -> None:
         self._thread.join()
