@@ -13,8 +13,8 @@ from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
 from tokenmill.datasets.shards.format import find_format, list_format_names
-from tokenmill.datasets.store.remote import Remote, cache_directory
-from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.datasets.store.remote import Remote
+from tokenmill.datasets.store.store import ObjectStore, cache_directory
 from tokenmill.errors import DatasetError, ResumeError, StoreError
 from tokenmill.pipeline.leading import lead
 from tokenmill.pipeline.setup import set_up

@@ -1,13 +1,12 @@
 """The cache of remote shards stays within its budget: what was used longest ago goes first."""
 
 import os
+import shutil
 
 import pytest
 
 from tokenmill.datasets.ledger.receipt import FileEntry
-from tokenmill.datasets.store import cache_room
-from tokenmill.datasets.store.cache import ShardCache
-from tokenmill.datasets.store.cache_room import make_room, mark_used
+from tokenmill.datasets.store.cache import ShardCache, make_room
 from tokenmill.errors import ConfigError
 
 
@@ -37,7 +36,7 @@ def test_the_oldest_go_first_whosever_they_are(datasets, monkeypatch):
 
 def test_what_is_used_or_wanted_stays(datasets, monkeypatch):
     monkeypatch.setenv("TOKENMILL_CACHE_BYTES", "0.4kB")
-    mark_used(datasets / "a/shards/0")
+    os.utime(datasets / "a/shards/0")
     assert make_room(datasets, 100, {datasets / "b/shards/0"}) == 100
     assert names(datasets) == ["a/shards/0", "b/shards/0", "b/shards/1"]
     assert make_room(datasets, 1000, {datasets / "b/shards/0"}) == 200
@@ -47,7 +46,7 @@ def test_what_is_used_or_wanted_stays(datasets, monkeypatch):
 def test_without_a_word_a_tenth_of_the_disk_stays_free(datasets, monkeypatch):
     monkeypatch.delenv("TOKENMILL_CACHE_BYTES", raising=False)
     usage = type("Usage", (), {"total": 10_000, "free": 1_150})
-    monkeypatch.setattr(cache_room.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     assert make_room(datasets, 150) == 0
     assert make_room(datasets, 151) == 100
     assert names(datasets) == ["a/shards/1", "b/shards/0", "b/shards/1"]

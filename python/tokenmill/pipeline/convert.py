@@ -12,7 +12,7 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, sa
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.items import ShardShape
-from tokenmill.datasets.store.tokenizer_copy import COPY, pass_on_copy
+from tokenmill.datasets.store.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.output_faults import explain_faults
 

@@ -11,7 +11,7 @@ from tokenmill.base.console.progress import Progress
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, has_hashes
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
-from tokenmill.datasets.store.tokenizer_copy import COPY
+from tokenmill.datasets.store.remote import COPY
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
 from tokenmill.pipeline.control import do_nothing
 from tokenmill.pipeline.executors.base import RunContext

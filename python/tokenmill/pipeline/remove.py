@@ -42,7 +42,7 @@ from tokenmill.datasets.ledger.removal import (
 from tokenmill.datasets.packing.packer import select_documents
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.datasets.reader.documents import read_documents
-from tokenmill.datasets.store.tokenizer_copy import COPY, pass_on_copy
+from tokenmill.datasets.store.remote import COPY, pass_on_copy
 from tokenmill.datasets.trace.records import PROVENANCE
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit

@@ -17,7 +17,7 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.removal import REMOVED
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.shards.format import list_formats
-from tokenmill.datasets.store.tokenizer_copy import COPY, save_copy
+from tokenmill.datasets.store.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.executors.choose import read_budget
 from tokenmill.pipeline.leading import lead

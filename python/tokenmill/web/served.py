@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.run_files import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
-from tokenmill.datasets.store.tokenizer_copy import COPY
+from tokenmill.datasets.store.remote import COPY
 from tokenmill.errors import TokenmillError
 from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
 from tokenmill.training.output import TRAINING

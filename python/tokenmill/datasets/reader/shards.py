@@ -85,7 +85,7 @@ class Shards:
         if not entry.bytes:
             return np.empty(0, dtype=self.dtype)
         if self.cache is not None:
-            self.cache.expect(self.entries[index + 1 :], "tokens")
+            self.cache.prefetch(self.entries[index + 1 :], "tokens")
         with self._open(entry) as file:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         tokens = np.frombuffer(buffer, dtype=self.dtype)

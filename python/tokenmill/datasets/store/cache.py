@@ -1,21 +1,29 @@
-"""A local cache of the shards of a remote dataset: each file is fetched once, the next ones ahead of need."""
+"""A local cache of the shards of remote datasets; each file is fetched once, the next ones ahead of need.
+
+The cache may hold `TOKENMILL_CACHE_BYTES` (such as `200GB`); by default it leaves a tenth of the disk free.
+The least recently used files are removed first, mapped ones too: their pages stay until they are unmapped.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import publish_bytes
+from tokenmill.base.hardware.disk import find_existing
+from tokenmill.base.sizes import parse_size
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
-from tokenmill.datasets.store.cache_room import make_room, mark_used
-from tokenmill.datasets.store.remote import cache_directory
-from tokenmill.datasets.store.store import ObjectStore
-from tokenmill.datasets.store.tokenizer_copy import fetch_copy
-from tokenmill.errors import DatasetError
+from tokenmill.datasets.store.remote import fetch_copy
+from tokenmill.datasets.store.store import ObjectStore, cache_directory
+from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -24,36 +32,38 @@ if TYPE_CHECKING:
 
 # Shards fetched beyond the one that is read, and how many at a time.
 AHEAD = 2
+CACHE_BYTES = "TOKENMILL_CACHE_BYTES"
 
 
 class ShardCache:
-    """Files of a remote dataset by their names, which have the content's hash in them and never change."""
+    """Files of a remote dataset by their names, which contain the content's hash and never change."""
 
     def __init__(self, store: ObjectStore, root: Path, *, ahead: int = AHEAD) -> None:
         self.store = store
         self.root = root
         self.ahead = ahead
-        # Whether all files of the dataset are wanted at once, so that none may make room for another.
+        # True while all files of the dataset are needed at once: none is then removed for another.
         self.whole = False
         self._lock = threading.Lock()
-        self._coming: dict[str, Future[None]] = {}
+        self._pending: dict[str, Future[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
 
-    # Another process fetches for itself; a file that is there already is not fetched again.
+    # Another process has its own threads; it finds the files that are already there.
     def __reduce__(self) -> tuple[type[ShardCache], tuple[ObjectStore, Path]]:
         return ShardCache, (self.store, self.root)
 
     def path(self, entry: FileEntry) -> Path:
-        """A local file with the whole content of `entry`, fetched if need be."""
+        """Return the local path of a file; fetch the file first if it is missing."""
         path = self.root / entry.path
         self._fetch(entry).result()
         with self._lock:
-            self._coming.pop(entry.path, None)
-        mark_used(path)
+            self._pending.pop(entry.path, None)
+        with suppress(OSError):
+            os.utime(path)  # the time of last use
         return path
 
-    def expect(self, shards: tuple[ShardEntry, ...], role: str) -> None:
-        """Begin to fetch that file of the next shards."""
+    def prefetch(self, shards: tuple[ShardEntry, ...], role: str) -> None:
+        """Start to fetch the file of this role of the next shards."""
         for shard in shards[: self.ahead]:
             for entry in shard.files:
                 if entry.role == role:
@@ -63,19 +73,19 @@ class ShardCache:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(max(self.ahead, 1), thread_name_prefix="tokenmill-fetch")
-            if entry.path not in self._coming:
-                self._coming[entry.path] = self._pool.submit(self._download, entry)
-            return self._coming[entry.path]
+            if entry.path not in self._pending:
+                self._pending[entry.path] = self._pool.submit(self._download, entry)
+            return self._pending[entry.path]
 
     def _download(self, entry: FileEntry) -> None:
         path = self.root / entry.path
         if entry.find_size(self.root) == entry.bytes:
             return
         with self._lock:
-            wanted = {self.root / name for name in self._coming}
+            needed = {self.root / name for name in self._pending}
         if self.whole:
-            wanted |= set((self.root / SHARDS).glob("*"))
-        make_room(self.root.parent, entry.bytes, wanted)
+            needed |= set((self.root / SHARDS).glob("*"))
+        make_room(self.root.parent, entry.bytes, needed)
         self.store.fetch(entry.path, path)
         size = entry.find_size(self.root)
         if size != entry.bytes:
@@ -86,24 +96,8 @@ class ShardCache:
             )
 
 
-def make_local_copy(address: str) -> Path:
-    """The directory of the cache, after every file of the dataset has been brought there."""
-    manifest, cache = open_cached(address)
-    cache.whole = True
-    for name in [PLAN, *cache.store.list_sizes(RECEIPTS)]:
-        data = cache.store.read(name)
-        if data is not None:
-            publish_bytes(cache.root / name, data)
-    fetch_copy(address)
-    for index, shard in enumerate(manifest.shards):
-        cache.expect(manifest.shards[index + 1 :], "tokens")
-        for entry in shard.files:
-            cache.path(entry)
-    return cache.root
-
-
 def open_cached(address: str) -> tuple[Manifest, ShardCache]:
-    """The manifest of a remote dataset, and a cache for its shards."""
+    """Return the manifest of a remote dataset and a cache for its shards."""
     store = ObjectStore(address.rstrip("/"))
     root = cache_directory(store.address, "datasets")
     data = store.read(MANIFEST)
@@ -114,3 +108,53 @@ def open_cached(address: str) -> tuple[Manifest, ShardCache]:
         )
     publish_bytes(root / MANIFEST, data)
     return load_manifest(root), ShardCache(store, root)
+
+
+def make_local_copy(address: str) -> Path:
+    """Fetch every file of a remote dataset and return its cache directory."""
+    manifest, cache = open_cached(address)
+    cache.whole = True
+    for name in [PLAN, *cache.store.list_sizes(RECEIPTS)]:
+        data = cache.store.read(name)
+        if data is not None:
+            publish_bytes(cache.root / name, data)
+    fetch_copy(address)
+    for index, shard in enumerate(manifest.shards):
+        cache.prefetch(manifest.shards[index + 1 :], "tokens")
+        for entry in shard.files:
+            cache.path(entry)
+    return cache.root
+
+
+def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
+    """Remove shards of any dataset below `datasets` until `needed` more bytes fit; return the bytes removed.
+
+    Files in `keep` stay even above the limit: the job that needs them now would only fetch them again.
+    """
+    files = []
+    for path in datasets.glob(f"*/{SHARDS}/*"):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            files.append((status.st_mtime_ns, status.st_size, path))
+    held = sum(size for _, size, _ in files)
+    excess = held + needed - _find_limit(datasets, held)
+    removed = 0
+    for _, size, path in sorted(files):
+        if removed >= excess:
+            break
+        if path not in keep:
+            with suppress(FileNotFoundError):
+                path.unlink()
+                removed += size
+    return removed
+
+
+def _find_limit(datasets: Path, held: int) -> int:
+    given = os.environ.get(CACHE_BYTES)
+    if not given:
+        disk = shutil.disk_usage(find_existing(datasets))
+        return held + disk.free - disk.total // 10
+    try:
+        return parse_size(given)
+    except ValueError:
+        raise ConfigError(f"{CACHE_BYTES}: expected a size such as 200GB, found {given!r}") from None

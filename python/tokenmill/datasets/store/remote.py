@@ -1,49 +1,46 @@
-"""A dataset in an object store: written unit by unit from a local work directory, read through a cache.
+"""The output of a job in an object store, and the copy of its tokenizer that a dataset keeps.
 
-The work directory has the small files (plan, receipts, manifest) as if the dataset were local, so the
-rest of the pipeline need not know. A shard is uploaded under a name that has its content's hash in it,
-then its receipt is created on condition that there is none; only then is it done. A second driver that
-did the same unit finds the receipt and agrees with it.
+A local work directory holds the small files (plan, receipts, manifest), as if the dataset were local. A shard
+is uploaded under a name that contains its content's hash, then its receipt is created unless there is one. A
+second driver that did the same unit finds the receipt and agrees with it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.hardware.cache import cache_root
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, parse_receipt, receipt_name
 from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.shards.format import find_format
-from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.datasets.store.store import ObjectStore, cache_directory
 from tokenmill.errors import ResumeError, StoreError
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry
 
-
-def cache_directory(address: str, purpose: str) -> Path:
-    """Where this machine keeps things of a remote dataset: below `TOKENMILL_CACHE` or the user's cache."""
-    return cache_root() / purpose / hashlib.sha256(address.encode()).hexdigest()[:16]
+# The directory of a dataset with the files of its tokenizer, so that ids can be decoded wherever it is moved.
+COPY = "tokenizer-copy"
 
 
 @dataclass(frozen=True)
 class Remote:
-    """The remote side of a job's output. It pickles, so that units can be published from anywhere."""
+    """The remote side of a job's output; it can be pickled, so any process can publish units."""
 
     store: ObjectStore
 
     @classmethod
     def at(cls, address: str) -> Remote:
-        """The dataset at a URL."""
+        """Return the output at a URL."""
         return cls(ObjectStore(address.rstrip("/")))
 
     @property
@@ -53,17 +50,17 @@ class Remote:
 
     @property
     def work(self) -> Path:
-        """The work directory of this machine for it."""
+        """The local work directory."""
         return cache_directory(self.address, "work")
 
     def pull(self, root: Path) -> None:
-        """Make the work directory show what the store has: its plan, its receipts, its manifest."""
+        """Update the plan, the manifest and the receipts below `root` from the store."""
         for name in (PLAN, MANIFEST):
             self._pull(root, name)
         self.pull_receipts(root)
 
     def pull_receipts(self, root: Path) -> None:
-        """Bring the receipts that others have created since, and forget those that are gone."""
+        """Fetch receipts that other processes have created, and remove those that are gone."""
         known = self.store.list_sizes(RECEIPTS)
         for name in known:
             if not (root / name).exists():
@@ -80,14 +77,14 @@ class Remote:
             publish_bytes(root / name, data)
 
     def publish(self, root: Path, receipt: Receipt) -> Receipt:
-        """Upload a shard, create its receipt, and delete the local copy; gives the receipt that counts."""
+        """Upload a shard, create its receipt and delete the local files; return the receipt in the store."""
         named = replace(receipt, shard=_name_by_content(receipt.shard))
         for local, entry in zip(receipt.shard.files, named.shard.files, strict=True):
             self.store.upload(entry.path, root / local.path)
-        counted = self._create_receipt(named)
+        valid = self._create_receipt(named)
         for local in receipt.shard.files:
             (root / local.path).unlink(missing_ok=True)
-        return counted
+        return valid
 
     def _create_receipt(self, receipt: Receipt) -> Receipt:
         name = receipt_name(receipt.shard.name)
@@ -103,7 +100,7 @@ class Remote:
         return other
 
     def publish_plan(self, root: Path) -> None:
-        """Upload the plan, unless another driver has uploaded a different one since `pull`."""
+        """Upload the plan; raise `ResumeError` if another driver has uploaded a different one."""
         mine = (root / PLAN).read_bytes()
         there = self.store.read(PLAN)
         if there == mine or (there is None and self.store.create(PLAN, mine)):
@@ -117,24 +114,24 @@ class Remote:
         self.store.replace(PLAN, mine)
 
     def publish_manifest(self, root: Path, manifest: Manifest) -> None:
-        """What the format's readers want, then the manifest: the dataset exists from that moment on."""
+        """Upload the extra files of the format, then the manifest, which completes the dataset."""
         for name in (*find_format(manifest.format).beside, MANIFEST):
             self.store.replace(name, (root / name).read_bytes())
 
     def clear(self, names: Iterable[str]) -> None:
-        """Remove what an earlier job left, the manifest first."""
+        """Delete the files and directories of an earlier job."""
         for name in names:
             self.store.delete([*self.store.list_sizes(name), name] if "." not in name else [name])
 
 
 def _extends(mine: bytes, there: bytes) -> bool:
-    """Whether a plan has all units of another, in place: new inputs only add units."""
+    """Return True if a plan begins with all units of another one."""
     old = parse_plan(there, "the plan in the store").units
     return parse_plan(mine, "the plan of this run").units[: len(old)] == old
 
 
 def _name_by_content(shard: ShardEntry) -> ShardEntry:
-    """The shard with a hash of its files in their names; files that belong together keep one stem."""
+    """Return the shard with a hash of its files in their names; the files of a shard keep one stem."""
     joined = "".join(entry.sha256 for entry in shard.files)
     mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]
     files = tuple(
@@ -142,3 +139,39 @@ def _name_by_content(shard: ShardEntry) -> ShardEntry:
         for entry in shard.files
     )
     return replace(shard, files=files)
+
+
+def save_copy(root: Path, files: Mapping[str, bytes], remote: Remote | None = None) -> None:
+    """Save the files of a tokenizer below `root` and in the store, except those already there."""
+    for name, data in files.items():
+        path = root / COPY / name
+        if not path.is_file() or path.read_bytes() != data:
+            publish_bytes(path, data)
+    if remote is None or not files:
+        return
+    there = remote.store.list_sizes(COPY)
+    for name, data in files.items():
+        if there.get(f"{COPY}/{name}") != len(data):
+            remote.store.replace(f"{COPY}/{name}", data)
+
+
+def pass_on_copy(source: Path, target: Path) -> None:
+    """Save the tokenizer copy of one dataset, if it has one, in another."""
+    place = source / COPY
+    files = {path.relative_to(place).as_posix(): path for path in sorted(place.rglob("*")) if path.is_file()}
+    save_copy(target, {name: path.read_bytes() for name, path in files.items() if not name.startswith(".")})
+
+
+def fetch_copy(address: str | Path) -> Path | None:
+    """Return the local directory of a dataset's tokenizer copy, fetched if remote, or None if it has none."""
+    if not is_remote(address):
+        place = Path(address) / COPY
+        return place if place.is_dir() else None
+    store = ObjectStore(str(address).rstrip("/"))
+    root, names = cache_directory(store.address, "datasets"), list(store.list_sizes(COPY))
+    for name in names:
+        data = store.read(name)
+        # Anyone who can write to the store chooses the names.
+        if data is not None and ".." not in Path(name).parts:
+            publish_bytes(root / name, data)
+    return root / COPY if names else None

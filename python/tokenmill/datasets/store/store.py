@@ -1,12 +1,12 @@
-"""Where a remote dataset's objects live: a bucket of an object store.
+"""Objects of a dataset in a bucket, and small files at a path or URL.
 
-A store has no rename. What several processes may write at once is created on condition that it does not
-exist yet, so that the first one wins and the others learn of it; a store that cannot promise this is
-refused before anything is written.
+An object store has no rename. What several processes may write at once is created with `If-None-Match: *`, so
+the first one wins. A store without conditional writes is rejected before anything is written.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from contextlib import contextmanager
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes, temporary_name
+from tokenmill.base.hardware.cache import cache_root
 from tokenmill.errors import StoreError
 from tokenmill.sources.stores import check_keeper, is_remote
 
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
 _PART_BYTES = 16 << 20
 
 
+def cache_directory(address: str, purpose: str) -> Path:
+    """Return the local directory for a remote dataset, below `TOKENMILL_CACHE` or the user's cache."""
+    return cache_root() / purpose / hashlib.sha256(address.encode()).hexdigest()[:16]
+
+
 def read_file(address: str, name: str) -> bytes | None:
-    """A small file of the dataset at a path or URL; None if there is none."""
+    """Return a small file of the dataset at a path or URL, or None if it does not exist."""
     if is_remote(address):
         return ObjectStore(address.rstrip("/")).read(name)
     path = Path(address) / name
@@ -35,7 +41,7 @@ def read_file(address: str, name: str) -> bytes | None:
 
 
 def replace_file(address: str, name: str, data: bytes) -> None:
-    """Write a small file of the dataset at a path or URL, whole or not at all."""
+    """Write a small file of the dataset at a path or URL atomically."""
     if is_remote(address):
         ObjectStore(address.rstrip("/")).replace(name, data)
     else:
@@ -43,7 +49,7 @@ def replace_file(address: str, name: str, data: bytes) -> None:
 
 
 def store_variables() -> dict[str, str]:
-    """What the environment says of stores: where they are, and who we are there."""
+    """Return the environment variables that configure object stores."""
     return {
         name: value for name, value in os.environ.items() if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))
     }
@@ -51,7 +57,7 @@ def store_variables() -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def _open_client(address: str, _variables: frozenset[tuple[str, str]], *, patient: bool) -> Any:
-    """One client, with its connections, for each address; another when there are new credentials."""
+    """Open one client per address; new credentials open another."""
     from obstore.store import from_url
 
     tries, seconds = (10, 180) if patient else (2, 10)
@@ -60,7 +66,7 @@ def _open_client(address: str, _variables: frozenset[tuple[str, str]], *, patien
 
 
 def _shorten(error: BaseException) -> str:
-    """The first line of an error; if the server answered in XML, its code and its message instead."""
+    """Return the first line of an error, or the code and message of an XML answer."""
     text = str(error).strip()
     first, xml, answer = text.partition("<?xml")
     words = [re.search(f"<{tag}>([^<]*)<", answer) for tag in ("Code", "Message")]
@@ -71,16 +77,13 @@ def _shorten(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """Named objects below one address: S3, Google Cloud Storage, Azure, set up by the environment.
-
-    What `obstore` speaks. It pickles, so that any executor can carry it.
-    """
+    """Named objects below one address of S3, Google Cloud Storage or Azure; it can be pickled."""
 
     address: str
 
     @contextmanager
-    def _connect(self, what: str, name: str = "", *, patient: bool = True) -> Iterator[Any]:
-        """The store's client; what it raises is one error that names the object and what was tried."""
+    def _connect(self, action: str, name: str = "", *, patient: bool = True) -> Iterator[Any]:
+        """Open the client; convert its errors to a `StoreError` that names the object and the action."""
         address = check_keeper(self.address)
         from obstore.exceptions import BaseError
 
@@ -90,13 +93,13 @@ class ObjectStore:
             raise
         except (BaseError, OSError, ValueError) as error:
             raise StoreError(
-                f"{self.address}/{name} could not be {what}: {_shorten(error)}. Check the address, the "
+                f"{self.address}/{name} could not be {action}: {_shorten(error)}. Check the address, the "
                 "credentials (they may have expired) and AWS_ENDPOINT_URL. Finished work is safe: "
                 "run the same command again to continue"
             ) from error
 
     def read(self, name: str) -> bytes | None:
-        """All of a small object; None if there is none."""
+        """Return the content of a small object, or None if it does not exist."""
         with self._connect("read", name) as client:
             try:
                 return bytes(client.get(name).bytes())
@@ -104,7 +107,7 @@ class ObjectStore:
                 return None
 
     def create(self, name: str, data: bytes, *, patient: bool = True) -> bool:
-        """Write an object unless it is there (`If-None-Match: *`), which is False."""
+        """Write an object if it does not exist; return False if it does."""
         with self._connect("created", name, patient=patient) as client:
             from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
@@ -117,17 +120,17 @@ class ObjectStore:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write an object, whole or not at all, whatever was there."""
+        """Write an object atomically, whether it exists or not."""
         with self._connect("written", name) as client:
             client.put(name, data, use_multipart=False)
 
     def upload(self, name: str, path: Path) -> None:
-        """Write the content of a file in parts; the object appears when the last one is there."""
+        """Upload a file in parts; the object appears with the last part."""
         with self._connect("written", name) as client, path.open("rb") as file:
             client.put(name, file, chunk_size=_PART_BYTES)
 
     def fetch(self, name: str, path: Path) -> None:
-        """Bring an object to `path`, whole or not at all."""
+        """Download an object to `path` atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = temporary_name(path)
         try:
@@ -139,21 +142,21 @@ class ObjectStore:
             temporary.unlink(missing_ok=True)
 
     def list_sizes(self, prefix: str) -> dict[str, int]:
-        """Names and sizes of the objects whose names begin with `prefix/`."""
+        """Return the names and sizes of the objects below `prefix/`."""
         with self._connect("listed", prefix) as client:
             return {item["path"]: item["size"] for page in client.list(prefix=prefix) for item in page}
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are not there are passed over."""
+        """Delete objects; ignore missing ones."""
         listed = list(names)
         if listed:
             with self._connect("deleted", listed[0]) as client:
                 client.delete(listed)
 
     def check(self) -> None:
-        """Raise `StoreError` unless the same object cannot be created twice."""
+        """Raise `StoreError` if the store does not reject a second creation of an object."""
         name = f".probe-{os.urandom(8).hex()}"
-        # Not patient: at the start of a job a wrong address is likelier than a store that is down.
+        # Not patient: at the start of a job a wrong address is likelier than an outage.
         first, second = (self.create(name, b"probe", patient=False) for _ in range(2))
         self.delete([name])
         if not first or second:
