@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from tokenmill.datasets.trace.history import History
     from tokenmill.datasets.trace.traced import Stretch, TracedRow
     from tokenmill.pipeline.extend import extend
-    from tokenmill.pipeline.prepare import prepare  # type: ignore[no-redef]
+    from tokenmill.pipeline.prepare import prepare
     from tokenmill.pipeline.remove import remove
     from tokenmill.pipeline.train import train
     from tokenmill.pipeline.transcode import transcode
-    from tokenmill.pipeline.trim import trim
     from tokenmill.settings.options import PrepareOptions, TrainOptions
     from tokenmill.tokenizer.batch import TokenBatch
     from tokenmill.tokenizer.engines.backend import Strategy
     from tokenmill.tokenizer.interop.patch import patch_transformers
     from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.vocab.trim import trim
 
 __all__ = [
     "Account",
@@ -119,7 +119,7 @@ _HOMES = {
     "pipeline.remove": ("remove",),
     "pipeline.train": ("train",),
     "pipeline.transcode": ("transcode",),
-    "pipeline.trim": ("trim",),
+    "vocab.trim": ("trim",),
     "settings.options": ("PrepareOptions", "TrainOptions"),
 }
 

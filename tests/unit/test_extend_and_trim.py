@@ -4,6 +4,7 @@ import json
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tokenizers
 
@@ -12,7 +13,7 @@ import tokenmill
 from mill_words import ENGLISH, KOREAN
 from tokenmill.errors import ConfigError, InputError, TokenizerError
 from tokenmill.pipeline.extend import extend
-from tokenmill.pipeline.trim import trim
+from tokenmill.vocab.trim import trim
 from tokenmill.vocab.words import Words, build_piece_tokenizer
 
 
@@ -306,3 +307,15 @@ def test_a_saved_tokenizer_says_which_token_ends_a_document(base, tmp_path):
     again = tokenmill.Tokenizer.load(tmp_path / "tok")
     assert again.fingerprint == base.fingerprint
     assert again.special_id("eos") == base.special_id("eos") == 0
+
+
+def test_the_map_names_the_fingerprint_of_the_saved_tokenizer(tmp_path):
+    base = tokenmill.train(iter(["low lower lowest"] * 9), 262, progress=False)
+    made = tokenmill.extend(
+        base, iter(["방앗간이 돈다"] * 9), add=12, only_script="Hangul", output=tmp_path / "ext"
+    )
+    trimmed = tokenmill.trim(base, pa.array(["low low"]), size=259, output=tmp_path / "trim")
+    for name, result, file in (("ext", made, "extension.json"), ("trim", trimmed, "trim.json")):
+        recorded = json.loads((tmp_path / name / file).read_text(encoding="utf-8"))["result"]["fingerprint"]
+        assert recorded == tokenmill.Tokenizer.load(tmp_path / name).fingerprint == result.fingerprint
+    assert made.vocab_size == 274  # one script as a string, not as a list of letters

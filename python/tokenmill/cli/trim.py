@@ -28,7 +28,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Drop tokens of BASE, leaf first; ids become dense, and trim.json has the map."""
-    from tokenmill.pipeline.trim import trim
+    from tokenmill.vocab.trim import trim
 
     tokenizer = trim(base, list(keep_on), output=output, **options)
     figures, words = (

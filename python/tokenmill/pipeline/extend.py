@@ -14,18 +14,36 @@ from tokenmill.base.durable import temporary_name
 from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.pipeline.count_parts import count_by_parts
 from tokenmill.pipeline.executors.choose import choose_executor
-from tokenmill.pipeline.vocabulary_output import check_output, check_rows, identify, write_vocabulary
 from tokenmill.settings.fields import ExecutorName
 from tokenmill.settings.schema import ExecutionConfig, SourceConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import open_corpus
-from tokenmill.vocab.characters import add_characters, count_characters
-from tokenmill.vocab.counting import count_pieces, to_batches
-from tokenmill.vocab.extension import extend_recipe, find_required_merges
-from tokenmill.vocab.kept import Certificate, count_changed, hash_files, join_pairs, spend_budget
-from tokenmill.vocab.maps import EXTENSION
-from tokenmill.vocab.places import Wishes, check_scripts
-from tokenmill.vocab.words import Words, build_piece_tokenizer, check_base, check_text_kept
+from tokenmill.vocab.extension import (
+    ExtendOptions,
+    add_characters,
+    check_scripts,
+    count_characters,
+    extend_recipe,
+    find_required_merges,
+)
+from tokenmill.vocab.maps import (
+    EXTENSION,
+    Certificate,
+    check_output,
+    check_rows,
+    hash_files,
+    identify,
+    write_vocabulary,
+)
+from tokenmill.vocab.words import (
+    Words,
+    build_piece_tokenizer,
+    check_base,
+    check_text_kept,
+    count_pieces,
+    join_ids,
+    to_batches,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +52,8 @@ if TYPE_CHECKING:
 
     from tokenmill.settings.fields import TieBreak
     from tokenmill.training.counting import Corpus, Counted
-    from tokenmill.vocab.characters import Grown
-    from tokenmill.vocab.extension import Extension
-    from tokenmill.vocab.places import NewToken
+    from tokenmill.vocab.extension import Extension, Grown, NewToken
+
 
 # A merge that an exact proof did not foresee is ruled out and the training repeated; one round is usual.
 _ROUNDS = 8
@@ -48,10 +65,10 @@ def extend(
     *,
     add: int,
     output: str | Path | None = None,
-    only_script: Sequence[str] = (),
-    keep_ids: Sequence[str | Path] = (),
+    only_script: str | Sequence[str] = (),
+    keep_ids: str | Path | Sequence[str | Path] = (),
     keep_ids_budget: float = 0.0,
-    require: Sequence[str] = (),
+    require: str | Sequence[str] = (),
     counts: Sequence[Any] = (),
     min_frequency: int = 2,
     max_token_length: int | None = None,
@@ -105,6 +122,9 @@ def extend(
         InputError: The texts do not hold enough pairs, or the kept files no document.
         ConfigError: A script that does not exist, a string that cannot be one token.
     """
+    only_script = [only_script] if isinstance(only_script, str) else only_script
+    keep_ids = [keep_ids] if isinstance(keep_ids, str | Path) else keep_ids
+    require = [require] if isinstance(require, str) else require
     tokenizer = base if isinstance(base, Tokenizer) else Tokenizer.load(base)
     check_base(tokenizer)
     check_text_kept(tokenizer)
@@ -112,7 +132,7 @@ def extend(
     check_rows(pad_to_multiple)
     check_scripts(only_script)
     _check_numbers(add, min_frequency, max_token_length, executor)
-    wishes = Wishes(
+    options = ExtendOptions(
         add,
         min_frequency,
         max_token_length or 1 << 16,
@@ -138,10 +158,11 @@ def extend(
         if not counted.pieces:
             raise InputError("the inputs hold no text to learn from; name files with documents, or counts")
         made = _extend(
-            tokenizer, counted, wishes, None if kept is None else KeptCorpus(kept, keep_ids_budget)
+            tokenizer, counted, options, None if kept is None else KeptCorpus(kept, keep_ids_budget)
         )
     if output is not None:
-        write_vocabulary(tokenizer, made.result, Path(output), EXTENSION, made.describe(pad_to_multiple))
+        body = made.describe(pad_to_multiple)
+        return write_vocabulary(tokenizer, made.result, Path(output), EXTENSION, body)
     return made.result
 
 
@@ -223,24 +244,24 @@ class Extended:
         }
 
 
-def _extend(base: Tokenizer, counted: Counted, wishes: Wishes, kept: KeptCorpus | None) -> Extended:
+def _extend(base: Tokenizer, counted: Counted, options: ExtendOptions, kept: KeptCorpus | None) -> Extended:
     seen = None if kept is None else _count_kept(base, kept.corpus)
     characters: dict[str, int] = {}
     others: set[str] = set()
     if base.recipe.model is not None and base.recipe.model.kind == "chars":
         characters = count_characters(to_batches(counted))
         others = set() if seen is None else set(count_characters(to_batches(seen)))
-    grown = add_characters(base, characters, wishes, others)
+    grown = add_characters(base, characters, options, others)
     pieces = build_piece_tokenizer(grown.tokenizer)
     words = Words.encode(pieces, to_batches(counted))
     if kept is None or seen is None:
-        made = extend_recipe(grown.tokenizer, words, wishes, np.empty(0, np.uint64), grown.tokens)
+        made = extend_recipe(grown.tokenizer, words, options, np.empty(0, np.uint64), grown.tokens)
         return Extended(base, Tokenizer(made.recipe), made, words, grown.tokens, None)
     apart = Words.encode(pieces, to_batches(seen)).find_pairs()
     if kept.budget > 0:
         apart = spend_budget(grown.tokenizer, kept.corpus, words, apart, kept.budget)
-    _check_required(grown, wishes.required, apart, others)
-    return _prove(base, grown, words, wishes, apart, kept)
+    _check_required(grown, options.required, apart, others)
+    return _prove(base, grown, words, options, apart, kept)
 
 
 def _count_kept(base: Tokenizer, corpus: Corpus) -> Counted:
@@ -266,10 +287,15 @@ def _check_required(
 
 
 def _prove(
-    base: Tokenizer, grown: Grown, words: Words, wishes: Wishes, apart: NDArray[np.uint64], kept: KeptCorpus
+    base: Tokenizer,
+    grown: Grown,
+    words: Words,
+    options: ExtendOptions,
+    apart: NDArray[np.uint64],
+    kept: KeptCorpus,
 ) -> Extended:
     for _ in range(_ROUNDS):
-        made = extend_recipe(grown.tokenizer, words, wishes, apart, grown.tokens)
+        made = extend_recipe(grown.tokenizer, words, options, apart, grown.tokens)
         result = Tokenizer(made.recipe)
         documents, changed, seen = count_changed(result, made.tokens, kept.corpus)
         allowed = int(documents * kept.budget)
@@ -284,3 +310,56 @@ def _prove(
     raise InternalError(
         f"kept documents still change after {_ROUNDS} rounds; please report this with the base"
     )
+
+
+def join_pairs(pairs: Sequence[tuple[int, int]]) -> NDArray[np.uint64]:
+    """Pairs of ids as `left << 32 | right`."""
+    left, right = np.array(pairs, np.uint64).reshape(-1, 2).T
+    return join_ids(left, right)
+
+
+def spend_budget(
+    base: Tokenizer, corpus: Corpus, words: Words, apart: NDArray[np.uint64], share: float
+) -> NDArray[np.uint64]:
+    """`apart` without the pairs that gain most for the few documents that they change.
+
+    Pairs are released by how often the new texts hold them for each kept document that would change, as
+    long as all the changed documents together are within `share` of the kept ones.
+    """
+    wanted, gain = words.count_pairs()
+    useful = np.isin(wanted, apart)
+    wanted, gain = wanted[useful], gain[useful]
+    homes: dict[int, set[int]] = {int(pair): set() for pair in wanted}
+    documents = 0
+    for block in corpus.read_blocks():
+        batch = base.encode_batch(block.texts, special="text")
+        joined = join_ids(batch.ids[:-1], batch.ids[1:])
+        home = np.repeat(np.arange(len(batch)), batch.lengths)
+        for place in np.flatnonzero(np.isin(joined, wanted) & (home[:-1] == home[1:])).tolist():
+            homes[int(joined[place])].add(documents + int(home[place]))
+        documents += len(batch)
+    most, changed = int(documents * share), set[int]()
+    released = []
+    for place in np.argsort(
+        -(gain / np.maximum(1, [len(homes[int(pair)]) for pair in wanted])), kind="stable"
+    ):
+        pair = int(wanted[place])
+        if len(changed | homes[pair]) <= most:
+            changed |= homes[pair]
+            released.append(pair)
+    return np.setdiff1d(apart, np.array(released, np.uint64))
+
+
+def count_changed(extended: Tokenizer, new: Sequence[NewToken], corpus: Corpus) -> tuple[int, int, set[int]]:
+    """(documents, documents that changed, the new ids in them), by encoding every one of them."""
+    is_new = np.zeros(extended.vocab_size, bool)
+    is_new[[token.id for token in new]] = True
+    documents = changed = 0
+    seen: set[int] = set()
+    for block in corpus.read_blocks():
+        batch = extended.encode_batch(block.texts, special="text")
+        places = np.flatnonzero(is_new[batch.ids])
+        changed += len(np.unique(np.searchsorted(batch.offsets, places, side="right")))
+        seen |= set(np.unique(batch.ids[places]).tolist())
+        documents += len(batch)
+    return documents, changed, seen

@@ -23,10 +23,8 @@ from tokenmill.training.counting import Counting
 from tokenmill.training.counts_file import add_saved, describe_counts, parse_spec
 from tokenmill.training.merging import Checkpoint, merge
 from tokenmill.training.output import build_recipe, keep_first_tokens
-from tokenmill.vocab.counting import to_batches
-from tokenmill.vocab.extension import extend_recipe
-from tokenmill.vocab.places import Wishes
-from tokenmill.vocab.words import Words, build_piece_tokenizer, check_base, check_text_kept
+from tokenmill.vocab.extension import ExtendOptions, extend_recipe
+from tokenmill.vocab.words import Words, build_piece_tokenizer, check_base, check_text_kept, to_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,8 +109,8 @@ def _extend(
             f"again with --pattern {base.family}"
         )
     words = Words.encode(build_piece_tokenizer(base), [(corpus.pieces, corpus.counts) for corpus in corpora])
-    wishes = Wishes(wanted[-1] - base.vocab_size, min_frequency=1)
-    made = extend_recipe(base, words, wishes, np.empty(0, np.uint64))
+    options = ExtendOptions(wanted[-1] - base.vocab_size, min_frequency=1)
+    made = extend_recipe(base, words, options, np.empty(0, np.uint64))
     return made.recipe, [token.count for token in made.tokens], base.vocab_size, float(words.count_tokens())
 
 

@@ -1,7 +1,8 @@
-"""Continued BPE: new tokens after all the old ones, so that no old id and no old merge changes."""
+"""What is wanted of an extension, what a new token is, and which id it gets."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,196 @@ from tokenmill import _core
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
 from tokenmill.tokenizer.recipe import number_tokens
-from tokenmill.vocab.places import NewIds, NewToken
+from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.words import build_piece_tokenizer, join_ids, spell_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from typing import Any
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer.recipe import Recipe
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-    from tokenmill.vocab.places import Wishes
+    from tokenmill.tokenizer.recipe import Json, Recipe
     from tokenmill.vocab.words import Words
+
+
+# What vocabularies call the tokens that they keep for later.
+_RESERVED = re.compile(r"reserved|unused|extra_id|extra_\d|placeholder|dummy", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A token that an extension adds: what it spells, the old ids it stands for, how often it was seen."""
+
+    id: int
+    bytes: bytes
+    parts: tuple[int, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class ExtendOptions:
+    """What decides the new tokens beside the counts."""
+
+    add: int
+    min_frequency: int = 2
+    max_token_length: int = 1 << 16
+    tie_break: str = "huggingface"
+    scripts: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    reuse_reserved: bool = False
+
+
+def check_scripts(names: Sequence[str]) -> None:
+    """Refuse a name that is not a script before anything is read."""
+    _core.in_scripts([], list(names))
+
+
+@dataclass(frozen=True)
+class NewIds:
+    """The ids of new tokens in order, and which of them reserved special tokens had."""
+
+    ids: tuple[int, ...]
+    taken: frozenset[int]
+
+    @classmethod
+    def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> NewIds:
+        """The ids after the last of `base`, or those that it reserves first."""
+        special = sorted((token.id, token.content) for token in base.recipe.added if token.special)
+        kept = [token_id for token_id, content in special if _RESERVED.search(content)]
+        reserved = kept[:number] if reuse_reserved else []
+        first = base.vocab_size
+        ids = (*reserved, *range(first, first + number - len(reserved)))
+        return cls(ids, frozenset(reserved))
+
+    def make_table(self, tokens: Iterable[bytes | None]) -> list[bytes | None]:
+        """A copy of a table of tokens with room for the new ones."""
+        table = list(tokens)
+        return table + [None] * (max(self.ids, default=-1) + 1 - len(table))
+
+    def drop_taken(self, recipe: Recipe) -> Recipe:
+        """The recipe without the special tokens whose ids are taken, in its config files too."""
+        model = recipe.model
+        assert model is not None, "check_base comes first"
+        if not self.taken:
+            return recipe
+        gone = {token.content for token in recipe.added if token.id in self.taken}
+        return replace(
+            recipe,
+            model=replace(
+                model, unreachable=tuple((i, data) for i, data in model.unreachable if i not in self.taken)
+            ),
+            added=tuple(token for token in recipe.added if token.id not in self.taken),
+            config=_drop_tokens(recipe.config, self.taken, gone),
+        )
+
+
+def _drop_tokens(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
+    """A `tokenizer_config.json` that does not list these tokens."""
+
+    def get_content(entry: Any) -> Any:
+        return entry.get("content") if isinstance(entry, dict) else entry
+
+    out = dict(config)
+    listed = out.get("added_tokens_decoder")
+    if isinstance(listed, dict):
+        out["added_tokens_decoder"] = {
+            key: value for key, value in listed.items() if not (key.isdigit() and int(key) in ids)
+        }
+    for key in ("additional_special_tokens", "extra_special_tokens"):
+        names = out.get(key)
+        if isinstance(names, list):
+            out[key] = [entry for entry in names if get_content(entry) not in contents]
+    return out
+
+
+# The rarest characters of a text are left to bytes, as SentencePiece's own trainer does by default.
+COVERAGE = 0.9995
+
+
+def count_characters(batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> dict[str, int]:
+    """How often each character occurs in counted pieces."""
+    total: dict[str, int] = {}
+    for texts, counts in batches:
+        pieces = texts.to_pylist()
+        points = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32)
+        weights = np.repeat(counts, [len(piece) for piece in pieces])
+        found, place = np.unique(points, return_inverse=True)
+        sums = np.zeros(len(found), np.uint64)
+        np.add.at(sums, place, weights)
+        for point, count in zip(found.tolist(), sums.tolist(), strict=True):
+            total[chr(point)] = total.get(chr(point), 0) + count
+    return total
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A base with the characters that it lacked."""
+
+    tokenizer: Tokenizer
+    tokens: tuple[NewToken, ...]
+
+
+def add_characters(
+    base: Tokenizer, counts: dict[str, int], options: ExtendOptions, kept: Collection[str]
+) -> Grown:
+    """`base` with the characters that the texts need, the most frequent first; none of `kept`."""
+    model = base.recipe.model
+    assert model is not None, "check_base comes first"
+    if model.kind != "chars":
+        return Grown(base, ())
+    known = {token for token in model.tokens if token is not None}
+    lacking = {
+        character: count
+        for character, count in counts.items()
+        if character != " " and character.encode() not in known
+    }
+    needed = [c for c in dict.fromkeys("".join(options.required)) if c != " " and c.encode() not in known]
+    if len(needed) > options.add:
+        raise ConfigError(
+            f"the required strings hold {len(needed):,} characters that {base.source} lacks, and only "
+            f"{options.add:,} tokens may be added; raise --add"
+        )
+    chosen = [*needed, *(c for c in _choose_frequent(counts, lacking, options) if c not in {*needed, *kept})]
+    return _grow(base, chosen[: options.add], lacking, options)
+
+
+def _choose_frequent(counts: dict[str, int], lacking: dict[str, int], options: ExtendOptions) -> list[str]:
+    """What the vocabulary lacks of the text's characters, until `COVERAGE` of the text is known."""
+    ordered = sorted(lacking, key=lambda character: (-lacking[character], character))
+    if options.scripts:
+        fits = _core.in_scripts([character.encode() for character in ordered], list(options.scripts))
+        ordered = [character for character, fit in zip(ordered, fits, strict=True) if fit]
+    unknown = sum(lacking[character] for character in ordered)
+    allowed = (1.0 - COVERAGE) * sum(counts.values())
+    frequent = []
+    for character in ordered:
+        if unknown <= allowed or lacking[character] < options.min_frequency:
+            break
+        unknown -= lacking[character]
+        frequent.append(character)
+    return frequent
+
+
+def _grow(base: Tokenizer, characters: list[str], counts: dict[str, int], options: ExtendOptions) -> Grown:
+    if not characters:
+        return Grown(base, ())
+    model = base.recipe.model
+    assert model is not None
+    alone = build_piece_tokenizer(base)
+    places = NewIds.choose(base, len(characters), reuse_reserved=options.reuse_reserved)
+    table = places.make_table(model.tokens)
+    tokens = []
+    for token_id, character in zip(places.ids, characters, strict=True):
+        table[token_id] = character.encode()
+        parts = tuple(alone.encode(character, special="text"))
+        tokens.append(NewToken(token_id, character.encode(), parts, counts.get(character, 0)))
+    recipe = places.drop_taken(base.recipe)
+    assert recipe.model is not None
+    grown = replace(recipe.model, tokens=number_tokens(table, base.source))
+    return Grown(Tokenizer(replace(recipe, model=grown, hf=None)), tuple(tokens))
+
 
 Pair = tuple[int, int]
 
@@ -49,15 +228,15 @@ class Extension:
 def extend_recipe(
     base: Tokenizer,
     words: Words,
-    wishes: Wishes,
+    options: ExtendOptions,
     apart: NDArray[np.uint64],
     characters: Sequence[NewToken] = (),
 ) -> Extension:
-    """`wishes.add` new tokens from `words`; a pair in `apart` (`left << 32 | right`) never merges.
+    """`options.add` new tokens from `words`; a pair in `apart` (`left << 32 | right`) never merges.
 
     `characters` are those of the new tokens that `base` has already.
     """
-    wishes = replace(wishes, add=wishes.add - len(characters))
+    options = replace(options, add=options.add - len(characters))
     old, model = spell_tokens(base), base.recipe.model
     merger = _core.PairMerger.from_vocabulary(
         np.frombuffer(b"".join(old), np.uint8),
@@ -65,33 +244,32 @@ def extend_recipe(
         words.ids,
         words.offsets,
         words.counts,
-        tokens=len(old) + wishes.add,
-        min_frequency=max(1, wishes.min_frequency),
-        max_token_length=wishes.max_token_length,
-        tie_break=wishes.tie_break,
+        tokens=len(old) + options.add,
+        min_frequency=max(1, options.min_frequency),
+        max_token_length=options.max_token_length,
+        tie_break=options.tie_break,
         apart=_flatten(apart),
-        scripts=list(wishes.scripts),
+        scripts=list(options.scripts),
         # Tokens of such a model are strings: what a byte token stands for stays a byte.
         whole_characters=model is not None and model.kind == "chars",
     )
-    required = find_required_merges(base, wishes.required)
-    if len(required) > wishes.add:
+    required = find_required_merges(base, options.required)
+    if len(required) > options.add:
         raise ConfigError(
-            f"the required strings take {len(required):,} tokens, and only {wishes.add:,} may be added; "
+            f"the required strings take {len(required):,} tokens, and only {options.add:,} may be added; "
             f"raise --add to {len(required):,} or more"
         )
     merger.require(np.asarray(required, np.uint32).reshape(-1))
     while not merger.advance(1 << 16):
         pass
     made = list(merger.tokens())[len(old) :]
-    if len(made) < wishes.add:
+    if len(made) < options.add:
         raise InputError(
             f"only {len(characters) + len(made):,} new tokens can be made of these texts, "
-            f"{len(characters) + wishes.add:,} asked for: no other "
-            f"pair that may merge occurs {max(1, wishes.min_frequency)} times; add fewer, give more text, or "
-            "lower --min-frequency"
+            f"{len(characters) + options.add:,} asked for: no other pair that may merge occurs "
+            f"{max(1, options.min_frequency)} times; add fewer, give more text, or lower min_frequency"
         )
-    return _assemble(base, wishes, made, list(merger.merges()), merger.counts().tolist(), characters)
+    return _assemble(base, options, made, list(merger.merges()), merger.counts().tolist(), characters)
 
 
 class PairSet:
@@ -190,14 +368,14 @@ def _merge(ids: list[int], pair: Pair, made: int) -> list[int]:
 
 def _assemble(
     base: Tokenizer,
-    wishes: Wishes,
+    options: ExtendOptions,
     made: list[Any],
     merges: list[Pair],
     counts: list[int],
     characters: Sequence[NewToken],
 ) -> Extension:
     first = base.vocab_size
-    places = NewIds.choose(base, len(made), reuse_reserved=wishes.reuse_reserved)
+    places = NewIds.choose(base, len(made), reuse_reserved=options.reuse_reserved)
     finals = [*range(first), *places.ids]
     parts = {token.id: token.parts for token in characters}
     count_of: dict[int, int] = {}

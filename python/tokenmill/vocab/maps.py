@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import logging
+import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.durable import publish_bytes
-from tokenmill.errors import InputError, InputNotFoundError
+from tokenmill.base.durable import publish_bytes, stage_directory
+from tokenmill.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.sources.raw import RawFile
+from tokenmill.tokenizer.files.kinds import save
+from tokenmill.tokenizer.files.names import (
+    CHAT_TEMPLATES,
+    CONFIGS,
+    MODEL,
+    TEKKEN,
+    TOKENIZER,
+    VOCAB,
+    VOCABULARIES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenmill.tokenizer.recipe import Recipe
+    from tokenmill.tokenizer.recipe import Json, Recipe
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.training.counting import Corpus
+
 
 EXTENSION = "extension.json"
 TRIM = "trim.json"
@@ -113,3 +129,170 @@ def _from_json(body: dict[str, Any], home: Path) -> VocabularyMap:
         vocabulary=body["base"].get("vocabulary"),
         home=home,
     )
+
+
+CONFIG = "config.json"
+GENERATION = "generation_config.json"
+# Weights in other forms: beside the rewritten ones, they would be of the old vocabulary.
+_WEIGHTS = (
+    "*.bin",
+    "*.bin.index.json",
+    "*.pt",
+    "*.pth",
+    "*.h5",
+    "*.msgpack",
+    "*.gguf",
+    "*.onnx",
+    "*.safetensors",
+)
+# What a tokenizer's directory holds beside those: settings, templates, code, licences. Weights, corpora and
+# the model's own config.json, whose vocab_size would be wrong, are none of it.
+_SETTINGS = ("*.json", "*.jinja", "*.py", "*.md", "LICENSE*", "NOTICE*")
+_NOT_SETTINGS = (*VOCABULARIES, *CONFIGS, CONFIG, "*.index.json", EXTENSION, TRIM)
+_MOST_BYTES = 16 << 20
+
+
+def is_vocabulary(path: Path) -> bool:
+    """Whether a file holds a vocabulary: beside the new one, an old one would say something else."""
+    return any(path.match(pattern) for pattern in VOCABULARIES)
+
+
+def is_weights(path: Path) -> bool:
+    """Whether a file holds a model's weights."""
+    return any(path.match(pattern) for pattern in _WEIGHTS)
+
+
+def find_home(source: str) -> Path | None:
+    """The directory that belongs to a tokenizer; None for a lone file among others."""
+    path = Path(source)
+    whole = path.name in {TOKENIZER, VOCAB, TEKKEN, MODEL}
+    return path.parent if whole and path.is_file() else None
+
+
+def copy_settings(
+    home: Path, target: Path, new_ids: Mapping[int, int] | None = None, *, config_too: bool = True
+) -> None:
+    """Copy what belongs to a tokenizer from `home`; `new_ids` renumbers what names ids.
+
+    The configs that list tokens are copied as they are, or left as they were saved unless `config_too`.
+    """
+    for path in sorted(home.iterdir()):
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            continue
+        wanted = any(path.match(pattern) for pattern in _SETTINGS)
+        if path.name in CONFIGS:
+            if config_too:
+                shutil.copyfile(path, target / path.name)
+        elif wanted and not any(path.match(pattern) for pattern in _NOT_SETTINGS):
+            shutil.copyfile(path, target / path.name)
+    if (home / CHAT_TEMPLATES).is_dir():
+        shutil.copytree(home / CHAT_TEMPLATES, target / CHAT_TEMPLATES, dirs_exist_ok=True)
+    if new_ids is not None:
+        renumber_file(target / GENERATION, new_ids)
+
+
+def renumber_file(path: Path, new_ids: Mapping[int, int]) -> None:
+    """Rename the ids that a config of a model names (`eos_token_id` and the like), if there is one."""
+    if path.is_file():
+        body = json.loads(path.read_text(encoding="utf-8"))
+        text = json.dumps(renumber(body, new_ids), indent=2, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def renumber(body: Json, new_ids: Mapping[int, int]) -> Json:
+    """`{"eos_token_id": [7, 9]}` with its ids renamed; one that is gone becomes None, or leaves its list."""
+
+    def rename(value: Any) -> Any:
+        if isinstance(value, list):
+            return [new_ids[token] for token in value if token in new_ids]
+        return new_ids.get(value) if isinstance(value, int) else value
+
+    return {
+        key: rename(value)
+        if key.endswith(("_token_id", "_token_ids"))
+        else renumber(value, new_ids)
+        if isinstance(value, dict)
+        else value
+        for key, value in body.items()
+    }
+
+
+logger = logging.getLogger("tokenmill.vocabulary")
+
+
+def check_output(output: str | Path | None) -> None:
+    """Raise `ConfigError` for a directory that is not empty, before anything is read."""
+    if output is None or not Path(output).exists():
+        return
+    if not Path(output).is_dir() or any(Path(output).iterdir()):
+        raise ConfigError(f"{output} is not an empty directory; give another --output, or remove it first")
+
+
+def check_rows(multiple: int) -> None:
+    """Raise `ConfigError` for a number that nothing can be a multiple of."""
+    if multiple < 1:
+        raise ConfigError(f"pad_to_multiple is {multiple}; expected 1 or more, such as 64")
+
+
+def identify(tokenizer: Tokenizer, multiple: int | None = None) -> dict[str, Any]:
+    """What a map says of a tokenizer; `multiple` is what its rows of the embedding are rounded up to."""
+    about: dict[str, Any] = {
+        "source": tokenizer.source,
+        "fingerprint": tokenizer.fingerprint,
+        "vocabulary": hash_vocabulary(tokenizer.recipe),
+        "vocab_size": tokenizer.vocab_size,
+    }
+    if multiple is not None:
+        about["embedding_rows"] = -(-tokenizer.vocab_size // multiple) * multiple
+    return about
+
+
+def write_vocabulary(
+    base: Tokenizer,
+    result: Tokenizer,
+    output: Path,
+    name: str,
+    body: dict[str, Any],
+    new_ids: Mapping[int, int] | None = None,
+) -> Tokenizer:
+    """Write all files of the new tokenizer, or none; return it as loaded from these files.
+
+    The other files of `base` are copied too. `new_ids` are its ids in `result`, if they change.
+    """
+    with stage_directory(output) as staging:
+        save(result.recipe, staging, "hf")
+        home = find_home(base.source)
+        if home is not None:
+            same = new_ids is None and result.recipe.config == base.recipe.config
+            copy_settings(home, staging, new_ids, config_too=same)
+        # The fingerprint covers how the file states a step, so it is taken from the file.
+        body["result"]["fingerprint"] = type(result).load(staging).fingerprint
+        write_map(staging / name, body)
+    logger.info("Wrote %s", output)
+    return type(result).load(output)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was encoded again, and how much of it changed."""
+
+    files: tuple[dict[str, Any], ...]
+    documents: int
+    changed: int
+    allowed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self)
+
+
+def hash_files(corpus: Corpus) -> tuple[dict[str, Any], ...]:
+    """Which files were kept, by what is in them; data in memory has only its name."""
+    if corpus.in_memory:
+        return tuple(corpus.identify())
+    found = []
+    for file in corpus.files:
+        with RawFile(file) as data:
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+        found.append({"path": file.url, "bytes": file.size, "sha256": digest})
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""Safetensors files by rows: read where they lie, written in order, never whole in memory, without torch."""
+"""Read and write safetensors files row by row, without torch and without holding a model in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_HEADER = 100 << 20
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of a file: its type, its shape, and where its bytes begin and end."""
+    """One tensor of a file: dtype, shape and byte range."""
 
     name: str
     dtype: str
@@ -35,12 +35,12 @@ class Tensor:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
+        """Return the number of bytes of one row."""
         return (self.end - self.start) // self.shape[0] if self.shape and self.shape[0] else 0
 
 
 class TensorFile:
-    """A safetensors file, read where it is asked for; mapped pages would count as memory."""
+    """A memory-mapped safetensors file."""
 
     def __init__(self, path: Path) -> None:
         """Read the header of `path`; raises `InputError` if it is not a complete safetensors file."""
@@ -50,24 +50,22 @@ class TensorFile:
                 self.tensors, self.metadata, self.base = _read_header(path, file)
         except FileNotFoundError as error:
             raise InputNotFoundError(f"{path}: no such file") from error
+        self._data = np.memmap(path, np.uint8, "r", self.base) if self.tensors else np.empty(0, np.uint8)
 
     def read_rows(self, tensor: Tensor, first: int, count: int) -> NDArray[np.float32]:
-        """Some rows as float32."""
-        raw = self.read_raw(tensor, first, count)
-        return to_float(np.frombuffer(raw, np.uint8), tensor.dtype).reshape(-1, tensor.shape[1])
+        """Return rows as float32."""
+        raw = np.frombuffer(self.read_raw(tensor, first, count), np.uint8)
+        return to_float(raw, tensor.dtype).reshape(-1, tensor.shape[1])
 
     def read_raw(self, tensor: Tensor, first: int, count: int) -> bytes:
-        """The bytes of some rows."""
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(self.base + tensor.start + first * tensor.row_bytes)
-            return file.read(count * tensor.row_bytes)
+        """Return the bytes of rows."""
+        start = tensor.start + first * tensor.row_bytes
+        return self._data[start : start + count * tensor.row_bytes].tobytes()
 
     def read_chunks(self, tensor: Tensor) -> Iterator[bytes]:
-        """All bytes of a tensor, a few megabytes at a time."""
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(self.base + tensor.start)
-            for at in range(tensor.start, tensor.end, COPY_BYTES):
-                yield file.read(min(COPY_BYTES, tensor.end - at))
+        """Yield the bytes of a tensor, a few megabytes at a time."""
+        for at in range(tensor.start, tensor.end, COPY_BYTES):
+            yield self._data[at : min(at + COPY_BYTES, tensor.end)].tobytes()
 
 
 def _read_header(path: Path, file: Any) -> tuple[dict[str, Tensor], dict[str, str], int]:
@@ -98,7 +96,7 @@ def write_tensors(
     shapes: Mapping[str, tuple[int, ...]],
     write: Mapping[str, Callable[[], Iterator[bytes]]],
 ) -> int:
-    """Copy `source` with other `shapes` and bytes for the tensors in `write`; returns the data's size."""
+    """Copy `source` with new shapes and bytes for the tensors in `write`; return the size of the data."""
     header: dict[str, Any] = {"__metadata__": source.metadata} if source.metadata else {}
     at = 0
     ordered = sorted(source.tensors.values(), key=lambda tensor: tensor.start)
@@ -123,7 +121,7 @@ def write_tensors(
 
 
 def to_float(raw: NDArray[np.uint8], dtype: str) -> NDArray[np.float32]:
-    """Numbers of any of the four types as float32."""
+    """Convert F64, F32, F16 or BF16 data to float32."""
     if dtype == "BF16":
         return (raw.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     kinds = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
@@ -135,7 +133,7 @@ def to_float(raw: NDArray[np.uint8], dtype: str) -> NDArray[np.float32]:
 
 
 def from_float(rows: NDArray[np.float32], dtype: str) -> bytes:
-    """The other way round; bfloat16 is rounded to the nearest, halves to even, as torch does."""
+    """Convert float32 to `dtype`; bfloat16 is rounded half to even, as in torch."""
     if dtype == "BF16":
         bits = np.ascontiguousarray(rows, np.float32).view(np.uint32)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16).tobytes()
@@ -143,7 +141,7 @@ def from_float(rows: NDArray[np.float32], dtype: str) -> bytes:
 
 
 def find_files(folder: Path) -> tuple[list[Path], dict[str, Any] | None]:
-    """The safetensors files of a model's directory, and its index where it is sharded."""
+    """Return the safetensors files of a model, and its index if it is sharded."""
     if (folder / INDEX).is_file():
         index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         return [folder / name for name in sorted(set(index["weight_map"].values()))], index
