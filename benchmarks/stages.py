@@ -23,7 +23,7 @@ from grown import grow
 from prepare import gpt2, write_parquet
 from tokenmill import Tokenizer, _core
 from tokenmill.base.texts import Texts
-from tokenmill.datasets.packing.packer import RowShape, make_packer
+from tokenmill.datasets.packing import RowShape, make_packer
 
 BLOCK = 4 << 20
 COLUMNS = ("attention_mask", "position_ids", "document_ids")

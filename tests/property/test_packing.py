@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.datasets.packing.packer import GroupPacker, RowShape, frame_documents, make_packer
+from tokenmill.datasets.documents import frame_documents
+from tokenmill.datasets.packing import GroupPacker, RowShape, make_packer
 from tokenmill.errors import ConfigError
 
 PAD = 65535

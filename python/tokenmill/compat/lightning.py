@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.columns.labels import COLUMN as LABELS
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.errors import explain_missing
 
@@ -23,7 +22,7 @@ def data_module(
         """Batches of rows, in an order that the seed decides."""
 
         def train_dataloader(self) -> Any:
-            rows = open_dataset(path).rows(context_length, columns=(LABELS.name,))
+            rows = open_dataset(path).rows(context_length, columns=("labels",))
             return rows.batches(batch_size, shuffle=True, seed=seed).to_torch(num_workers=num_workers)
 
     return TokenmillData()

@@ -9,7 +9,7 @@ import numpy as np
 
 from tokenmill.base.learned import BIT, is_learned
 from tokenmill.chat.conversation import RecordError
-from tokenmill.datasets.packing.packer import frame_documents, select_documents
+from tokenmill.datasets.documents import frame_documents, select_documents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,9 @@ import numpy as np
 
 from tokenmill.base.learned import is_learned
 from tokenmill.base.texts import Texts
+from tokenmill.datasets.documents import frame_documents, select_documents, splice
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins
-from tokenmill.datasets.packing.known import weave
-from tokenmill.datasets.packing.packer import frame_documents, select_documents
 from tokenmill.pipeline.chat import count_learned, encode_chats, frame_chats
 from tokenmill.pipeline.filters import filter_tokens
 from tokenmill.pipeline.long import cut_long
@@ -214,7 +213,7 @@ def _encode_stale(
 ) -> tuple[Ids, Offsets]:
     """Framed ids of all documents, of which only the stale ones are encoded."""
     fresh, ends, _ = _encode_framed(job, texts.filter(known.stale), threads, account)
-    ids, offsets = weave(known, fresh, ends)
+    ids, offsets = splice(known, fresh, ends)
     added = int(len(known.stale) - known.stale.sum()) * sum(marker is not None for marker in known.frame)
     account.tokens_encoded += len(ids) - len(fresh) - added
     account.tokens_added += added

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenmill.datasets.packing.strings import find_blank, has_blank
+from tokenmill.datasets.documents import find_blank, has_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,11 +6,11 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.columns.loss_mask import LOSS_MASK
+from tokenmill.datasets.columns import LOSS_MASK
+from tokenmill.datasets.documents import StringCounter
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.splits import TRAINING, Split
-from tokenmill.datasets.packing.strings import StringCounter
 from tokenmill.datasets.shards.format import find_format, list_formats
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.filters import TextFilters

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.learned import is_learned
-from tokenmill.datasets.packing.packer import select_documents
+from tokenmill.datasets.documents import select_documents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

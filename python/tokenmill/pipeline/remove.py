@@ -17,6 +17,7 @@ import numpy as np
 
 from tokenmill.base.durable import digest, sweep_leftovers
 from tokenmill.base.learned import is_learned
+from tokenmill.datasets.documents import select_documents
 from tokenmill.datasets.ledger.duplicates import hashes_path
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.origins import Origins
@@ -39,7 +40,6 @@ from tokenmill.datasets.ledger.removal import (
     read_list,
     save_removal,
 )
-from tokenmill.datasets.packing.packer import select_documents
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.store.remote import COPY, pass_on_copy

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.learned import is_learned, strip_marks
+from tokenmill.datasets.columns import Cover, store_columns
 from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.packing.column import Cover, store_columns
-from tokenmill.datasets.packing.packer import Packer, RowShape, make_packer
+from tokenmill.datasets.packing import Packer, RowShape, make_packer
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.items import Items, ShardShape
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import PackingIdentity
     from tokenmill.datasets.ledger.plan import Target
     from tokenmill.datasets.ledger.receipt import FileEntry
-    from tokenmill.datasets.packing.packer import Packed
+    from tokenmill.datasets.packing import Packed
     from tokenmill.pipeline.control import Batching
     from tokenmill.pipeline.encode import Encoded
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from tokenmill.base.folders import list_modules
 from tokenmill.base.sizes import parse_size
 from tokenmill.settings.kinds import Limit, MismatchError, Read
 
@@ -68,12 +67,10 @@ Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Read(_raise_case
 ExecutorName = Literal["local", "ray"]
 OnError = Literal["fail", "skip", "replace"]
 Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
-if TYPE_CHECKING:
-    OutputFormat = str
-    Column = str
-else:
-    OutputFormat = Literal[list_modules("datasets/formats")]
-    Column = Literal[list_modules("datasets/columns")]
+OutputFormat = Literal[
+    "arrow", "datatrove", "litdata", "mds", "megatron", "npy", "olmo", "parquet", "tokenmill"
+]
+Column = Literal["attention_mask", "document_ids", "labels", "loss_mask", "position_ids"]
 PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
 TooLong = Literal["drop", "truncate", "keep-last"]
 TieBreak = Literal["huggingface", "lexicographic"]

@@ -7,12 +7,12 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.datasets.packing.column import Cover, find_column, list_column_names
+from tokenmill.datasets.columns import COLUMNS, Cover, find_column
 from tokenmill.datasets.shards.format import list_formats, read_items
 
 TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(120)]
 LENGTH = 16
-ALL = list_column_names()
+ALL = tuple(COLUMNS)
 HOLDERS = [
     known.name
     for known in list_formats()

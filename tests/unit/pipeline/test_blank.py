@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.texts import Texts
-from tokenmill.datasets.packing.strings import find_blank
+from tokenmill.datasets.documents import find_blank
 
 
 def found(texts):

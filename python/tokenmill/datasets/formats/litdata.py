@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.durable import publish_json
-from tokenmill.datasets.columns.loss_mask import LOSS_MASK
+from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ChunkWriter
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.durable import publish_json
-from tokenmill.datasets.packing.column import find_column
+from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ChunkWriter
 

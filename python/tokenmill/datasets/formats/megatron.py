@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.columns.loss_mask import LOSS_MASK
+from tokenmill.datasets.columns import LOSS_MASK, find_column
 from tokenmill.datasets.ledger.receipt import SHARDS
-from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.flat import cut_items, map_file
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.packing.column import find_column
+from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.shards.flat import cut_items, make_row_offsets
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.writer import ShardWriter

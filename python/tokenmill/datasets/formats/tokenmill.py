@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.packing.column import find_column
+from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.shards.flat import cut_items, make_row_offsets, map_file
 from tokenmill.datasets.shards.format import Format
 from tokenmill.datasets.shards.index import (

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
+from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import RECEIPTS, ShardEntry
 from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
-from tokenmill.datasets.packing.column import find_column
 from tokenmill.datasets.shards.format import DTYPES, find_format
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject

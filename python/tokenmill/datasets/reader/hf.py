@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.datasets.columns.loss_mask import LOSS_MASK
+from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.errors import explain_missing
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tokenmill.datasets.columns import COLUMNS, find_column
 from tokenmill.datasets.ledger.manifest import content_hash
-from tokenmill.datasets.packing.column import find_column, list_column_names
 from tokenmill.datasets.reader.feed import Feed
 from tokenmill.datasets.reader.spans import CU_SEQLENS, SpanFinder, make_columns
 from tokenmill.datasets.reader.turns import Turns
@@ -148,7 +148,7 @@ class Rows:
     def _read_learned(self, rows: list[int]) -> NDArray[np.bool_] | None:
         """What of these rows is learned; None where the dataset does not say, or nobody asks."""
         wanted = [find_column(name) for name in self.columns if name != CU_SEQLENS]
-        if not self._shards.masked or not any(column.taught for column in wanted):
+        if not self._shards.masked or not any(column.trained for column in wanted):
             return None
         taught = np.zeros((len(rows), self.context_length), bool)
         for place, row in enumerate(rows):
@@ -252,7 +252,7 @@ class Rows:
 
 
 def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    known = (*list_column_names(), CU_SEQLENS)
+    known = (*COLUMNS, CU_SEQLENS)
     unknown = [column for column in columns if column not in known]
     if unknown:
         raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(known)}")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from tokenmill.base.platform import open_file_limit
-from tokenmill.datasets.columns.loss_mask import LOSS_MASK
-from tokenmill.datasets.packing.column import find_column
+from tokenmill.datasets.columns import LOSS_MASK, find_column
 from tokenmill.datasets.shards.format import find_format
 from tokenmill.datasets.shards.index import map_offsets, map_segments
 from tokenmill.errors import DatasetError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.packing.column import Cover, find_column
+from tokenmill.datasets.columns import Cover, find_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

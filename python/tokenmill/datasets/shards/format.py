@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tokenmill.base.folders import list_modules
-from tokenmill.datasets.columns.loss_mask import LOSS_MASK
-from tokenmill.datasets.packing.column import find_column
+from tokenmill.datasets.columns import LOSS_MASK, find_column
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.arrays import to_arrow
-from tokenmill.datasets.packing.column import find_column
+from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.shards.items import Items
 from tokenmill.datasets.shards.writer import BatchWriter
 

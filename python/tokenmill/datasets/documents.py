@@ -1,0 +1,87 @@
+"""Operations on blocks of documents or texts: item `d` is `ids[offsets[d]:offsets[d + 1]]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill import _core
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tokenmill.sources.model import Known
+
+    Ids = NDArray[Any]
+    Int64s = NDArray[np.int64]
+
+
+def make_offsets(lengths: NDArray[Any]) -> Int64s:
+    """`[2, 3]` -> `[0, 2, 5]`."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def frame_documents(
+    ids: Ids, offsets: Int64s, bos: int | None, eos: int | None, dtype: str
+) -> tuple[Ids, Int64s]:
+    """`ids, [0, 2]`, bos 8, eos 9 -> `[8, a, b, 9], [0, 4]` as `uint16` or `uint32`, in one pass."""
+    framed: tuple[Ids, Int64s] = _core.frame_documents(ids, offsets, bos, eos, dtype == "uint32")
+    return framed
+
+
+def select_documents(ids: Ids, offsets: Int64s, kept: NDArray[np.bool_]) -> tuple[Ids, Int64s]:
+    """Return the documents where `kept` is set, flat again."""
+    if kept.all():
+        return ids, offsets
+    lengths = np.diff(offsets)[kept]
+    ends = make_offsets(lengths)
+    out = np.empty(int(ends[-1]), dtype=ids.dtype)
+    _core.copy_segments(ids, offsets[:-1][kept], ends[:-1], lengths, out)
+    return out, ends
+
+
+def splice(known: Known, ids: Any, offsets: Any) -> tuple[Ids, Int64s]:
+    """Return all documents in order, `ids` and `offsets` in place of the stale ones."""
+    fresh, ends = np.asarray(ids), np.asarray(offsets)
+    lengths = np.diff(known.offsets)
+    lengths[known.stale] = np.diff(ends)
+    places = make_offsets(lengths)
+    out = np.empty(int(places[-1]), fresh.dtype)
+    new, old = known.stale, ~known.stale
+    _core.copy_segments(fresh, ends[:-1], places[:-1][new], lengths[new], out)
+    same = np.ascontiguousarray(known.ids, fresh.dtype)
+    _core.copy_segments(same, known.offsets[:-1][old], places[:-1][old], lengths[old], out)
+    return out, places
+
+
+@dataclass(frozen=True)
+class StringCounter:
+    """Count strings such as `<s>` in texts. It pickles as its strings."""
+
+    strings: tuple[str, ...]
+
+    @cached_property
+    def _counter(self) -> _core.StringCounter:
+        return _core.StringCounter(list(self.strings))
+
+    def __reduce__(self) -> tuple[type[StringCounter], tuple[tuple[str, ...]]]:
+        return StringCounter, (self.strings,)
+
+    def count(self, offsets: memoryview, data: memoryview) -> int:
+        """Return the number of occurrences in these texts."""
+        if not self.strings or len(offsets) < 2:
+            return 0
+        return self._counter.count(data, offsets)
+
+
+def find_blank(offsets: memoryview, data: memoryview) -> NDArray[np.bool_]:
+    """Return a mask of the texts that are empty or all white space."""
+    return _core.blank_texts(data, offsets)
+
+
+def has_blank(offsets: memoryview, data: memoryview) -> bool:
+    """Return True if any text is blank."""
+    return _core.has_blank(data, offsets)
