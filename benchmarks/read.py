@@ -19,9 +19,9 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests")]
 
 import tokenmill  # noqa: E402
 from small_datasets import publish, write_documents  # noqa: E402
+from tokenmill.datasets.formats.files import OFFSETS_MAGIC, make_header  # noqa: E402
 from tokenmill.datasets.ledger.manifest import PackingIdentity  # noqa: E402
 from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry  # noqa: E402
-from tokenmill.datasets.shards.index import OFFSETS_MAGIC, make_header  # noqa: E402
 
 CONTEXT = 2048
 TURNS = 5

@@ -179,7 +179,7 @@ def test_every_format_holds_the_mask(tmp_path, tokenizer, form):
         assert np.fromfile(mask, np.int8).astype(bool).tolist() == taught.tolist()
         assert mask.with_suffix(".idx").read_bytes().startswith(b"MMIDIDX")
     elif form in {"arrow", "parquet", "npy"}:
-        from tokenmill.datasets.shards.format import read_items
+        from tokenmill.datasets.formats.format import read_items
 
         parts = [
             items.columns["loss_mask"] for items in read_items(root, made.manifest, made.manifest.shards[0])

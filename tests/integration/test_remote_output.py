@@ -12,7 +12,7 @@ from byte_tokenizer import ByteTokenizer
 from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
-from tokenmill.datasets.shards.format import find_format, list_format_names
+from tokenmill.datasets.formats.format import MODULES, find_format
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import ObjectStore, cache_directory
 from tokenmill.errors import DatasetError, ResumeError, StoreError
@@ -257,7 +257,7 @@ def test_splits_lie_side_by_side(bucket):  # noqa: F811
     assert made["test"].address == f"{bucket}/out/test"
 
 
-@pytest.mark.parametrize("name", list_format_names())
+@pytest.mark.parametrize("name", MODULES)
 def test_every_format_can_be_kept_in_a_store(corpus, bucket, tmp_path, name):  # noqa: F811
     local = prepare(corpus, str(tmp_path / "out"), format=name)
     made = prepare(corpus, f"{bucket}/out", format=name)

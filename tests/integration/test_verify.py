@@ -14,8 +14,8 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from records import edit_record
 from tokenmill.cli.datasets import is_dataset
+from tokenmill.datasets.formats.format import read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
-from tokenmill.datasets.shards.format import read_items
 from tokenmill.errors import ConfigError, DatasetError, ResumeError
 from tokenmill.pipeline.convert import convert_dataset
 from tokenmill.pipeline.verify import verify_dataset

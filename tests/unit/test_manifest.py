@@ -11,6 +11,7 @@ import pytest
 
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile, digest, publish_json, readable_json, sweep_leftovers
+from tokenmill.datasets.formats.files import OFFSETS_MAGIC, make_header, map_offsets
 from tokenmill.datasets.ledger import record
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import (
@@ -30,7 +31,6 @@ from tokenmill.datasets.ledger.receipt import (
     save_receipt,
 )
 from tokenmill.datasets.ledger.record import encode_record
-from tokenmill.datasets.shards.index import OFFSETS_MAGIC, make_header, map_offsets
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
-from tokenmill.datasets.shards.format import find_format, list_formats
 from tokenmill.errors import ConfigError, DatasetError
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, Manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import SHARDS, load_receipt
 from tokenmill.datasets.ledger.splits import VALIDATION, other_part
-from tokenmill.datasets.shards.format import find_format
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:

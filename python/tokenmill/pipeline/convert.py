@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import digest, sweep_leftovers
+from tokenmill.datasets.formats.files import ShardShape
+from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import SHARDS
-from tokenmill.datasets.shards.format import find_format
-from tokenmill.datasets.shards.items import ShardShape
 from tokenmill.datasets.store.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.output_faults import explain_faults
 
 if TYPE_CHECKING:
+    from tokenmill.datasets.formats.format import Format
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-    from tokenmill.datasets.shards.format import Format
 
 
 def convert_dataset(

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tokenmill.base.hardware.machine import measure
-from tokenmill.datasets.shards.format import list_formats
-from tokenmill.datasets.shards.items import Items, ShardShape
+from tokenmill.datasets.formats.files import Items, ShardShape
+from tokenmill.datasets.formats.format import list_formats
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.cost.cost import compute_cost
 from tokenmill.report.cost.model_shape import load_shape
@@ -27,7 +27,7 @@ from tokenmill.sources import discover, settle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenmill.datasets.shards.format import Format
+    from tokenmill.datasets.formats.format import Format
     from tokenmill.report.sampling import Sample
     from tokenmill.tokenizer.tokenizer import Tokenizer
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.datasets.documents import StringCounter
+from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.splits import TRAINING, Split
-from tokenmill.datasets.shards.format import find_format, list_formats
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.filters import TextFilters
 from tokenmill.sources.fields import list_record_fields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tokenmill.datasets.shards.format import Format
+    from tokenmill.datasets.formats.format import Format
     from tokenmill.datasets.store.remote import Remote
     from tokenmill.pipeline.chat import ChatWork
     from tokenmill.settings.schema import JobConfig, PackingConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.run_files import EVENTS, PROGRESS
+from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import load_manifest
-from tokenmill.datasets.shards.format import find_format
 from tokenmill.errors import ConfigError, StoreError, explain_missing
 
 if TYPE_CHECKING:

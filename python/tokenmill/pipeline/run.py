@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.console import lines
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
+from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.ledger.duplicates import DUPLICATES
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.removal import REMOVED
 from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.datasets.shards.format import list_formats
 from tokenmill.datasets.store.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.executors.choose import read_budget

@@ -8,10 +8,10 @@ import numpy as np
 
 from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.datasets.columns import Cover, store_columns
+from tokenmill.datasets.formats.files import Items, ShardShape
+from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.packing import Packer, RowShape, make_packer
-from tokenmill.datasets.shards.format import find_format
-from tokenmill.datasets.shards.items import Items, ShardShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
 from tokenmill.datasets.ledger.record import to_plain
-from tokenmill.datasets.shards.format import find_format, read_items
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer
 from tokenmill.report.events import read_events
 from tokenmill.report.token_census import take_census

@@ -8,7 +8,7 @@ import pytest
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.datasets.columns import COLUMNS, Cover, find_column
-from tokenmill.datasets.shards.format import list_formats, read_items
+from tokenmill.datasets.formats.format import list_formats, read_items
 
 TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(120)]
 LENGTH = 16

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tokenmill.datasets.formats.mds import _make_samples
+from tokenmill.datasets.formats.chunks import _make_samples
 
 
 def one_by_one(columns, offsets):

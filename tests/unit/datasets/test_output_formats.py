@@ -13,8 +13,8 @@ import pytest
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.cli import cli
-from tokenmill.datasets.shards.format import find_format, list_format_names, list_formats
-from tokenmill.datasets.shards.items import Items, ShardShape
+from tokenmill.datasets.formats.files import Items, ShardShape
+from tokenmill.datasets.formats.format import MODULES, find_format, list_formats
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.convert import convert_dataset
 
@@ -37,12 +37,12 @@ def prepare(output, **options):
 def made(tmp_path_factory):
     """A dataset in every format, by its name."""
     root = tmp_path_factory.mktemp("formats")
-    for name in list_format_names():
+    for name in MODULES:
         prepare(root / name, format=name)
     return root
 
 
-@pytest.mark.parametrize("name", list_format_names())
+@pytest.mark.parametrize("name", MODULES)
 def test_a_format_is_found_by_the_name_of_its_file(name):
     assert find_format(name).name == name
 

@@ -1,1 +1,1 @@
-"""The output formats: a module each, with one `FORMAT`; the folder is their list (shards/format.py)."""
+"""The output formats; `format.py` has the registry."""

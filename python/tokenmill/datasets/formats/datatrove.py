@@ -1,4 +1,4 @@
-"""The `datatrove` format: bare tokens in `.ds` with `.ds.index` and `.ds.metadata`, as nanotron has them."""
+"""The `datatrove` format: bare tokens in `.ds` with `.ds.index` and `.ds.metadata`, as for nanotron."""
 
 from __future__ import annotations
 
@@ -7,46 +7,43 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.shards.flat import cut_items, map_file
-from tokenmill.datasets.shards.format import Format
-from tokenmill.datasets.shards.writer import ShardWriter
+from tokenmill.datasets.formats.files import cut_items, map_file
+from tokenmill.datasets.formats.format import Format
+from tokenmill.datasets.formats.writer import ShardWriter
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tokenmill.datasets.formats.files import Items, ShardShape
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-    from tokenmill.datasets.shards.items import Items, ShardShape
 
 
 class DatatroveWriter(ShardWriter):
-    """Tokens, the u64 end of each document, and what datatrove says of a file in words."""
+    """Write tokens, the u64 end of each document, and datatrove's description of the file."""
 
     def __init__(self, shape: ShardShape) -> None:
         super().__init__(shape)
-        self._tokens = self.open("tokens", ".ds")
+        self.open("tokens", ".ds")
         self._ends = self.open("index", ".ds.index")
-        self._words = self.open("metadata", ".ds.metadata")
-        self._position = 0
+        self._metadata = self.open("metadata", ".ds.metadata")
 
     def write(self, items: Items) -> None:
         """Append documents."""
-        offsets = items.offsets
-        self._tokens.write(self.shape.store(items.ids[offsets[0] : offsets[-1]]))
-        self._ends.write(_core.stored_ends(offsets, self._position))
-        self._position += int(offsets[-1]) - int(offsets[0])
+        self._ends.write(_core.stored_ends(items.offsets, self.position))
+        self.write_tokens(items)
 
     def close(self) -> list[FileEntry]:
-        """Say how many tokens of how many bytes there are, and publish."""
+        """Write the width and the number of tokens, and publish."""
         size = np.dtype(self.shape.dtype).itemsize
-        self._words.write(f"tokenmill|{size}\n{self._position}\n{_abbreviate(self._position)}".encode())
+        self._metadata.write(f"tokenmill|{size}\n{self.position}\n{_abbreviate(self.position)}".encode())
         return super().close()
 
 
 def _abbreviate(count: int) -> str:
-    """`1234567` -> `1.23 MT`, for people."""
+    """`1234567` -> `1.23 MT`."""
     for power, name in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if count >= 10**power:
             return f"{count / 10**power:.3g} {name}T"
@@ -63,7 +60,7 @@ def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     return cut_items(shard, tokens, np.concatenate([[0], ends]).astype(np.int64))
 
 
-FORMAT = Format(
+DATATROVE = Format(
     name="datatrove",
     writer=DatatroveWriter,
     reader=_read,

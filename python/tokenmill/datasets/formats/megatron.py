@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.datasets.columns import LOSS_MASK, find_column
+from tokenmill.datasets.documents import make_offsets
+from tokenmill.datasets.formats.files import cut_items, map_file
+from tokenmill.datasets.formats.format import Format
+from tokenmill.datasets.formats.writer import ShardWriter
 from tokenmill.datasets.ledger.receipt import SHARDS
-from tokenmill.datasets.shards.flat import cut_items, map_file
-from tokenmill.datasets.shards.format import Format
-from tokenmill.datasets.shards.writer import ShardWriter
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.base.durable import DurableFile
+    from tokenmill.datasets.formats.files import Items, ShardShape
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-    from tokenmill.datasets.shards.items import Items, ShardShape
 
 _MAGIC = b"MMIDIDX\0\0"
 _HEAD = struct.Struct("<QBQQ")
@@ -38,30 +39,32 @@ _SPOOL_BYTES = 1 << 20
 
 
 class MegatronWriter(ShardWriter):
-    """One sequence and one document per item."""
+    """Write one sequence and one document per item."""
 
     def __init__(self, shape: ShardShape) -> None:
         super().__init__(shape)
-        self._tokens = self.open("tokens", ".bin")
-        self._index = self.open("index", ".idx")
-        self._mask = self.open(LOSS_MASK, f".{LOSS_MASK}.bin") if LOSS_MASK in shape.columns else None
-        self._mask_index = self.open(_MASK_INDEX, f".{LOSS_MASK}.idx") if self._mask is not None else None
-        self._lengths = _Spool(shape.root / SHARDS)
+        self.open("tokens", ".bin")
+        self.open("index", ".idx")
+        if LOSS_MASK in shape.columns:
+            self.open(LOSS_MASK, f".{LOSS_MASK}.bin")
+            self.open(_MASK_INDEX, f".{LOSS_MASK}.idx")
+        # The lengths are needed at the end, and stay on the disk so that memory is bounded.
+        (shape.root / SHARDS).mkdir(parents=True, exist_ok=True)
+        self._lengths = tempfile.TemporaryFile(dir=shape.root / SHARDS)  # noqa: SIM115 - closed by `discard`
+        self._count = 0
 
     def write(self, items: Items) -> None:
         """Append sequences; the index is written from their lengths at the end."""
-        ids, offsets = items.ids, items.offsets
-        self._tokens.write(self.shape.store(ids[offsets[0] : offsets[-1]]))
-        self._lengths.append(np.diff(offsets))
-        if self._mask is not None:
-            self._mask.write(np.ascontiguousarray(items.columns[LOSS_MASK][offsets[0] : offsets[-1]]))
+        self._lengths.write(np.diff(items.offsets).astype("<i4").data)
+        self._count += len(items.offsets) - 1
+        self.write_tokens(items)
 
     def close(self) -> list[FileEntry]:
         """Write the index of each file and publish all."""
         dtype = self.shape.dtype
-        _write_index(self._index, self._lengths, _DTYPE_CODES[dtype], np.dtype(dtype).itemsize)
-        if self._mask_index is not None:
-            _write_index(self._mask_index, self._lengths, _INT8, 1)
+        self._write_index(self.files["index"], _DTYPE_CODES[dtype], np.dtype(dtype).itemsize)
+        if _MASK_INDEX in self.files:
+            self._write_index(self.files[_MASK_INDEX], _INT8, 1)
         self._lengths.close()
         return super().close()
 
@@ -70,44 +73,23 @@ class MegatronWriter(ShardWriter):
         self._lengths.close()
         super().discard()
 
+    def _write_index(self, file: DurableFile, code: int, itemsize: int) -> None:
+        """Write header, i32 lengths, i64 byte offsets, i64 document starts."""
+        file.write(_MAGIC + _HEAD.pack(1, code, self._count, self._count + 1))
+        for chunk in self._read_lengths():
+            file.write(chunk)
+        position = 0
+        for chunk in self._read_lengths():
+            offsets = position + make_offsets(chunk.astype(np.int64) * itemsize)
+            file.write(offsets[:-1].astype("<i8"))
+            position = int(offsets[-1])
+        for start in range(0, self._count + 1, _SPOOL_BYTES):
+            file.write(np.arange(start, min(start + _SPOOL_BYTES, self._count + 1), dtype="<i8"))
 
-def _write_index(file: DurableFile, lengths: _Spool, code: int, itemsize: int) -> None:
-    """Header, i32 lengths, i64 byte offsets, i64 document starts."""
-    count = lengths.count
-    file.write(_MAGIC + _HEAD.pack(1, code, count, count + 1))
-    for chunk in lengths.read_chunks():
-        file.write(chunk)
-    position = 0
-    for chunk in lengths.read_chunks():
-        ends = position + np.cumsum(chunk.astype(np.int64) * itemsize)
-        file.write(np.concatenate([[position], ends[:-1]]).astype("<i8"))
-        position = int(ends[-1])
-    for start in range(0, count + 1, _SPOOL_BYTES):
-        file.write(np.arange(start, min(start + _SPOOL_BYTES, count + 1), dtype="<i8"))
-
-
-class _Spool:
-    """The lengths of a shard's sequences until its end, on the disk so that memory stays bounded."""
-
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by `close`
-        self.count = 0
-
-    def append(self, lengths: NDArray[Any]) -> None:
-        """Add lengths at the end."""
-        self._file.write(np.ascontiguousarray(lengths, dtype="<i4").data)
-        self.count += len(lengths)
-
-    def read_chunks(self) -> Iterator[NDArray[Any]]:
-        """All lengths again, some at a time."""
-        self._file.seek(0)
-        while data := self._file.read(_SPOOL_BYTES):
+    def _read_lengths(self) -> Iterator[NDArray[Any]]:
+        self._lengths.seek(0)
+        while data := self._lengths.read(_SPOOL_BYTES):
             yield np.frombuffer(data, dtype="<i4")
-
-    def close(self) -> None:
-        """Give the space back."""
-        self._file.close()
 
 
 def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
@@ -127,15 +109,14 @@ def _read_offsets(path: Path, dtype: str) -> NDArray[np.int64]:
     _, code, sequences, documents = _HEAD.unpack_from(raw, len(_MAGIC))
     if code != _DTYPE_CODES[dtype] or len(raw) != at + 12 * sequences + 8 * documents:
         raise DatasetError(f"{path} has {len(raw)} bytes and type code {code}, which do not match its header")
-    lengths = np.frombuffer(raw, "<i4", sequences, at).astype(np.int64)
+    offsets = make_offsets(np.frombuffer(raw, "<i4", sequences, at).astype(np.int64))
     pointers = np.frombuffer(raw, "<i8", sequences, at + 4 * sequences)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     if not np.array_equal(pointers, offsets[:-1] * np.dtype(dtype).itemsize):
         raise DatasetError(f"{path}: its pointers are not the running sum of its lengths: it is damaged")
     return offsets
 
 
-FORMAT = Format(
+MEGATRON = Format(
     name="megatron",
     writer=MegatronWriter,
     reader=_read,
@@ -144,7 +125,7 @@ FORMAT = Format(
     dtypes=tuple(_DTYPE_CODES),
     # Megatron reads vocabularies below this as u16, larger ones as i32.
     u16_vocabulary=65_500,
-    # Megatron has no place for columns that follow from documents: it makes those itself.
+    # Megatron makes columns that follow from documents itself.
     holds_columns=False,
     bytes_per_document=20,
 )

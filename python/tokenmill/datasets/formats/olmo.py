@@ -1,7 +1,7 @@
 """The `olmo` format: bare tokens called `.npy`, documents' ends in `.csv.gz`, and masks of labels.
 
-OLMo-core maps the tokens by itself, so the files have no NPY header; it asks the `.csv.gz` for the documents
-of a file that it streams, and reads one byte for each token from a file of label masks.
+OLMo-core maps the tokens by itself, so the files have no NPY header. It takes the documents of a file that it
+streams from the `.csv.gz`, and reads one byte for each token from a file of label masks.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import csv
 import gzip
 import io
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.shards.flat import cut_items, make_row_offsets, map_file
-from tokenmill.datasets.shards.format import Format
-from tokenmill.datasets.shards.writer import ShardWriter
+from tokenmill.datasets.formats.files import cut_items, make_row_offsets, map_file
+from tokenmill.datasets.formats.format import Format
+from tokenmill.datasets.formats.writer import ShardWriter
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -25,71 +26,54 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.base.durable import DurableFile
+    from tokenmill.datasets.formats.files import Items, ShardShape
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-    from tokenmill.datasets.shards.items import Items, ShardShape
 
-# Fields of dolma's own files: start, end, id, source, place in it.
-_LINE = "{start},{end},{number},,{number}\n"
+_BUFFER_BYTES = 1 << 20
 
 
 class OlmoWriter(ShardWriter):
-    """Writes `.npy`, `.csv.gz`, and for each column where it counts."""
+    """Write `.npy`, `.csv.gz`, and a mask for each column."""
 
     def __init__(self, shape: ShardShape) -> None:
         super().__init__(shape)
-        self._tokens = self.open("tokens", ".npy")
-        self._documents = _Gzip(self.open("documents", ".csv.gz"))
+        self.open("tokens", ".npy")
+        self.open("documents", ".csv.gz")
         for name in shape.columns:
             self.open(name, f".{name}_mask.npy")
-        self._position = 0
+        # No time stamp, so that the bytes are the same in every run.
+        self._buffer = io.BytesIO()
+        self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=6, mtime=0, filename="")
         self._count = 0
 
     def write(self, items: Items) -> None:
         """Append documents or rows."""
-        offsets = items.offsets
-        self._tokens.write(self.shape.store(items.ids[offsets[0] : offsets[-1]]))
-        ends = (offsets - offsets[0] + self._position).tolist()
+        ends = (items.offsets - items.offsets[0] + self.position).tolist()
         for start, end in itertools.pairwise(ends):
-            self._documents.write(_LINE.format(start=start, end=end, number=self._count))
+            # Fields of dolma's own files: start, end, id, source, place in it.
+            self._gzip.write(f"{start},{end},{self._count},,{self._count}\n".encode())
             self._count += 1
-        for name in self.shape.columns:
-            self.files[name].write(np.ascontiguousarray(_find_counting(items.columns[name]), dtype="u1"))
-        self._position = ends[-1]
-
-    def close(self) -> list[FileEntry]:
-        """End the list of documents and publish."""
-        self._documents.finish()
-        return super().close()
-
-
-def _find_counting(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a label counts, or a mask is set: a label of -100, or a 0 in a mask, does not."""
-    return values >= 0 if values.dtype.itemsize > 1 else values != 0
-
-
-class _Gzip:
-    """Lines into a gzip member without a time stamp, some at a time."""
-
-    def __init__(self, file: DurableFile) -> None:
-        self._file = file
-        self._buffer = io.BytesIO()
-        self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=6, mtime=0, filename="")
-
-    def write(self, line: str) -> None:
-        self._gzip.write(line.encode())
-        if self._buffer.tell() > 1 << 20:
-            self._drain()
+            if self._buffer.tell() > _BUFFER_BYTES:
+                self._drain()
+        masks = {name: _find_counting(items.columns[name]) for name in self.shape.columns}
+        self.write_tokens(replace(items, columns=masks))
 
     def _drain(self) -> None:
-        self._file.write(self._buffer.getvalue())
+        self.files["documents"].write(self._buffer.getvalue())
         self._buffer.seek(0)
         self._buffer.truncate()
 
-    def finish(self) -> None:
+    def close(self) -> list[FileEntry]:
+        """End the list of documents and publish."""
         self._gzip.close()
         self._drain()
+        return super().close()
+
+
+def _find_counting(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return 1 where a label counts or a mask is set: a label of -100, or a 0 in a mask, does not."""
+    return (values >= 0 if values.dtype.itemsize > 1 else values != 0).astype(np.uint8)
 
 
 def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
@@ -106,7 +90,7 @@ def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     return cut_items(shard, tokens, np.asarray([0, *ends], dtype=np.int64))
 
 
-FORMAT = Format(
+OLMO = Format(
     name="olmo",
     writer=OlmoWriter,
     reader=_read,

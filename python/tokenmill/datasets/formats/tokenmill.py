@@ -8,55 +8,52 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.datasets.columns import find_column
-from tokenmill.datasets.shards.flat import cut_items, make_row_offsets, map_file
-from tokenmill.datasets.shards.format import Format
-from tokenmill.datasets.shards.index import (
+from tokenmill.datasets.formats.files import (
     HEADER,
     OFFSETS_MAGIC,
     SEGMENTS_MAGIC,
+    cut_items,
     make_header,
+    make_row_offsets,
+    map_file,
     map_offsets,
     map_segments,
 )
-from tokenmill.datasets.shards.writer import ShardWriter
+from tokenmill.datasets.formats.format import Format
+from tokenmill.datasets.formats.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tokenmill.datasets.formats.files import Items, ShardShape
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-    from tokenmill.datasets.shards.items import Items, ShardShape
 
 
 class NativeWriter(ShardWriter):
-    """Writes `.bin`, `.idx` or `.seg`, and one `.bin` per column."""
+    """Write `.bin`, `.idx` or `.seg`, and one `.bin` per column."""
 
     def __init__(self, shape: ShardShape) -> None:
         super().__init__(shape)
         self._rows = shape.context_length is not None
-        self._tokens = self.open("tokens", ".bin")
+        self.open("tokens", ".bin")
         self._index = self.open("segments", ".seg") if self._rows else self.open("offsets", ".idx")
         for name in shape.columns:
             self.open(name, f".{name}.bin")
         # The header counts what follows it; the first offset is 0.
         self._index.write(bytes(HEADER.size if self._rows else HEADER.size + 8))
         self._count = 0
-        self._position = 0
 
     def write(self, items: Items) -> None:
         """Append documents, or rows with the segments that fill them."""
-        offsets = items.offsets
-        self._tokens.write(self.shape.store(items.ids[offsets[0] : offsets[-1]]))
         if items.segments is not None:
-            self._index.write(items.segments + np.array([0, 0, self._position, 0], dtype="<u8"))
+            self._index.write(items.segments + np.array([0, 0, self.position, 0], dtype="<u8"))
             self._count += len(items.segments)
         elif not self._rows:
-            self._index.write(_core.stored_ends(offsets, self._position))
-            self._count += len(offsets) - 1
-        for name in self.shape.columns:
-            self.files[name].write(np.ascontiguousarray(items.columns[name]))
-        self._position += int(offsets[-1]) - int(offsets[0])
+            self._index.write(_core.stored_ends(items.offsets, self.position))
+            self._count += len(items.offsets) - 1
+        self.write_tokens(items)
 
     def close(self) -> list[FileEntry]:
         """Write the index's header and publish."""
@@ -76,7 +73,7 @@ def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
     return cut_items(shard, tokens, make_row_offsets(tokens, manifest), columns, segments)
 
 
-FORMAT = Format(
+TOKENMILL = Format(
     name="tokenmill",
     writer=NativeWriter,
     reader=_read,

@@ -13,7 +13,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile
-from tokenmill.datasets.shards.index import CHECKSUM_BYTES, HASHES_MAGIC, HEADER, make_header, map_hashes
+from tokenmill.datasets.formats.files import CHECKSUM_BYTES, HASHES_MAGIC, HEADER, make_header, map_hashes
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.datasets.columns import find_column
+from tokenmill.datasets.formats.format import DTYPES, find_format
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.receipt import RECEIPTS, ShardEntry
 from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
-from tokenmill.datasets.shards.format import DTYPES, find_format
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
@@ -69,6 +69,11 @@ class PackingIdentity(Record):
     def layout(self) -> Layout:
         """`documents` for `stream`, `rows` for everything else."""
         return "documents" if self.mode == "stream" else "rows"
+
+    @property
+    def row_length(self) -> int | None:
+        """Return the length of rows, or None for documents."""
+        return None if self.mode == "stream" else self.context_length
 
 
 @dataclass(frozen=True, slots=True)

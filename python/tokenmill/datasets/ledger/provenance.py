@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.arrays import to_arrow
-from tokenmill.datasets.shards.table import Appender
+from tokenmill.datasets.formats.tables import Appender
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.formats.files import ShardShape
     from tokenmill.datasets.ledger.origins import Origins
     from tokenmill.datasets.ledger.receipt import FileEntry
-    from tokenmill.datasets.shards.items import ShardShape
 
 SCHEMA = pa.schema(
     [("part", pa.int32()), ("row", pa.int64()), ("id", pa.large_string()), ("tokens", pa.int64())]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.datasets.reader.shards import Shards
-from tokenmill.datasets.shards.format import find_format, list_formats
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from tokenmill.datasets.formats.format import Format
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.shards.format import Format
     from tokenmill.datasets.store.cache import ShardCache
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from tokenmill.base.platform import open_file_limit
 from tokenmill.datasets.columns import LOSS_MASK, find_column
-from tokenmill.datasets.shards.format import find_format
-from tokenmill.datasets.shards.index import map_offsets, map_segments
+from tokenmill.datasets.formats.files import map_offsets, map_segments
+from tokenmill.datasets.formats.format import find_format
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""An output format as one object, and the way to it by its name. No other module spells a format's name."""
+"""An output format as one object, and the registry of formats by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tokenmill.base.folders import list_modules
 from tokenmill.datasets.columns import LOSS_MASK, find_column
 from tokenmill.errors import ConfigError, DatasetError
 
@@ -14,49 +13,60 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from tokenmill.datasets.formats.files import Items, ShardShape
+    from tokenmill.datasets.formats.writer import ShardWriter
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import ShardEntry
-    from tokenmill.datasets.shards.items import Items, ShardShape
-    from tokenmill.datasets.shards.writer import ShardWriter
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
+# The module of each format, which is imported when the format is used; it has the format in upper case.
+MODULES = {
+    "arrow": "tables",
+    "datatrove": "datatrove",
+    "litdata": "chunks",
+    "mds": "chunks",
+    "megatron": "megatron",
+    "npy": "npy",
+    "olmo": "olmo",
+    "parquet": "tables",
+    "tokenmill": "tokenmill",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """What there is to know of an output format: who writes and reads it, and what it can hold."""
+    """An output format: who writes and reads it, and what it can hold."""
 
     name: str
     writer: Callable[[ShardShape], ShardWriter]
-    """The writer of one shard."""
     reader: Callable[[Path, Manifest, ShardEntry], Iterator[Items]] | None = None
-    """A shard's items, some at a time; None for a format that is written and not read back here."""
+    """Yield a shard's items in chunks; None for a format that is not read back here."""
     read_by: str
-    """What reads it elsewhere."""
+    """The library that reads it."""
     mapped: bool = False
-    """Whether `tokenmill.open` maps it: bare tokens, and an index that knows the documents, in rows too."""
+    """True if `tokenmill.open` maps it: bare tokens, and an index that has the documents, in rows too."""
     dtypes: tuple[str, ...] = DTYPES
     u16_vocabulary: int = 1 << 16
     """The largest vocabulary that its readers take as u16."""
     holds_columns: bool = True
-    """Whether it has a place for any column; a loss mask has one in every format."""
+    """True if it has a place for any column; a loss mask has one in every format."""
     prefixes: bool = False
-    """Whether its readers take a list of shards by path, without suffix, and weight: a blend."""
+    """True if its readers take a list of shards by path, without suffix, and weight: a blend."""
     document_columns: bool = False
-    """Whether whole documents can have columns too, not only rows."""
+    """True if whole documents can have columns too, not only rows."""
     holds_masks_only: bool = False
-    """Whether it keeps of a column only where it counts, so that only columns that say so can be written."""
+    """True if it stores masks only, so that columns of other values cannot be written."""
     bytes_per_document: int | None = None
-    """What a document takes beside its tokens; None if only a written sample can tell."""
+    """Bytes of a document beside its tokens; None if only a written sample can tell."""
     beside: tuple[str, ...] = ()
     """Files in the dataset's own directory that its readers want."""
     finish: Callable[[Path, Manifest], None] | None = None
-    """Writes the files of `beside`; called before the manifest is published."""
+    """Write the files of `beside`; called before the manifest is published."""
     list_splits: Callable[[Sequence[str]], tuple[str, bytes]] | None = None
-    """The file that tells its readers of the datasets in a directory of splits: its name and content."""
+    """Return name and content of the file that lists the datasets in a directory of splits."""
 
     def choose_dtype(self, dtype: str, vocab_size: int) -> str:
-        """`auto` -> the narrowest type that holds every id and that the format's readers take."""
+        """Resolve `auto` to the narrowest type that holds every id and that the format's readers take."""
         if dtype == "auto":
             if vocab_size <= self.u16_vocabulary:
                 return "uint16"
@@ -72,7 +82,7 @@ class Format:
         return dtype
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Raise `ConfigError` if there are columns and no place for them."""
+        """Raise `ConfigError` if the format has no place for one of the columns."""
         lost = [name for name in columns if name not in self.keep_columns(columns)]
         if lost:
             others = ", ".join(other.name for other in list_formats() if other.holds_columns)
@@ -83,16 +93,16 @@ class Format:
         plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
         if plain:
             raise ConfigError(
-                f"the format {self.name} only keeps where a column counts, and {', '.join(plain)} does "
-                "not say that: leave it out, or write another format"
+                f"the format {self.name} stores masks only, and {', '.join(plain)} is not a mask: leave it "
+                "out, or write another format"
             )
 
     def keep_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Those of some columns that the format has a place for."""
+        """Return those of some columns that the format has a place for."""
         return tuple(name for name in columns if self.holds_columns or name == LOSS_MASK)
 
     def read_items(self, root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-        """A shard's items; raises `DatasetError` for a damaged shard, or a format that is not read here."""
+        """Yield a shard's items; raise `DatasetError` if it is corrupt or the format is not read here."""
         if self.reader is None:
             raise DatasetError(
                 f"the format {self.name} is written here and not read back; {self.read_by} reads it. To have "
@@ -102,27 +112,22 @@ class Format:
         return self.reader(root, manifest, shard)
 
 
-def list_format_names() -> tuple[str, ...]:
-    """Every output format, by name."""
-    return list_modules("datasets/formats")
-
-
 def find_format(name: str) -> Format:
-    """The format of that name, whose module is imported now, so that nobody pays for the others."""
-    if name not in list_format_names():
+    """Return the format of that name, or raise `DatasetError`."""
+    if name not in MODULES:
         raise DatasetError(
-            f"{name!r} is not an output format; the formats are {', '.join(list_format_names())}. "
+            f"{name!r} is not an output format; the formats are {', '.join(MODULES)}. "
             "A newer tokenmill may know it: pip install --upgrade tokenmill"
         )
-    found: Format = import_module(f"tokenmill.datasets.formats.{name}").FORMAT
+    found: Format = getattr(import_module(f"tokenmill.datasets.formats.{MODULES[name]}"), name.upper())
     return found
 
 
 def list_formats() -> tuple[Format, ...]:
-    """All of them, with what they import."""
-    return tuple(find_format(name) for name in list_format_names())
+    """Return all formats, with what they import."""
+    return tuple(find_format(name) for name in MODULES)
 
 
 def read_items(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    """A shard's items as its dataset's format has them."""
+    """Yield a shard's items in the format of its dataset."""
     return find_format(manifest.format).read_items(root, manifest, shard)

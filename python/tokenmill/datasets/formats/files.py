@@ -1,0 +1,159 @@
+"""The common parts of shard files: items, a shard's shape, mapped files of bare numbers, index files."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.durable import DurableFile
+from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry
+from tokenmill.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import ShardEntry
+
+    Columns = dict[str, NDArray[Any]]
+
+HEADER = struct.Struct("<4sIQ")  # magic, version, count
+VERSION = 1
+OFFSETS_MAGIC = b"TMIX"
+SEGMENTS_MAGIC = b"TMSG"
+HASHES_MAGIC = b"TMDH"
+CHECKSUM_BYTES = 16
+_CHUNK_TOKENS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Some documents or rows in order: item *i* is `ids[offsets[i]:offsets[i + 1]]`.
+
+    Columns are as long as `ids`, with the values that files have. Segments are those of a `.seg` file, with
+    positions from the first of these ids.
+    """
+
+    ids: NDArray[Any]
+    offsets: NDArray[np.int64]
+    columns: Columns = field(default_factory=dict)
+    segments: NDArray[np.uint64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardShape:
+    """Where a shard goes and what its items are: documents (no `context_length`) or rows of that many ids."""
+
+    root: Path
+    name: str
+    dtype: str
+    context_length: int | None = None
+    columns: tuple[str, ...] = ()
+    keep_in_memory: bool = False
+
+    def open(self, suffix: str) -> DurableFile:
+        """Open `shards/<name><suffix>`, which appears when it is published."""
+        return DurableFile(self.root / SHARDS / (self.name + suffix), keep_in_memory=self.keep_in_memory)
+
+    def store(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return the ids in the type and byte order of the file, contiguous."""
+        return np.ascontiguousarray(ids, dtype=np.dtype(self.dtype).newbyteorder("<"))
+
+    def publish(self, role: str, file: DurableFile, items: int | None = None) -> FileEntry:
+        """Publish a file and return its entry for the receipt."""
+        digest = file.sha256()
+        file.publish()
+        return FileEntry(role, file.path.relative_to(self.root).as_posix(), file.size, digest, items)
+
+
+def map_file(root: Path, entry: FileEntry, dtype: str) -> NDArray[Any]:
+    """Map a file of bare little-endian numbers."""
+    kind = np.dtype(dtype).newbyteorder("<")
+    if entry.bytes % kind.itemsize:
+        raise DatasetError(
+            f"{entry.path} has {entry.bytes} bytes, not a multiple of {kind.itemsize}: it is damaged"
+        )
+    if not entry.bytes:
+        return np.empty(0, dtype=kind)
+    return np.memmap(root / entry.path, dtype=kind, mode="r")
+
+
+def make_row_offsets(tokens: NDArray[Any], manifest: Manifest) -> NDArray[np.int64]:
+    """Return the start of each row and the end of the last."""
+    length = manifest.packing.context_length or 1
+    return np.arange(len(tokens) // length + 1, dtype=np.int64) * length
+
+
+def cut_items(
+    shard: ShardEntry,
+    tokens: NDArray[Any],
+    offsets: NDArray[np.int64],
+    columns: Columns | None = None,
+    segments: NDArray[np.uint64] | None = None,
+) -> Iterator[Items]:
+    """Yield the items of a mapped shard in chunks; raise `DatasetError` unless the offsets fit the tokens."""
+    if offsets[0] != 0 or offsets[-1] != len(tokens) or (np.diff(offsets) < 0).any():
+        raise DatasetError(
+            f"shard {shard.name}: offsets go from {offsets[0]} to {offsets[-1]} for {len(tokens)} tokens, "
+            "but must rise from 0 to that number: the index is damaged"
+        )
+    start = 0
+    while start < len(offsets) - 1:
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _CHUNK_TOKENS, side="right")) - 1)
+        first, last = int(offsets[start]), int(offsets[stop])
+        part = None
+        if segments is not None:
+            low, high = np.searchsorted(segments[:, 2], [first, last])
+            part = segments[low:high] - np.array([0, 0, first, 0], dtype=np.uint64)
+        picked = {name: values[first:last] for name, values in (columns or {}).items()}
+        yield Items(tokens[first:last], offsets[start : stop + 1] - first, picked, part)
+        start = stop
+
+
+def make_header(magic: bytes, count: int) -> bytes:
+    """Return the 16 bytes that open every index file."""
+    return HEADER.pack(magic, VERSION, count)
+
+
+def map_offsets(path: Path) -> NDArray[np.uint64]:
+    """Map the u64 offsets of an `.idx` file; raise `DatasetError` if its size or header is wrong."""
+    return _map_u64(path, OFFSETS_MAGIC, per_item=1, extra=1)
+
+
+def map_segments(path: Path) -> NDArray[np.uint64]:
+    """Map a `.seg` file as u64 rows of (document, start, position, length)."""
+    return _map_u64(path, SEGMENTS_MAGIC, per_item=4, extra=0).reshape(-1, 4)
+
+
+def map_hashes(path: Path) -> tuple[NDArray[np.uint64], bytes]:
+    """Map a `.hashes` file as u64 rows of (low, high); return them and their checksum."""
+    extra = CHECKSUM_BYTES // 8
+    found = _map_u64(path, HASHES_MAGIC, per_item=2, extra=extra)
+    return found[:-extra].reshape(-1, 2), found[-extra:].tobytes()
+
+
+def _map_u64(path: Path, magic: bytes, *, per_item: int, extra: int) -> NDArray[np.uint64]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(HEADER.size)
+    if len(start) < HEADER.size:
+        raise DatasetError(
+            f"{path} has {size} bytes, fewer than its {HEADER.size}-byte header: it is truncated"
+        )
+    found, version, count = HEADER.unpack(start)
+    if found != magic:
+        raise DatasetError(f"{path} starts with {found!r}, expected {magic!r}: it is another kind of file")
+    if version != VERSION:
+        raise DatasetError(f"{path} has version {version}, this tokenmill reads {VERSION}: upgrade it")
+    expected = HEADER.size + 8 * (count * per_item + extra)
+    if size != expected:
+        raise DatasetError(f"{path} has {size} bytes, its header promises {expected}: it is damaged")
+    if size == HEADER.size:
+        return np.empty(0, dtype="<u8")
+    return np.memmap(path, dtype="<u8", mode="r", offset=HEADER.size)
