@@ -282,7 +282,7 @@ def test_masks_stay_when_documents_are_removed(tmp_path, tokenizer, options):
 
 
 def test_the_page_gets_a_conversation_in_parts(tmp_path, tokenizer):
-    from tokenmill.report.browse import read_document
+    from tokenmill.report.documents import read_document
 
     path = write(tmp_path / "a.jsonl", chats(3))
     tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)

@@ -20,7 +20,7 @@ from tokenmill.pipeline.leading import lead
 from tokenmill.pipeline.setup import set_up
 from tokenmill.pipeline.unit_range import commit_directory, prepare_part
 from tokenmill.pipeline.verify import verify_dataset
-from tokenmill.report import remote_report
+from tokenmill.report import report
 from tokenmill.report.report import publish_report
 from tokenmill.settings.resolve import from_options
 
@@ -235,7 +235,7 @@ def test_a_report_lies_beside_the_shards(corpus, bucket, tmp_path, monkeypatch):
         assert told[name] == expected[name], name
     assert "<title>Report of out" in page
     assert "spread over the dataset" not in page
-    monkeypatch.setattr(remote_report, "MOST_BYTES", told["disk_bytes"] // 3 + 1)
+    monkeypatch.setattr(report, "MOST_BYTES", told["disk_bytes"] // 3 + 1)
     shutil.rmtree(tmp_path / "cache")
     assert publish_report(f"{bucket}/out") == f"{bucket}/out/report.html"
     some = json.loads(store.read("report.json"))

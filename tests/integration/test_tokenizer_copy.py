@@ -17,9 +17,8 @@ from tokenmill.errors import DatasetError
 from tokenmill.pipeline.convert import convert_dataset
 from tokenmill.pipeline.rebuild import rebuild
 from tokenmill.pipeline.verify import verify_dataset
-from tokenmill.report.browse import read_document
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
-from tokenmill.report.documents import describe_document
+from tokenmill.report.documents import describe_document, read_document
 from tokenmill.tokenizer.files.copying import copy_files
 
 TEXTS = ["the document", "in the other", "문서 셋"]

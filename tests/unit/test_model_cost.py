@@ -8,8 +8,7 @@ from click.testing import CliRunner
 
 from tokenmill.cli import cli
 from tokenmill.errors import ConfigError
-from tokenmill.report.cost.cost import compute_cost
-from tokenmill.report.cost.model_shape import load_shape
+from tokenmill.report.cost import compute_cost, load_shape
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt2-xl.json"
 

@@ -9,10 +9,10 @@ import pytest
 
 import tokenmill
 from tokenmill.errors import DatasetError
-from tokenmill.report.events import read_events
+from tokenmill.report.data import read_events
+from tokenmill.report.page import Axis, format_number
 from tokenmill.report.report import compare, write_comparison, write_report
-from tokenmill.report.scripts import script_of
-from tokenmill.report.svg import Axis, format_number
+from tokenmill.report.vocabulary import script_of
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,7 @@ def show_cost(
     model: str, context_length: int | None, tokens: float | None, tokenizer: str | None, *, as_json: bool
 ) -> None:
     """Print the cost of the model in a JSON file, as a table or as JSON."""
-    from tokenmill.report.cost.cost import compute_cost
-    from tokenmill.report.cost.cost_table import render
-    from tokenmill.report.cost.model_shape import load_shape
+    from tokenmill.report.cost import compute_cost, load_shape, render
 
     shape = load_shape(model)
     if tokenizer:

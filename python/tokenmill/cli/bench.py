@@ -37,8 +37,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Encode a sample of INPUTS here and with every peer that is installed: compare ids, then speed."""
+    from tokenmill.pipeline.estimate import take_sample
     from tokenmill.report.bench import bench, draw_chart
-    from tokenmill.report.sampling import take_sample
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources import discover, settle
     from tokenmill.tokenizer.tokenizer import Tokenizer

@@ -29,15 +29,14 @@ def command(
     tokenizer: str | None, data: tuple[str, ...], output: str | None, *, as_json: bool, schema: bool
 ) -> None:
     """Check this machine and set-up; exit 1 if there is a problem."""
-    from tokenmill.report.doctor.doctor import Report, examine
-    from tokenmill.settings.jsonschema import make_schema
+    from tokenmill.report.doctor import Report, examine
 
     if schema:
-        click.echo(json.dumps(make_schema(Report), indent=2))
+        click.echo(json.dumps(Report.model_json_schema(), indent=2))
         return
     report = examine(tokenizer, data, output)
     if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
+        click.echo(report.model_dump_json(indent=2))
         sys.exit(report.exit_code)
     for check in report.checks:
         word, colour = MARKS[check.status]

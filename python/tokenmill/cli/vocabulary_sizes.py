@@ -33,7 +33,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
-    from tokenmill.report.cost.model_shape import load_shape
+    from tokenmill.report.cost import load_shape
     from tokenmill.report.sizes import measure_sizes, render, write_page
     from tokenmill.tokenizer.tokenizer import Tokenizer
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import tokenmill
 from tokenmill.base.versions import find_version
-from tokenmill.report.svg import draw_bars
+from tokenmill.report.page import draw_bars
 from tokenmill.tokenizer.engines.huggingface import HfTokenizer
 from tokenmill.tokenizer.files.names import TOKENIZER
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes, readable_json
 from tokenmill.datasets.ledger.manifest import PLAN
+from tokenmill.datasets.store.cache import open_cached
+from tokenmill.datasets.store.remote import Remote
 from tokenmill.errors import DatasetError, TokenmillError
-from tokenmill.report.page import page, paragraph, section, table
-from tokenmill.report.report_data import collect_dataset
-from tokenmill.report.report_page import render_dataset
+from tokenmill.report.data import CountedShards, collect_dataset, read_events
+from tokenmill.report.dataset_page import render_dataset
+from tokenmill.report.page import cards, code, draw_bars, format_number, page, paragraph, section, table
+from tokenmill.report.vocabulary import script_of
 from tokenmill.sources.stores import is_remote
 from tokenmill.training.output import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
 
 logger = logging.getLogger("tokenmill.report")
 REPORT_JSON, REPORT_HTML = "report.json", "report.html"
@@ -31,7 +41,7 @@ def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
     root = Path(directory)
     data = collect(root, tokenizer)
     if data["kind"] == "train":
-        from tokenmill.report.training_report import render_training
+        from tokenmill.report.report import render_training
 
         html = render_training(data)
     else:
@@ -44,7 +54,7 @@ def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
 def publish_report(location: str | Path, tokenizer: Any = None) -> str:
     """Write the report where the dataset is, in a directory or an object store; returns its address."""
     if is_remote(location):
-        from tokenmill.report.remote_report import report_remote
+        from tokenmill.report.report import report_remote
 
         return report_remote(str(location), tokenizer)
     return str(write_report(location, tokenizer))
@@ -61,7 +71,7 @@ def report_if_possible(location: str | Path, tokenizer: Any = None) -> None:
 def collect(root: Path, tokenizer: Any = None) -> dict[str, Any]:
     """The report of whatever the directory holds: a dataset or a trained tokenizer."""
     if (root / TRAINING).exists() and not (root / PLAN).exists():
-        from tokenmill.report.training_report import collect_training
+        from tokenmill.report.report import collect_training
 
         return collect_training(root)
     if not root.is_dir():
@@ -114,3 +124,118 @@ def _flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         elif not isinstance(item, list) and item is not None:
             found[f"{prefix}{key}"] = item
     return found
+
+
+MOST_BYTES = 256 << 20
+
+
+def report_remote(address: str, tokenizer: Any = None) -> str:
+    """`report_remote("s3://bucket/out")` -> `"s3://bucket/out/report.html"`."""
+    from tokenmill.report.report import REPORT_HTML, REPORT_JSON
+
+    remote = Remote.at(address)
+    remote.pull(remote.work)
+    manifest, cache = open_cached(remote.address)
+    total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
+    # Every n-th, so that together they have at most about so many bytes; at least one.
+    chosen = manifest.shards[:: max(1, math.ceil(total / MOST_BYTES))]
+    for shard in chosen:
+        for entry in shard.files:
+            cache.path(entry)
+    sizes = {entry.path: entry.bytes for shard in manifest.shards for entry in shard.files}
+    counted = CountedShards(cache.root, chosen, remote.address.rpartition("/")[2], sizes)
+    data = collect_dataset(remote.work, tokenizer, counted)
+    remote.store.replace(REPORT_JSON, readable_json(data))
+    remote.store.replace(REPORT_HTML, render_dataset(data).encode("utf-8", "backslashreplace"))
+    return f"{remote.address}/{REPORT_HTML}"
+
+
+LONGEST_SHOWN = 40
+# A token may be as long as the longest piece of the texts.
+CHARACTERS_SHOWN = 200
+
+
+def collect_training(root: Path) -> dict[str, Any]:
+    """`collect_training(DIR)` -> what `report.json` holds for a trained tokenizer."""
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    try:
+        figures = json.loads((root / TRAINING).read_bytes())
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{root / TRAINING} cannot be read ({error}); train again") from error
+    start = read_events(root).starts[-1:] or [{}]
+    tokenizer = Tokenizer.load(root)
+    return {
+        "report_version": 1,
+        "kind": "train",
+        "name": root.name,
+        "figures": figures,
+        "vocabulary": _describe_vocabulary(tokenizer),
+        "command": start[0].get("command"),
+        "versions": start[0].get("versions", {}),
+        "machine": start[0].get("machine", {}),
+    }
+
+
+def render_training(data: dict[str, Any]) -> str:
+    """The HTML of one training's report."""
+    figures, vocabulary = data["figures"], data["vocabulary"]
+    seconds = {name: value for name, value in figures.get("seconds", {}).items() if name != "total"}
+    longest = [(repr(token["token"]), token["id"]) for token in vocabulary["longest"]]
+    lengths = [(f"{length} bytes", count) for length, count in vocabulary["lengths"].items()]
+    parts = [
+        cards(
+            {
+                "vocabulary": f"{figures['vocab_size']:,}",
+                "documents": f"{figures['documents']:,}",
+                "read": f"{format_number(figures['bytes'])}B",
+                "pieces": f"{figures['pieces']:,}",
+                "distinct pieces": f"{figures['unique']:,}",
+                "seconds": f"{figures['seconds']['total']:,.2f}",
+            }
+        ),
+        section(
+            "Time by stage",
+            draw_bars(list(seconds), list(seconds.values()), "seconds"),
+            table(("stage", "seconds"), list(seconds.items())),
+        ),
+        section(
+            "Tokens by length",
+            draw_bars([name for name, _ in lengths], [count for _, count in lengths], "tokens"),
+            table(("length", "tokens"), lengths),
+        ),
+        section(
+            "Tokens by script",
+            draw_bars(list(vocabulary["scripts"]), list(vocabulary["scripts"].values()), "tokens"),
+            table(("script", "tokens"), list(vocabulary["scripts"].items())),
+        ),
+        section("Longest tokens", table(("token", "id"), longest)),
+        section("Provenance", *_render_provenance(data)),
+    ]
+    return page(f"Training of {data['name']}", parts)
+
+
+def _describe_vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
+    tokens = [(token, tokenizer.token_bytes(token)) for token in range(tokenizer.vocab_size)]
+    lengths = Counter(len(data) for _, data in tokens)
+    longest = sorted(tokens, key=lambda item: (-len(item[1]), item[0]))[:LONGEST_SHOWN]
+    return {
+        "size": len(tokens),
+        "lengths": {length: lengths[length] for length in sorted(lengths)},
+        "scripts": dict(Counter(script_of(data) for _, data in tokens).most_common()),
+        "longest": [{"id": token, "token": _spell(data)} for token, data in longest],
+    }
+
+
+def _spell(token: bytes) -> str:
+    """A token's beginning as text; four bytes hold any one character, and one more tells that it goes on."""
+    text = token[: 4 * CHARACTERS_SHOWN + 4].decode("utf-8", "backslashreplace")
+    return text if len(text) <= CHARACTERS_SHOWN else f"{text[:CHARACTERS_SHOWN]}…"
+
+
+def _render_provenance(data: dict[str, Any]) -> list[str]:
+    rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in data["figures"].items()]
+    rows += [(f"version of {name}", version) for name, version in data["versions"].items()]
+    rows += [(name, str(value)) for name, value in data["machine"].items()]
+    command = [code(shlex.join(data["command"]))] if data["command"] else []
+    return [*command, table(("what", "value"), rows)]

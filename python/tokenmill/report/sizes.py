@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill.base.hardware.machine import measure
 from tokenmill.errors import ConfigError
-from tokenmill.report.cost.cost import compute_cost
+from tokenmill.report.cost import compute_cost
 from tokenmill.settings.schema import TrainingConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counting
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from tokenmill.report.cost.model_shape import ModelShape
+    from tokenmill.report.cost import ModelShape
     from tokenmill.tokenizer.batch import TokenBatch
     from tokenmill.tokenizer.recipe import Recipe
     from tokenmill.training.merging import Merged
@@ -257,8 +257,7 @@ def render(result: dict[str, Any]) -> str:
 def write_page(result: dict[str, Any], path: Path) -> Path:
     """The curves as one self-contained page."""
     from tokenmill.base.durable import publish_bytes
-    from tokenmill.report.page import page, paragraph, section, table
-    from tokenmill.report.svg import Axis, draw_line
+    from tokenmill.report.page import Axis, draw_line, page, paragraph, section, table
 
     points = result["curve"]
     body = [

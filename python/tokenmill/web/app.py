@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.run_files import PROGRESS
+from tokenmill.datasets.ledger.manifest import MANIFEST
+from tokenmill.datasets.store.remote import COPY
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
-from tokenmill.web.served import Served
+from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
+from tokenmill.training.output import TRAINING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
 
 STATIC = Path(__file__).parent / "static"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -24,8 +33,8 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
         from starlette.responses import FileResponse
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
-    from tokenmill.web import runs, tokenize
-    from tokenmill.web.guard import explain_error, guard_hosts
+    from tokenmill.web.middleware import explain_error, guard_hosts
+    from tokenmill.web.routes import make_playground_routes, make_run_routes
 
     served = Served(tuple(_resolve_directory(path) for path in directories))
 
@@ -36,8 +45,8 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
         routes=[
             Route("/", show_page),
             Mount("/static", StaticFiles(directory=STATIC)),
-            *tokenize.make_routes(served),
-            *runs.make_routes(served),
+            *make_playground_routes(served),
+            *make_run_routes(served),
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard_hosts(hosts))],
         exception_handlers={TokenmillError: explain_error, Exception: explain_error},
@@ -51,3 +60,92 @@ def _resolve_directory(path: str | Path) -> Path:
             f"{path}: is not a directory; give the directories whose tokenizers and runs to show"
         )
     return resolved
+
+
+TOKENIZER_FILES = (TOKENIZER, f"*{ANY_TIKTOKEN}", f"*{ANY_MODEL}")
+RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
+DEEPEST = 4  # a served home directory must not be walked for minutes
+MOST_FOUND = 200
+KEPT_TOKENIZERS = 8
+
+
+class NotServedError(TokenmillError):
+    """The request names something outside the served directories, or nothing at all."""
+
+
+@dataclass
+class Served:
+    """The served directories, and a few loaded tokenizers."""
+
+    roots: tuple[Path, ...]
+    _loaded: dict[str, Tokenizer] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def resolve(self, name: str) -> Path:
+        """`resolve("runs/a")` -> the real path under a served directory; anything else is refused."""
+        if "\0" in name:
+            raise NotServedError("the path holds a NUL character")
+        for root in self.roots:
+            path = (root / name).resolve()
+            if path.exists() and path.is_relative_to(root):
+                return path
+        shown = ", ".join(str(root) for root in self.roots)
+        raise NotServedError(
+            f"{name!r} is not under a served directory ({shown}); start the server with its directory"
+        )
+
+    def list_tokenizers(self) -> list[str]:
+        """Names, relative to their served directory, of everything that looks like a tokenizer."""
+        names = {
+            self._name_path(path.parent if path.name == TOKENIZER else path): None
+            for path in self._walk()
+            if path.parent.name != COPY and any(path.match(pattern) for pattern in TOKENIZER_FILES)
+        }
+        return list(names)
+
+    def list_runs(self) -> list[str]:
+        """Names of the directories that hold a dataset or a job."""
+        return list({self._name_path(path.parent): None for path in self._walk() if path.name in RUN_FILES})
+
+    def load_tokenizer(self, name: str) -> Tokenizer:
+        """The tokenizer at a served path, loaded once and kept while it is among the last few used."""
+        from tokenmill.tokenizer.tokenizer import Tokenizer
+
+        path = str(self.resolve(name))
+        with self._lock:
+            found = self._loaded.pop(path, None)
+            if found is None:
+                found = Tokenizer.load(path)
+            self._loaded[path] = found
+            while len(self._loaded) > KEPT_TOKENIZERS:
+                self._loaded.pop(next(iter(self._loaded)))
+            return found
+
+    def _name_path(self, path: Path) -> str:
+        root = next(root for root in self.roots if path.is_relative_to(root))
+        return str(path.relative_to(root))
+
+    def _walk(self) -> Iterator[Path]:
+        found = 0
+        for root in self.roots:
+            for path in _walk_files(root, DEEPEST):
+                if path.name in RUN_FILES or any(path.match(pattern) for pattern in TOKENIZER_FILES):
+                    yield path
+                    found += 1
+                if found >= MOST_FOUND:
+                    return
+
+
+def _walk_files(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_symlink() or entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if depth:
+                yield from _walk_files(entry, depth - 1)
+        else:
+            yield entry

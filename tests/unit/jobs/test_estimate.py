@@ -6,8 +6,7 @@ import pytest
 
 from small_tokenizers import write_bpe
 from tokenmill.cli.plan import render
-from tokenmill.pipeline.estimate import estimate, scale_up
-from tokenmill.report.sampling import Sample, Seen
+from tokenmill.pipeline.estimate import Sample, Seen, estimate, scale_up
 
 
 @pytest.fixture

@@ -5,14 +5,19 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from tokenmill.report.page import cards, code, page, paragraph, section, table
-from tokenmill.report.svg import (
+from tokenmill.report.page import (
     Axis,
+    cards,
+    code,
     draw_bars,
     draw_histogram,
     draw_line,
     draw_timeline,
     format_number,
+    page,
+    paragraph,
+    section,
+    table,
 )
 
 MOST_UNITS = 100  # a timeline with more rows cannot be read; the longest are shown

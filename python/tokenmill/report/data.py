@@ -1,31 +1,189 @@
-"""Everything a dataset's report says, as one object made from manifest, receipts and shards."""
+"""Reads `events.jsonl`: when runs started and ended, how long units took, what the machine did."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill.datasets.formats.format import find_format, read_items
+from tokenmill.base.run_files import EVENTS
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
 from tokenmill.datasets.ledger.record import to_plain
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer
-from tokenmill.report.events import read_events
-from tokenmill.report.token_census import take_census
+from tokenmill.report.vocabulary import count_scripts
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.ledger.receipt import ShardEntry
-    from tokenmill.report.events import EventLog
+
+
+BUCKETS = 60  # points of the throughput curve
+STRAGGLER = 3.0  # times the median unit
+
+
+@dataclass
+class EventLog:
+    """The events of all runs on one output directory, on one clock that starts with the first."""
+
+    starts: list[dict[str, Any]] = field(default_factory=list)
+    units: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    finishes: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def restarts(self) -> list[float]:
+        """Seconds at which a later run resumed."""
+        return [event["seconds_in"] for event in self.starts[1:]]
+
+    def measure_throughput(self) -> list[dict[str, float]]:
+        """Bytes and tokens per second over time: each unit's work is spread over the time it took."""
+        if not self.units:
+            return []
+        end = max(unit["seconds_in"] for unit in self.units)
+        width = max(end / BUCKETS, 1e-3)
+        points = [
+            {"seconds": (k + 0.5) * width, "bytes_per_second": 0.0, "tokens_per_second": 0.0}
+            for k in range(BUCKETS)
+        ]
+        for unit in self.units:
+            stop, took = unit["seconds_in"], max(unit["seconds"], 1e-6)
+            for k in range(max(0, int((stop - took) / width)), min(BUCKETS - 1, int(stop / width)) + 1):
+                overlap = min(stop, (k + 1) * width) - max(stop - took, k * width)
+                share = max(overlap, 0.0) / took / width
+                points[k]["bytes_per_second"] += unit["bytes"] * share
+                points[k]["tokens_per_second"] += unit["tokens"] * share
+        return points
+
+    def find_stragglers(self) -> set[int]:
+        """Units that took more than three times the median."""
+        times = sorted(unit["seconds"] for unit in self.units)
+        limit = STRAGGLER * times[len(times) // 2] if times else 0.0
+        return {unit["unit"] for unit in self.units if unit["seconds"] > limit}
+
+
+def read_events(root: Path) -> EventLog:
+    """The log of a directory; empty where there is none. A last line that a kill cut short is skipped."""
+    log = EventLog()
+    lists = {"start": log.starts, "unit": log.units, "sample": log.samples, "finish": log.finishes}
+    zero: datetime | None = None
+    for line in _read_lines(root):
+        try:
+            event = json.loads(line)
+            at = datetime.fromisoformat(event["at"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        zero = zero or at
+        event["seconds_in"] = (at - zero).total_seconds()
+        lists.get(event.get("event"), []).append(event)
+    return log
+
+
+def _read_lines(root: Path) -> list[str]:
+    try:
+        return (root / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+CHUNK = 1 << 24  # tokens counted at a time
+TOP = 40
+
+
+@dataclass(frozen=True)
+class Census:
+    """How often each id occurs, and how many documents have each length class (powers of two)."""
+
+    counts: np.ndarray[Any, np.dtype[np.int64]]
+    length_classes: np.ndarray[Any, np.dtype[np.int64]]
+    longest: int
+    length_sum: int
+
+    def describe_vocabulary(self, tokenizer: Tokenizer | None) -> dict[str, Any]:
+        """Used and unused ids, the most frequent tokens, and the rank-frequency curve at about 60 ranks."""
+        order = np.argsort(-self.counts, kind="stable")
+        used = int((self.counts > 0).sum())
+        ranks = sorted({int(rank) for rank in np.geomspace(1, max(used, 1), 60)}) if used else []
+        return {
+            "size": len(self.counts),
+            "used": used,
+            "unused": len(self.counts) - used,
+            "unused_sample": [_show(tokenizer, int(i)) for i in np.flatnonzero(self.counts == 0)[:TOP]],
+            "top": [
+                {"id": int(i), "token": _show(tokenizer, int(i)), "count": int(self.counts[i])}
+                for i in order[:TOP]
+                if self.counts[i]
+            ],
+            "rank_frequency": [{"rank": rank, "count": int(self.counts[order[rank - 1]])} for rank in ranks],
+        }
+
+    def count_scripts(self, tokenizer: Tokenizer) -> list[dict[str, Any]]:
+        """Tokens, bytes and bytes per token by script, the script with most bytes first."""
+        used = np.flatnonzero(self.counts).tolist()
+        rows = count_scripts((tokenizer.token_bytes(token), int(self.counts[token])) for token in used)
+        return [row | {"bytes_per_token": row["bytes"] / row["tokens"]} for row in rows]
+
+    def count_lengths(self) -> dict[str, Any]:
+        """Documents by length class, with cumulative shares, the longest and the mean."""
+        total = int(self.length_classes.sum())
+        rows, seen = [], 0
+        for power, documents in enumerate(self.length_classes.tolist()):
+            seen += documents
+            if documents:
+                rows.append(
+                    {
+                        "from": 0 if power == 0 else 1 << (power - 1),
+                        "to": (1 << power) - 1,
+                        "documents": documents,
+                        "cumulated_percent": 100 * seen / total,
+                    }
+                )
+        return {
+            "classes": rows,
+            "documents": total,
+            "longest": self.longest,
+            "mean": self.length_sum / total if total else 0.0,
+        }
+
+
+def take_census(
+    parts: Iterable[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]], vocab_size: int
+) -> Census:
+    """Count ids and lengths, which come as pairs of arrays, some at a time."""
+    counts = np.zeros(vocab_size, dtype=np.int64)
+    classes = np.zeros(64, dtype=np.int64)
+    longest = length_sum = 0
+    for tokens, lengths in parts:
+        for start in range(0, len(tokens), CHUNK):
+            counts += np.bincount(tokens[start : start + CHUNK], minlength=vocab_size)[:vocab_size]
+        if len(lengths):
+            # The class of n is its bit length: 0, 1, 2-3, 4-7, … so that a class is a step of a log axis.
+            bits = np.frexp(lengths.astype(np.float64))[1]
+            classes += np.bincount(bits, minlength=64)[:64]
+            longest = max(longest, int(lengths.max()))
+            length_sum += int(lengths.sum(dtype=np.int64))
+    return Census(counts, classes, longest, length_sum)
+
+
+def _show(tokenizer: Tokenizer | None, token: int) -> str:
+    if tokenizer is None:
+        return f"#{token}"
+    try:
+        return tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")
+    except (KeyError, ValueError, IndexError):
+        return f"#{token}"
+
 
 REPORT_VERSION = 1
 

@@ -8,10 +8,9 @@ import tokenmill
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.store.remote import COPY
 from tokenmill.errors import DatasetError
-from tokenmill.report.browse import read_document
+from tokenmill.report.data import collect_dataset
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
-from tokenmill.report.documents import describe_document
-from tokenmill.report.report_data import collect_dataset
+from tokenmill.report.documents import describe_document, read_document
 
 TEXTS = ["one text of words", "another text, of other words"]
 

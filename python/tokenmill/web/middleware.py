@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import TokenmillError
-from tokenmill.web.served import NotServedError
+from tokenmill.web.app import NotServedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

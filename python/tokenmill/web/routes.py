@@ -1,13 +1,15 @@
-"""The runs' answers: what runs and is done, progress, charts, reports, documents, rows, search, steps."""
+"""The routes of the application: the playground and the runs."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import DatasetError
-from tokenmill.report.browse import (
+from tokenmill.report.chats import show_typed
+from tokenmill.report.documents import (
     chart_run,
     describe_run,
     find_progress,
@@ -17,7 +19,8 @@ from tokenmill.report.browse import (
     trace_step,
 )
 from tokenmill.report.report import REPORT_HTML
-from tokenmill.web.guard import REPORT_POLICY, RequestError, answer, parse_number
+from tokenmill.report.vocabulary import explain, explain_merges
+from tokenmill.web.middleware import REPORT_POLICY, RequestError, answer, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,14 +29,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from tokenmill.web.served import Served
+    from tokenmill.web.app import Served
+
 
 POLL_SECONDS = 0.4
 FINAL = {"done", "failed", "interrupted"}
 
 
-def make_routes(served: Served) -> list[Any]:
-    """The runs' routes; a run's id is its path below the served directory."""
+def make_run_routes(served: Served) -> list[Any]:
+    """Return the routes of the runs; the id of a run is its path below the served directory."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import HTMLResponse, StreamingResponse
     from starlette.routing import Route
@@ -111,3 +115,53 @@ async def _stream_progress(request: Request, root: Path) -> AsyncIterator[str]:
         if progress["state"] in FINAL:
             return
         await asyncio.sleep(POLL_SECONDS)
+
+
+def make_playground_routes(served: Served) -> list[Any]:
+    """Return the routes of the playground."""
+    from starlette.routing import Route
+
+    posted = {"tokenize": _tokenize, "chat": _show_chat, "merges": _explain_merges}
+    return [
+        Route("/api/tokenizers", answer(lambda _: _list_tokenizers(served))),
+        *(
+            Route(f"/api/{name}", answer(partial(work, served), body=True), methods=["POST"])
+            for name, work in posted.items()
+        ),
+    ]
+
+
+def _list_tokenizers(served: Served) -> dict[str, Any]:
+    return {"tokenizers": [{"name": name, "label": name} for name in served.list_tokenizers()]}
+
+
+def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    name, text = _read_string(body, "tokenizer"), _read_string(body, "text")
+    special = body.get("special", "text")
+    if special not in ("text", "parse"):
+        raise RequestError(400, f"special is {special!r}; expected 'text' or 'parse'")
+    tokenizer = served.load_tokenizer(name)
+    return {
+        "tokenizer": name,
+        "source": str(served.resolve(name)),
+        **explain(tokenizer, text, special=special),
+    }
+
+
+def _show_chat(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    name = _read_string(body, "tokenizer")
+    return {"tokenizer": name, **show_typed(served.load_tokenizer(name), _read_string(body, "text"))}
+
+
+def _explain_merges(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    token = body.get("id")
+    if not isinstance(token, int) or isinstance(token, bool):
+        raise RequestError(400, f"id is {token!r}; expected a token id")
+    return explain_merges(served.load_tokenizer(_read_string(body, "tokenizer")), token)
+
+
+def _read_string(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise RequestError(400, f"{key} is {type(value).__name__}; expected a string")
+    return value

@@ -14,12 +14,11 @@ from click.testing import CliRunner
 
 from small_tokenizers import write_bpe, write_word_piece
 from tokenmill.base.hardware.cpu import Cores
-from tokenmill.base.hardware.disk import DiskSpeed
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.doctor import command
-from tokenmill.report.doctor import doctor_disk, doctor_machine, doctor_setup
-from tokenmill.report.doctor.doctor import Report, examine
+from tokenmill.report import doctor
+from tokenmill.report.doctor import Report, examine
 
 ROOT = Path(__file__).parents[3]
 GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free on this host"))
@@ -27,12 +26,6 @@ GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * G
 
 def by_name(report):
     return {check.name: check for check in report.checks}
-
-
-@pytest.fixture(autouse=True)
-def fast_disk(monkeypatch):
-    """The real probe has its own test; here the disk of a shared machine must not decide."""
-    monkeypatch.setattr(doctor_disk.disk, "probe", lambda _: DiskSpeed(500e6, 900e6, 0.001))
 
 
 def test_a_good_set_up_has_no_problem(tmp_path):
@@ -45,11 +38,9 @@ def test_a_good_set_up_has_no_problem(tmp_path):
         "open files",
         "shared memory",
         "free space",
-        "disk",
         "locks",
         "leftovers",
         "environment",
-        "kept tables",
         "versions",
     }
     assert all(check.meaning and check.found for check in report.checks)
@@ -57,7 +48,7 @@ def test_a_good_set_up_has_no_problem(tmp_path):
 
 
 def test_every_line_that_is_not_ok_says_what_fixes_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 1000)
     bad = Machine(
         Cores(2, 64, 64, 2.0, 1, "64 on this host, 2 by cgroup quota"), Memory(GB // 10, GB, GB, "left")
     )
@@ -87,12 +78,12 @@ def test_a_variable_that_cannot_be_read(tmp_path):
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(url, package, extra):
     data, output = ([url, "local.jsonl"], url) if package == "obstore" else ([url], None)
-    assert list(doctor_setup.check_extras(data, output)) == []
+    assert list(doctor.check_extras(data, output)) == []
     # A module that is None in sys.modules cannot be imported: what a machine without the package sees.
     code = f"""
 import json, sys
 sys.modules[{package!r}] = None
-from tokenmill.report.doctor.doctor_setup import check_extras
+from tokenmill.report.doctor import check_extras
 print(json.dumps([(check.status, check.fix) for check in check_extras({data!r}, {output!r})]))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -103,40 +94,38 @@ print(json.dumps([(check.status, check.fix) for check in check_extras({data!r}, 
 
 
 def test_urls_that_nothing_opens():
-    (found,) = doctor_setup.check_extras(["nowhere://x"])
+    (found,) = doctor.check_extras(["nowhere://x"])
     assert "Protocol not known" in found.found
-    (found,) = doctor_setup.check_extras([], "hf://datasets/a/b")
+    (found,) = doctor.check_extras([], "hf://datasets/a/b")
     assert "a dataset cannot be stored there" in found.found
 
 
 @pytest.mark.parametrize("output", ["file", "file/below"])
 def test_a_file_where_the_output_should_go_is_a_problem(tmp_path, output):
     (tmp_path / "file").write_text("mine")
-    (found,) = doctor_disk.run_checks(tmp_path / output)
+    (found,) = doctor.check_output(tmp_path / output)
     assert (found.status, found.found) == ("problem", f"{tmp_path / 'file'} is a file")
 
 
 def test_an_output_that_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor_disk.os, "access", lambda *_: False)
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
     report = examine(output=str(tmp_path / "out"), environ={}, machine=GOOD)
     assert by_name(report)["output"].status == "problem"
 
 
 def test_free_space_against_the_estimate(tmp_path, monkeypatch):
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n' * 1000)
-    needed = doctor_disk.estimate_bytes((str(tmp_path / "a.jsonl"),))
+    needed = doctor.estimate_bytes((str(tmp_path / "a.jsonl"),))
     assert 14_000 < needed < 20_000
-    monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 2 * GB)
-    assert doctor_disk.check_free_space(tmp_path, GB).status == "ok"
-    assert doctor_disk.check_free_space(tmp_path, 3 * GB).status == "problem"
-    assert doctor_disk.estimate_bytes(("nowhere/*.jsonl",)) is None
+    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 2 * GB)
+    assert doctor.check_free_space(tmp_path, GB).status == "ok"
+    assert doctor.check_free_space(tmp_path, 3 * GB).status == "problem"
+    assert doctor.estimate_bytes(("nowhere/*.jsonl",)) is None
 
 
-def test_slow_disks_and_missing_locks_are_warnings(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor_disk.disk, "probe", lambda _: DiskSpeed(20e6, 30e6, 0.05))
-    monkeypatch.setattr(doctor_disk.disk, "locks_work", lambda _: False)
+def test_missing_locks_are_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor.disk, "locks_work", lambda _: False)
     found = by_name(examine(output=str(tmp_path), environ={}, machine=GOOD))
-    assert found["disk"].status == "warning"
     assert found["locks"].status == "warning"
 
 
@@ -149,24 +138,24 @@ def test_leftovers_of_dead_runs(tmp_path):
     (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").write_bytes(b"1234")
     (tmp_path / f".tmp-{host}-{os.getpid()}-ab12-y.bin").write_bytes(b"1")
     (tmp_path / "progress.json").write_text(json.dumps({"state": "running", "pid": dead, "host": host}))
-    check = doctor_disk.check_leftovers(tmp_path)
+    check = doctor.check_leftovers(tmp_path)
     assert check.status == "warning"
     assert check.found == f"1 unfinished files (4 B), a run of process {dead} that died"
     (tmp_path / "progress.json").write_text(
         json.dumps({"state": "running", "pid": os.getpid(), "host": host})
     )
     (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").unlink()
-    assert doctor_disk.check_leftovers(tmp_path).status == "ok"
+    assert doctor.check_leftovers(tmp_path).status == "ok"
 
 
 @pytest.mark.parametrize(
     ("check", "status"),
     [
-        (doctor_machine.check_open_files(256), "warning"),
-        (doctor_machine.check_open_files(-1), "ok"),
-        (doctor_machine.check_shared_memory(1000), "warning"),
-        (doctor_machine.check_cpu_features(("portable", [])), "warning"),
-        (doctor_machine.check_cpu_features(("avx2", ["avx2", "bmi2"])), "ok"),
+        (doctor.check_open_files(256), "warning"),
+        (doctor.check_open_files(-1), "ok"),
+        (doctor.check_shared_memory(1000), "warning"),
+        (doctor.check_cpu_features(("portable", [])), "warning"),
+        (doctor.check_cpu_features(("avx2", ["avx2", "bmi2"])), "ok"),
     ],
 )
 def test_limits_of_the_machine(check, status):
@@ -214,7 +203,7 @@ def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
     """Slow tokenizer, parallelism off, full disk, missing extra: each is named, and the exit code tells."""
     transformers = pytest.importorskip("transformers", exc_type=ImportError)
     transformers.ByT5Tokenizer().save_pretrained(tmp_path / "byt5")
-    monkeypatch.setattr(doctor_disk.disk, "free_bytes", lambda _: 0)
+    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 0)
     environ = {"TOKENIZERS_PARALLELISM": "false"}
     report = examine(str(tmp_path / "byt5"), (), str(tmp_path / "out"), environ=environ, machine=GOOD)
     problems = {check.name for check in report.checks if check.status == "problem"}
@@ -224,15 +213,3 @@ def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
     missing = examine(str(write_word_piece(tmp_path / "wp")), (), str(tmp_path), environ={}, machine=GOOD)
     assert by_name(missing)["extras"].fix == "pip install 'tokenmill[hf]'"
     assert missing.exit_code == 1
-
-
-def test_tables_that_cannot_be_kept_are_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
-    assert doctor_setup.check_kept_tables().found == f"0 files, 0 B in {tmp_path / 'cache' / 'tables'}"
-    (tmp_path / "cache").write_text("a file where the folder would be")
-    bad = doctor_setup.check_kept_tables()
-    assert (bad.status, bad.found) == ("warning", f"{tmp_path / 'cache' / 'tables'} cannot be written")
-    monkeypatch.setenv("TOKENMILL_CACHE_TABLES", "off")
-    assert doctor_setup.check_kept_tables().found == "not kept"
-    monkeypatch.setenv("TOKENMILL_CACHE_TABLES", "1")
-    assert doctor_setup.check_kept_tables().status == "problem"

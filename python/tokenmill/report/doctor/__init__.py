@@ -1,1 +1,0 @@
-"""`tokenmill doctor`: what is wrong with this machine and set-up."""
