@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.base.run_files import EVENTS
+from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
