@@ -12,7 +12,7 @@ OTHER_SYSTEMS := x86_64-pc-windows-gnu aarch64-apple-darwin x86_64-apple-darwin 
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart browser test test-slow test-oldest test-deep campaign miri asan fuzz aarch64 lint workflows other-systems \
+.PHONY: help quickstart browser budget test test-all test-slow test-oldest test-deep campaign miri asan fuzz aarch64 lint workflows other-systems \
   format bench bench-families bench-quick docs docs-version wheel wheels try-wheel try-sdist try-aarch64 image release-check release-tag build clean
 
 help:  ## Show this list.
@@ -38,10 +38,18 @@ quickstart: $(VENV)/.core  ## Train, prepare, open and report on the bundled sam
 	@$(BIN)/tokenmill quickstart --output quickstart
 
 # Optimizing each of the core's test programs at link time took most of the time of building them.
-test: $(VENV)/.test  ## Run the tests of both languages.
+test: $(VENV)/.test  ## Run the tests of both languages that need no browser, cluster or trainer.
 	@CARGO_PROFILE_RELEASE_LTO=off cargo test --quiet --release -p tokenmill-core
 	@$(BIN)/python -m compileall -q python/tokenmill  # hundreds of commands are started: 0.1 to 0.2 s less for each
+	@$(BIN)/python -m pytest -n auto -m "not slow and not deep and not full" $(TEST_ARGS)
+
+test-all: $(VENV)/.test  ## Run these and the tests with Ray, a browser, trainers and the docs.
+	@CARGO_PROFILE_RELEASE_LTO=off cargo test --quiet --release -p tokenmill-core
+	@$(BIN)/python -m compileall -q python/tokenmill
 	@$(BIN)/python -m pytest -n auto -m "not slow and not deep" $(TEST_ARGS)
+
+budget:  ## Print the lines of each package beside its ceiling, and fail above one.
+	@$(PYTHON) packaging/budget.py
 
 browser:  ## Install the browser that the tests of the playground use.
 	@command -v chromium >/dev/null || (sudo apt-get update -qq && sudo apt-get install -y -qq chromium)

@@ -1,0 +1,56 @@
+"""Print the lines of each part beside its ceiling, and fail above one. Ceilings only fall."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "python/tokenmill"
+# Lines of Python per package; the rest of the package is its top level.
+CEILINGS = {
+    "cli": 1700,
+    "settings": 1200,
+    "tokenizer": 5300,
+    "training": 1150,
+    "vocab": 1900,
+    "chat": 1700,
+    "sources": 2950,
+    "datasets": 5000,
+    "pipeline": 4100,
+    "report": 2950,
+    "web": 700,
+    "compat": 450,
+    "base": 1300,
+}
+TOTALS = {"Python": 26_000, "Python files": 220, "Rust": 24_500, "tests": 20_000}
+
+
+def list_files(pattern: str) -> list[Path]:
+    """Return the tracked files that match a git pattern."""
+    command = ["git", "ls-files", "--", pattern]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def count_lines(files: list[Path]) -> int:
+    """Return the number of lines of all files."""
+    return sum(path.read_bytes().count(b"\n") for path in files)
+
+
+def main() -> int:
+    """Print the table and return 1 if a ceiling is exceeded."""
+    python = list_files(f"{PACKAGE}/*.py")
+    rows = []
+    for name, ceiling in CEILINGS.items():
+        files = [path for path in python if path.is_relative_to(ROOT / PACKAGE / name)]
+        rows.append((name, count_lines(files), ceiling))
+    tests, rust = list_files("tests/*.py"), list_files("crates/*.rs")
+    found = (count_lines(python), len(python), count_lines(rust), count_lines(tests))
+    rows += [(name, count, ceiling) for (name, ceiling), count in zip(TOTALS.items(), found, strict=True)]
+    for name, count, ceiling in rows:
+        print(f"{name:14}{count:9,} of {ceiling:7,}{'  too many' if count > ceiling else ''}")
+    return int(any(count > ceiling for _, count, ceiling in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
