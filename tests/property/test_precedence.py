@@ -7,8 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.base.sizes import UNITS
-from tokenmill.settings.fields import read_size
+from tokenmill.base.sizes import UNITS, parse_size
 from tokenmill.settings.resolve import resolve
 
 VARIABLES = {
@@ -37,4 +36,4 @@ def test_flag_over_environment_over_file(flags, environment, file, section):
 
 @given(st.integers(1, 1 << 30), st.sampled_from(sorted(UNITS)))
 def test_sizes_are_exact(count, unit):
-    assert read_size(f"{count} {unit.lower()}") == count * UNITS[unit]
+    assert parse_size(f"{count} {unit.lower()}") == count * UNITS[unit]

@@ -10,7 +10,7 @@ import pytest
 
 import tokenmill
 from tokenmill.cli import COMMANDS, cli, main
-from tokenmill.settings.names import SECTIONS
+from tokenmill.settings.schema import SECTIONS
 
 CONTEXT = click.Context(cli)
 GROUPS = {"config", "tokenizer", "dataset"}

@@ -13,8 +13,8 @@ import pytest
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
-from tokenmill.settings.fields import Format
 from tokenmill.settings.schema import SourceConfig
+from tokenmill.settings.section import Format
 from tokenmill.sources import cut_ranges, discover, read_blocks, settle
 from tokenmill.sources.compression import COMPRESSIONS
 from tokenmill.sources.formats import FORMATS

@@ -61,8 +61,7 @@ Examples:
 @click.option("--table", is_flag=True, help="A Markdown table instead of JSON Schema.")
 def schema(*, table: bool) -> None:
     """Print the JSON Schema of a settings file."""
-    from tokenmill.settings.describe import make_table
-    from tokenmill.settings.jsonschema import make_settings_schema
+    from tokenmill.settings.describe import make_settings_schema, make_table
 
     click.echo(make_table() if table else json.dumps(make_settings_schema(), indent=2))
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 import click
 
-from tokenmill.settings.fields import SaveFormat
+from tokenmill.settings.section import SaveFormat
 
 
 @click.command(

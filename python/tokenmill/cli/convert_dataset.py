@@ -7,7 +7,7 @@ from typing import get_args
 
 import click
 
-from tokenmill.settings.fields import OutputFormat
+from tokenmill.settings.section import OutputFormat
 
 
 @click.command(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from tokenmill.settings.exports import Profile
+    from tokenmill.settings.describe import Profile
 
 
 @click.command(
@@ -31,13 +30,13 @@ Examples:
 def command(profile: Profile, *, as_json: bool) -> None:
     """Print export lines for this machine, for eval, with the reason for each as a comment."""
     from tokenmill.base.hardware.machine import measure
-    from tokenmill.settings.exports import choose_profile, list_exports
+    from tokenmill.settings.describe import choose_profile, list_exports
 
     machine = measure(os.environ)
     lines = list_exports(machine, profile)
     chosen = choose_profile(machine) if profile == "auto" else profile
     if as_json:
-        click.echo(json.dumps({"profile": chosen, "exports": [asdict(line) for line in lines]}, indent=2))
+        click.echo(json.dumps({"profile": chosen, "exports": [line._asdict() for line in lines]}, indent=2))
         return
     click.echo(f'# profile {chosen}; use it with: eval "$(tokenmill config env --profile {chosen})"')
     for line in lines:

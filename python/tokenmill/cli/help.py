@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokenmill.settings.names import SECTIONS, SETTINGS
+from tokenmill.settings.schema import SECTIONS, SETTINGS
 
 if TYPE_CHECKING:
     from tokenmill.settings.section import Use
@@ -61,8 +61,7 @@ def _format_option(option: click.Option, ctx: click.Context, *, in_full: bool) -
     setting = SETTINGS.get(_name_setting(option))
     shown = copy(option)
     if setting is not None:
-        hidden = {f"--{word.replace('_', '-')}" for word in setting.former}
-        hidden |= set() if in_full else {name for name in option.opts[1:] if name.startswith("--")}
+        hidden = set() if in_full else {name for name in option.opts[1:] if name.startswith("--")}
         shown.opts = [name for name in option.opts if name not in hidden]
     return shown.get_help_record(ctx)
 

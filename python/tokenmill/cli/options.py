@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from tokenmill.settings.describe import show_value
-from tokenmill.settings.kinds import strip_rules
-from tokenmill.settings.names import SETTINGS, list_bare_names
+from tokenmill.settings.names import list_bare_names
+from tokenmill.settings.schema import SETTINGS
+from tokenmill.settings.section import strip_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,13 +45,13 @@ def pick_given(values: dict[str, Any]) -> dict[str, Any]:
 def _make_option(full: str, job: Job) -> Callable[[Any], Any]:
     setting = SETTINGS[full]
     annotation = strip_rules(setting.annotation)
-    first = setting.spelled or full.partition(".")[2]
+    first = setting.flag or full.partition(".")[2]
     others = sorted(word for word, name in list_bare_names(job).items() if name == full and word != first)
     names = [f"--{word.replace('_', '-')}" for word in (first, *others)]
     if full in _SHORT:
         names.append(_SHORT[full])
     many = get_origin(annotation) is tuple
-    help_ = setting.meaning.partition("\n")[0] + (" May be repeated." if many else "")
+    help_ = setting.help.partition("\n")[0] + (" May be repeated." if many else "")
     kinds, words = _list_kinds(annotation), sorted(_list_words(annotation))
     if bool in kinds and str not in kinds:
         both = f"{names[0]}/--no-{names[0][2:]}"

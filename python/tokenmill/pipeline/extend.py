@@ -14,8 +14,8 @@ from tokenmill.base.durable import temporary_name
 from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.pipeline.count_parts import count_by_parts
 from tokenmill.pipeline.executors.choose import choose_executor
-from tokenmill.settings.fields import ExecutorName
 from tokenmill.settings.schema import ExecutionConfig, SourceConfig
+from tokenmill.settings.section import ExecutorName
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import open_corpus
 from tokenmill.vocab.extension import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.settings.fields import TieBreak
+    from tokenmill.settings.section import TieBreak
     from tokenmill.training.counting import Corpus, Counted
     from tokenmill.vocab.extension import Extension, Grown, NewToken
 

@@ -176,7 +176,7 @@ def _settle_packing(
         raise ConfigError(
             f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows"
         )
-    columns = tuple(config.columns)
+    columns: tuple[str, ...] = config.columns
     if conversations and LOSS_MASK not in columns:
         columns = (*columns, LOSS_MASK)
     alone = set(columns) <= ({LOSS_MASK} if conversations else set())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.hardware import world
 from tokenmill.pipeline.executors.choose import find_executor
-from tokenmill.settings.automatic import cap_threads
+from tokenmill.settings.resolve import cap_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

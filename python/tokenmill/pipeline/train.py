@@ -23,8 +23,8 @@ from tokenmill.errors import ConfigError, InputError
 from tokenmill.pipeline.executors.choose import choose_executor, read_budget
 from tokenmill.pipeline.output_faults import explain_faults
 from tokenmill.pipeline.recorder import Recorder
-from tokenmill.settings.fields import SaveFormat
 from tokenmill.settings.resolve import from_options
+from tokenmill.settings.section import SaveFormat
 from tokenmill.tokenizer.pre_tokenizer import make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus

@@ -14,14 +14,13 @@ from pydantic import BaseModel
 import tokenmill
 from tokenmill.base.console import words
 from tokenmill.base.hardware import disk
-from tokenmill.base.hardware.cpu import list_instructions
+from tokenmill.base.hardware.cpu import FALSE, list_instructions
 from tokenmill.base.hardware.machine import Machine, measure
 from tokenmill.base.platform import is_alive, open_file_limit
 from tokenmill.base.run_files import read_progress
 from tokenmill.base.versions import find_version
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.settings.environment import PREFIX, VARIABLES
-from tokenmill.settings.kinds import FALSE
 from tokenmill.settings.resolve import resolve
 from tokenmill.sources.stores import check_keeper, is_remote, open_filesystem
 

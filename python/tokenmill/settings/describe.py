@@ -1,18 +1,19 @@
-"""The schema for people: a commented YAML file, and a table for the docs."""
+"""The schema as a commented file, a table and a JSON Schema; export lines for a shell."""
 
 from __future__ import annotations
 
 import json
-import types
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tokenmill.settings.fields import Size
-from tokenmill.settings.kinds import Limit, find_rules, strip_rules
-from tokenmill.settings.names import SECTIONS
-from tokenmill.settings.section import list_settings
+from pydantic import TypeAdapter
+
+from tokenmill.base.hardware.memory import GB
+from tokenmill.settings.names import IN_TOKENIZER
+from tokenmill.settings.schema import SECTIONS, JobConfig
+from tokenmill.settings.section import describe_type, list_settings
 
 if TYPE_CHECKING:
-    from tokenmill.settings.section import Setting
+    from tokenmill.base.hardware.machine import Machine
 
 HEAD = """\
 # Settings of a tokenmill job. Each commented-out line shows its default; null means automatic.
@@ -24,82 +25,105 @@ EXAMPLES = {
     "tokenizer.tokenizer_name": "path/to/tokenizer",
     "output.path": "tokens",
 }
+Profile = Literal["auto", "server", "workstation", "laptop"]
+# Documents encoded and written at once, for machines with much and with little memory.
+_BATCHES = {"server": (20_000, 100_000), "workstation": (20_000, 100_000), "laptop": (10_000, 50_000)}
+_SMALL_BATCHES = (500, 5_000)
 
 
 def make_template(name: str = "tokenmill.yaml") -> str:
-    """A settings file with every key, its help and its default; valid as it stands."""
+    """Return a settings file with every key, its help and its default; valid as it stands."""
     lines = [HEAD.format(name=name)]
     for section, model in SECTIONS.items():
-        lines.append(f"# {_take_first_line(model.__doc__)}")
-        lines.append(f"{section}:")
-        for key, field in list_settings(model).items():
-            lines.append(f"  # {_take_first_line(field.meaning)} ({describe_kind(field.annotation)})")
-            full = f"{section}.{key}"
-            mark = "" if full in EXAMPLES else "# "
-            lines.append(f"  {mark}{key}: {EXAMPLES.get(full) or show_value(field.default)}")
+        lines += [f"# {model.__doc__}", f"{section}:"]
+        for key, setting in list_settings(model).items():
+            example = EXAMPLES.get(f"{section}.{key}")
+            help_ = setting.help.partition("\n")[0]
+            lines.append(f"  # {help_} ({describe_type(setting.annotation)})")
+            lines.append(f"  {key}: {example}" if example else f"  # {key}: {show_value(setting.default)}")
         lines.append("")
     return "\n".join(lines)
 
 
 def make_table() -> str:
-    """The schema as one Markdown table per section, for docs/configuration.md."""
+    """Return the schema as one Markdown table per section, for docs/configuration.md."""
     parts = []
     for section, model in SECTIONS.items():
-        parts += [
-            f"### `{section}`",
-            "",
-            _take_first_line(model.__doc__),
-            "",
-            "| key | type | default | meaning |",
-        ]
+        parts += [f"### `{section}`", "", model.__doc__ or "", "", "| key | type | default | meaning |"]
         parts.append("|---|---|---|---|")
-        for key, field in list_settings(model).items():
-            mark = " \\*" if field.decides else ""
-            words = field.meaning.replace("\n", " ")
-            words += f" For `{field.only}` only." if field.only != model.job else ""
-            cells = (f"`{key}`{mark}", describe_kind(field.annotation), _describe_default(field), words)
+        for key, setting in list_settings(model).items():
+            words = setting.help.replace("\n", " ")
+            words += f" For `{setting.only}` only." if setting.only != model.job else ""
+            default = "automatic" if "automatic" in words or "left out" in words else "none"
+            if setting.default is not None:
+                default = f"`{show_value(setting.default)}`"
+            mark = " \\*" if setting.affects_output else ""
+            cells = (f"`{key}`{mark}", describe_type(setting.annotation), default, words)
             # A bar inside a cell would end it.
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         parts.append("")
     return "\n".join(parts)
 
 
-def describe_kind(annotation: Any) -> str:
-    """A type in words: `"whole number > 0"`, `"fail, skip or replace"`."""
-    if annotation == Size:
-        return "size, e.g. 512MiB"
-    plain, parts = strip_rules(annotation), get_args(strip_rules(annotation))
-    if get_origin(plain) in {Union, types.UnionType}:
-        return " or ".join(describe_kind(part) for part in parts if part is not types.NoneType)
-    if get_origin(plain) is Literal:
-        return _join_choices([str(choice) for choice in parts])
-    if get_origin(plain) is tuple:
-        return f"list of {describe_kind(parts[0])}"
-    word = {int: "whole number", str: "text", bool: "true or false", float: "number"}[plain]
-    return word + "".join(
-        f" {rule.sign} {rule.least}" for rule in find_rules(annotation) if isinstance(rule, Limit)
-    )
-
-
-def _join_choices(choices: list[str]) -> str:
-    return ", ".join(choices[:-1]) + f" or {choices[-1]}" if len(choices) > 1 else choices[0]
+def make_settings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a settings file; a section may be empty."""
+    schema = TypeAdapter(JobConfig).json_schema() | {"title": "tokenmill"}
+    definitions = schema["$defs"]
+    for home in IN_TOKENIZER:
+        keys = definitions[SECTIONS[home].__name__]["properties"]
+        definitions["TokenizerConfig"]["properties"] |= keys
+    for section, model in SECTIONS.items():
+        schema["properties"][section] = {"anyOf": [{"$ref": f"#/$defs/{model.__name__}"}, {"type": "null"}]}
+    return schema
 
 
 def show_value(value: Any) -> str:
-    """A value as a settings file has it: `2147483648` -> `"2GiB"`, `("hf",)` -> `'["hf"]'`."""
+    """Return a value as a settings file has it: `"2GiB"` for 2147483648, `'["hf"]'` for `("hf",)`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 20 and value % (1 << 20) == 0:
         return f"{value >> 30}GiB" if value % (1 << 30) == 0 else f"{value >> 20}MiB"
-    if isinstance(value, str):
-        return value
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
-def _describe_default(field: Setting) -> str:
-    if field.default is not None:
-        return f"`{show_value(field.default)}`"
-    found = any(word in field.meaning for word in ("automatic", "left out"))
-    return "automatic" if found else "none"
+class Export(NamedTuple):
+    """One environment variable, its value and the reason."""
+
+    name: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"export {self.name}={self.value}  # {self.reason}"
 
 
-def _take_first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
+def choose_profile(machine: Machine) -> Profile:
+    """Return the profile that fits the cores and memory of a machine."""
+    if machine.cores.usable >= 32 and machine.memory.total >= 120 * GB:
+        return "server"
+    return "workstation" if machine.cores.usable >= 16 and machine.memory.total >= 60 * GB else "laptop"
+
+
+def list_exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
+    """Return the variables with which other tools of the same shell use what this machine has.
+
+    None of them may pin a thread to a core, since every rank of a host would choose the same one.
+    """
+    kind = choose_profile(machine) if profile == "auto" else profile
+    count, why = machine.cores.usable, machine.cores.reason
+    if kind == "laptop" and count > 2:
+        count, why = count - 1, f"{why}, one left for you"
+    batch, writer = _BATCHES[kind]
+    if machine.memory.available / machine.cores.ranks < 4 * GB:
+        batch, writer = _SMALL_BATCHES
+    free = f"{machine.memory.available / GB:.1f} GB {machine.memory.reason}"
+    threads = str(count)
+    return [
+        Export("TOKENIZERS_PARALLELISM", "true", "let Rust tokenizers use their threads"),
+        Export("RAYON_NUM_THREADS", threads, f"Rust threads: {why}"),
+        Export("RAYON_RS_NUM_THREADS", threads, "the same under the name that some scripts read"),
+        Export("OMP_NUM_THREADS", threads, f"NumPy and PyTorch threads: {why}"),
+        Export("DATASET_NUM_PROC", threads, f"worker processes of Python tokenizers: {why}"),
+        Export("DATASET_BATCH_SIZE", str(batch), f"documents at once: {free}"),
+        Export("DATASET_WRITER_BATCH_SIZE", str(writer), f"documents per write: {free}"),
+        Export("ARROW_IO_THREADS", str(max(8, count)), "PyArrow readers wait for disks, not for cores"),
+        Export("ARROW_DEFAULT_MEMORY_POOL", "mimalloc", "PyArrow's allocator that returns memory soonest"),
+    ]

@@ -1,49 +1,28 @@
-"""Which section a name belongs to, and the nearest known name to a mistyped one.
+"""The names of settings as users write them, the origin of a value, and the nearest name to a mistyped one.
 
-Users write settings in four ways: `section.key`, the bare key (`num_proc=8`), a word that other tools
-use (`tokenizer=`, `output=`), and the performance keys inside the `tokenizer:` section of a YAML file.
+A setting is written as `section.key`, as its bare key (`num_proc=8`) or by an alias (`tokenizer=`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.near import near_words
 from tokenmill.errors import ConfigError
-from tokenmill.settings.schema import JobConfig
-from tokenmill.settings.section import list_settings
+from tokenmill.settings.schema import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenmill.settings.section import Job, Section, Setting
+    from tokenmill.settings.section import Job
 
-# How a file of settings ends.
 SETTINGS_FILES = (".yaml", ".yml")
-SECTIONS: dict[str, type[Section]] = {
-    name: each.annotation for name, each in list_settings(JobConfig).items()
-}
-SETTINGS: dict[str, Setting] = {
-    f"{section}.{key}": each
-    for section, model in SECTIONS.items()
-    for key, each in list_settings(model).items()
-}
-
-# The `tokenizer:` section of existing YAML files also carries rows, speed and words.
-IN_TOKENIZER = {
-    "context_length": "packing.context_length",
-    "overlap": "packing.overlap",
-    "batch_size": "execution.batch_size",
-    "writer_batch_size": "execution.writer_batch_size",
-    "num_proc": "execution.num_proc",
-    "threads": "execution.threads",
-    "keep_in_memory": "execution.keep_in_memory",
-    "show_progress": "execution.show_progress",
-    "verbose_level": "execution.verbose_level",
-}
-# What people write who know other tools, where no spelling is near enough to guess.
-MEANT = {
+# The `tokenizer:` section of files from other projects also holds keys of these sections.
+IN_TOKENIZER = ("packing", "execution")
+# Names of other tools that are not near enough to be guessed.
+_MEANT = {
     "data": "'inputs' (files) or 'dataset' (data in memory)",
     "files": "'inputs'",
     "texts": "'dataset'",
@@ -52,43 +31,60 @@ MEANT = {
 }
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Who set a value: `Origin("file", "job.yaml:4")`, `Origin("automatic", "2 on this host")`."""
+
+    kind: Literal["flag", "environment", "file", "automatic", "default"]
+    place: str = ""
+
+    def __str__(self) -> str:
+        if self.kind in {"file", "flag"}:
+            return self.place
+        return f"{self.kind}: {self.place}" if self.place else self.kind
+
+
+@dataclass(frozen=True)
+class Given:
+    """A setting as it was given: `Given("execution.num_proc", "8", Origin("environment", …))`."""
+
+    name: str
+    value: Any
+    origin: Origin
+
+
 @cache
 def list_bare_names(job: Job | None = None) -> dict[str, str]:
-    """`{"num_proc": "execution.num_proc", ...}`: what a job calls its settings without their section.
+    """Return `{"num_proc": "execution.num_proc", …}`, the names of a job's settings without their section.
 
-    A key that two sections have is bare only for the one spelled that way. Without a job, names are those of
-    `prepare`, then those of `train`.
+    A key that two sections have is bare only for the section whose flag it is. Without a job, names of
+    `prepare` come before those of `train`.
     """
     if job is None:
         return list_bare_names("train") | list_bare_names("prepare")
     mine = {full: each for full, each in SETTINGS.items() if each.only in {None, job}}
-    owners: dict[str, list[str]] = {}
-    for full in mine:
-        owners.setdefault(full.partition(".")[2], []).append(full)
-    keys = {key: full[0] for key, full in owners.items() if len(full) == 1}
-    words = {full: (each.spelled, *each.also, *each.former) for full, each in mine.items()}
-    return keys | {word: full for full, some in words.items() for word in some if word}
+    keys = [full.partition(".")[2] for full in mine]
+    bare = {key: full for key, full in zip(keys, mine, strict=True) if keys.count(key) == 1}
+    return bare | {word: full for full, each in mine.items() for word in (each.flag, *each.aliases) if word}
 
 
 def find_full_name(name: str, job: Job | None = None) -> str | None:
-    """`"num_proc"` or `"num-proc"` or `"execution.num_proc"` -> `"execution.num_proc"`; None if unknown."""
+    """Return `"execution.num_proc"` for `"num_proc"`, `"num-proc"` or itself; None if it is unknown."""
     name = name.replace("-", "_")
-    if name in list_bare_names(job):
-        return list_bare_names(job)[name]
     section, _, key = name.partition(".")
-    if section == "tokenizer" and key in IN_TOKENIZER:
-        return IN_TOKENIZER[key]
-    return name if name in SETTINGS else None
+    if section == "tokenizer" and key and name not in SETTINGS:
+        return next((f"{home}.{key}" for home in IN_TOKENIZER if f"{home}.{key}" in SETTINGS), None)
+    return list_bare_names(job).get(name) or (name if name in SETTINGS else None)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """`" Did you mean 'batch_size'?"`, or nothing when no known name is near."""
+    """Return `" Did you mean 'batch_size'?"`, or nothing if no known name is near."""
     close = [repr(word) for word in near_words(name, known, most=1, cutoff=0.6)]
-    meant = MEANT.get(name) or "".join(close)
+    meant = _MEANT.get(name) or "".join(close)
     return f" Did you mean {meant}?" if meant else ""
 
 
 def explain_unknown(name: str, place: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that nobody knows: the nearest one, or the whole list where none is near."""
+    """Return the error for an unknown name, with the nearest name or all of them."""
     help_ = suggest(name, known) or f" Known here: {', '.join(sorted(known))}"
     return ConfigError(f"{place}: unknown key {name!r}.{help_}")

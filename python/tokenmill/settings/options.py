@@ -1,4 +1,4 @@
-"""The settings as keyword arguments, for editors and type checkers; made from the schema by a test.
+"""The settings as keyword arguments, for editors and type checkers; a test compares them with the schema.
 
 See tests/unit/config/test_typed_options.py. A section may also be given whole: `packing={"mode": "pad"}`.
 """
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    from tokenmill.settings.fields import (
+    from tokenmill.settings.section import (
         Column,
         ExecutorName,
         Format,
@@ -66,7 +66,7 @@ class PrepareOptions(_Both, total=False):
     chat_date: str | None
     tokenizer_name: str | None
     pattern: str | None
-    strategy: Literal["auto", "native", "huggingface", "python", "fast", "slow"]
+    strategy: Literal["auto", "native", "huggingface", "python"]
     special: Literal["parse", "text", "forbid"]
     parity_check: bool
     drop_blank: bool

@@ -1,22 +1,29 @@
-"""A frozen group of settings: a dataclass whose fields say what they may be, their default and their help.
-
-    @dataclass(frozen=True, kw_only=True)
-    class Speed(Section):
-        threads: int = setting(1, "How many at once.")
-
-    Speed.from_dict({"threads": "8"})  # -> Speed(threads=8)
-
-Our own code makes a section as it makes any dataclass, and the type checker reads along. What a user wrote
-goes through `from_dict`, or value by value through `kinds.check`: it is checked once, and then trusted.
-"""
+"""The types of settings, and the base class of a group of settings, on pydantic."""
 
 from __future__ import annotations
 
+import types
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from os import PathLike, fspath
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
+from annotated_types import Ge, Gt
+from pydantic import BeforeValidator, FiniteFloat, TypeAdapter, ValidationError, WithJsonSchema
+
+from tokenmill.base.sizes import parse_size
 from tokenmill.errors import ConfigError
-from tokenmill.settings.kinds import MismatchError, check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,109 +33,200 @@ Job = Literal["prepare", "train"]
 Use = Literal["first", "often", "rare"]
 
 
-class Setting(NamedTuple):
-    """One key of a section, with all that is known of it.
+def _read_size(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
 
-    `only` is the one job that looks at it, None where both do. Where it `decides`, another value changes the
-    bytes that come out. It is `spelled` as people type it, where that is not the key; `also` are other words,
-    and `former` ones still work, but are not shown.
-    Its `use` is where `--help` has it: first of all, often under its section, rarely in `--help-all` alone.
+
+def _read_share(value: Any) -> Any:
+    """Read `"0.5%"` as `0.005`."""
+    is_percent = isinstance(value, str) and value.strip().endswith("%")
+    return float(value.strip()[:-1]) / 100 if is_percent else value
+
+
+def _read_whole(value: Any) -> Any:
+    """Refuse `true`, which Python counts as 1, and take the integers of NumPy."""
+    if isinstance(value, bool):
+        raise ValueError("a switch is not a number")  # noqa: TRY004 - pydantic expects a ValueError
+    return value.__index__() if hasattr(value, "__index__") else value
+
+
+def _read_list(value: Any) -> Any:
+    """Take one item as a list of one, a path as its text, and `(path, weight)` as `path:weight`."""
+    if isinstance(value, str | PathLike):
+        value = (value,)
+    if not isinstance(value, list | tuple):
+        return value
+    items = [f"{fspath(item[0])}:{item[1]}" if isinstance(item, tuple) else item for item in value]
+    return tuple(fspath(item) if isinstance(item, PathLike) else item for item in items)
+
+
+def _read_switch(value: Any) -> Any:
+    """Read `--eos false` as no token, not as a token of that name."""
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _read_engine(value: Any) -> Any:
+    """Take the names of transformers: fast and slow."""
+    return {"fast": "huggingface", "slow": "python"}.get(value, value) if isinstance(value, str) else value
+
+
+def _read_level(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+_LIST = BeforeValidator(_read_list)
+_WHOLE = BeforeValidator(_read_whole)
+_WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_FIGURE = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\s*\d"}]}
+
+Positive = Annotated[int, Gt(0), _WHOLE]
+NonNegative = Annotated[int, Ge(0), _WHOLE]
+Size = Annotated[int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE)]
+Seconds = Annotated[FiniteFloat, Gt(0)]
+Fraction = Annotated[FiniteFloat, Ge(0)]
+Share = Annotated[float, Gt(0), BeforeValidator(_read_share), WithJsonSchema(_FIGURE)]
+Names = Annotated[tuple[str, ...], _LIST, WithJsonSchema(_WORDS)]
+Marker = Annotated[str | int | bool | None, BeforeValidator(_read_switch)]
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_read_level)]
+EngineName = Annotated[Literal["auto", "native", "huggingface", "python"], BeforeValidator(_read_engine)]
+ExecutorName = Literal["local", "ray"]
+OnError = Literal["fail", "skip", "replace"]
+Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
+OutputFormat = Literal[
+    "arrow", "datatrove", "litdata", "mds", "megatron", "npy", "olmo", "parquet", "tokenmill"
+]
+Column = Literal["attention_mask", "document_ids", "labels", "loss_mask", "position_ids"]
+Columns = Annotated[tuple[Column, ...], _LIST, WithJsonSchema(_WORDS)]
+PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
+TieBreak = Literal["huggingface", "lexicographic"]
+SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
+SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST, WithJsonSchema(_WORDS)]
+
+
+class Setting(NamedTuple):
+    """One key of a section.
+
+    `only` is the one job that reads it, or None for both. If it `affects_output`, a resumed run must agree on
+    it. `flag` is its name for users if that is not the key, `aliases` are other accepted names. `use` is the
+    place in `--help`: "first", "often" under its section, or "rare" in `--help-all` alone.
     """
 
     annotation: Any
     default: Any
-    meaning: str = ""
+    help: str
     only: Job | None = None
-    decides: bool = False
-    spelled: str = ""
-    also: tuple[str, ...] = ()
-    former: tuple[str, ...] = ()
+    affects_output: bool = False
+    flag: str = ""
+    aliases: tuple[str, ...] = ()
     use: Use = "rare"
 
 
-def setting(default: T, meaning: str, **marks: Any) -> T:
-    """A field that changes only speed or messages; `marks` are those of `Setting`."""
-    return field(default=default, metadata={"meaning": meaning, **marks})
+def setting(default: T, help: str, **marks: Any) -> T:  # noqa: A002
+    """Return a field that changes only speed or messages; `marks` are the fields of `Setting`."""
+    return field(default=default, metadata={"description": help, "marks": marks})
 
 
-def deciding(default: T, meaning: str, **marks: Any) -> T:
-    """A field that changes the bytes that come out."""
-    return setting(default, meaning, decides=True, **marks)
+def output_setting(default: T, help: str, **marks: Any) -> T:  # noqa: A002
+    """Return a field that changes the bytes of the output."""
+    return setting(default, help, affects_output=True, **marks)
+
+
+class Section:
+    """The base class of a group of settings, which is a frozen pydantic dataclass.
+
+    Code of this package constructs a section directly. Values of users go through `from_dict` or the
+    resolver, which also call `find_contradiction`.
+    """
+
+    job: ClassVar[Job | None] = None
+    """The one job that reads this section, or None for both."""
+    paths: ClassVar[tuple[str, ...]] = ()
+    """The settings that name files or directories."""
+
+    def find_contradiction(self) -> tuple[str, str] | None:
+        """Return a setting that contradicts another and the reason, or None."""
+        return None
+
+    def find_problem(self) -> tuple[str, str] | None:
+        """Return a setting with an invalid path or a contradiction and the reason, or None."""
+        for key in self.paths:
+            value = getattr(self, key)
+            names = (value,) if isinstance(value, str) else value or ()
+            if not all(names):
+                return key, "a name is empty; give the path of a file or directory (. is the current one)"
+            if any("\0" in name for name in names):
+                return key, "a name contains a null character; remove it"
+        return self.find_contradiction()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the section of these values, or raise `ConfigError` for the first invalid one."""
+        try:
+            made: Self = TypeAdapter(cls).validate_python(dict(values))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function"))
+            raise ConfigError(f"{place}: {first['msg']}, found {first['input']!r}") from None
+        parts = {"": made} | {
+            f"{key}.": part for key, part in vars(made).items() if isinstance(part, Section)
+        }
+        for prefix, part in parts.items():
+            if found := part.find_problem():
+                raise ConfigError(f"{prefix}{found[0]}: {found[1]}")
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values as JSON has them."""
+        dumped: dict[str, Any] = TypeAdapter(type(self)).dump_python(self, mode="json")
+        return dumped
 
 
 def list_settings(section: type[Section]) -> dict[str, Setting]:
-    """Every setting of a section by its key, in order."""
+    """Return every setting of a section by its key, in order."""
     return {
-        each.name: Setting(each.type, each.default, **{"only": section.job, **each.metadata})
+        each.name: Setting(
+            each.type,
+            each.default,
+            each.metadata["description"],
+            **{"only": section.job, **each.metadata["marks"]},
+        )
         for each in fields(section)  # type: ignore[arg-type] # every section is a dataclass
     }
 
 
-class SettingError(ConfigError):
-    """A section cannot be made: `key` is the setting at fault, with the names of the sections around it."""
+def check(annotation: Any, value: Any, *, strict: bool = False) -> Any:
+    """Return a value converted to its annotation, or raise `ValueError` with what was expected.
 
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(f"{key}: {problem}")
-        self.key = key
-        self.problem = problem
-
-
-class Section:
-    """What all sections can do; a subclass is a frozen dataclass of fields made by `setting`."""
-
-    job: ClassVar[Job | None] = None
-    """The one job that looks at this section, or None for both."""
-    paths: ClassVar[tuple[str, ...]] = ()
-    """Its settings that name files or folders."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that do not go together, and names that no file can have."""
-        for key in self.paths:
-            if (problem := _find_bad_name(getattr(self, key))) is not None:
-                raise SettingError(key, problem)
-        if (found := self.find_contradiction()) is not None:
-            raise SettingError(*found)
-
-    def find_contradiction(self) -> tuple[str, str] | None:
-        """A setting that does not go with the others, and why; None if all is well."""
-        return None
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A section of what somebody wrote, or of what `to_dict` gave; each value is checked."""
-        if not isinstance(values, dict):
-            raise MismatchError("a section of settings")
-        known = list_settings(cls)
-        if strange := next((key for key in values if key not in known), None):
-            raise SettingError(strange, f"unknown; known here: {', '.join(sorted(known))}")
-        return cls(**{key: _read(key, known[key].annotation, value) for key, value in values.items()})
-
-    def to_dict(self) -> dict[str, Any]:
-        """The values as JSON has them."""
-        return {key: _to_plain(value) for key, value in self.__dict__.items()}
-
-
-def _read(key: str, annotation: Any, value: Any) -> Any:
+    A file has types of its own, so that with `strict` a number in quotes is refused.
+    """
     try:
-        nested = isinstance(annotation, type) and issubclass(annotation, Section)
-        return annotation.from_dict(value) if nested else check(annotation, value)
-    except MismatchError as error:
-        raise SettingError(key, f"{error}, found {value!r}") from None
-    except SettingError as error:
-        raise SettingError(f"{key}.{error.key}", error.problem) from None
+        return TypeAdapter(annotation).validate_python(value, strict=strict)
+    except ValidationError:
+        raise ValueError(f"expected {describe_type(annotation)}") from None
 
 
-def _find_bad_name(value: str | tuple[str, ...] | None) -> str | None:
-    """Why a name, or one of several, is none; `""` would be the current folder, most likely by accident."""
-    names = (value,) if isinstance(value, str) else value or ()
-    if not all(names):
-        return "a name is empty; give the path of a file or folder (. is the current one)"
-    if any("\0" in name for name in names):
-        return "a name contains a null character, which no file has; correct it"
-    return None
+def describe_type(annotation: Any) -> str:
+    """Return a type in words: `"whole number > 0"`, `"fail, skip or replace"`."""
+    if annotation == Size:
+        return "size, e.g. 512MiB"
+    if annotation == Share:
+        return "share, e.g. 0.5%"
+    plain, rules = (
+        strip_rules(annotation),
+        get_args(annotation)[1:] if get_origin(annotation) is Annotated else (),
+    )
+    parts = get_args(plain)
+    if get_origin(plain) in {Union, types.UnionType}:
+        return " or ".join(describe_type(part) for part in parts if part is not types.NoneType)
+    if get_origin(plain) is Literal:
+        return ", ".join(map(str, parts[:-1])) + f" or {parts[-1]}" if len(parts) > 1 else str(parts[0])
+    if get_origin(plain) is tuple:
+        return f"list of {describe_type(parts[0])}"
+    word = {int: "whole number", str: "text", bool: "true or false", float: "number"}[plain]
+    word += "".join(f" > {rule.gt}" for rule in rules if isinstance(rule, Gt))
+    return word + "".join(f" ≥ {rule.ge}" for rule in rules if isinstance(rule, Ge))
 
 
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_to_plain(item) for item in value]
-    return value.to_dict() if isinstance(value, Section) else value
+def strip_rules(annotation: Any) -> Any:
+    """Return `int` for `Annotated[int, …]`, and any other annotation as it is."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation

@@ -12,7 +12,7 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenmill.settings.fields import SaveFormat
+    from tokenmill.settings.section import SaveFormat
 
 # Short texts in which the alternatives of the usual patterns compete.
 _PROBES = (

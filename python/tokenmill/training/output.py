@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from tokenmill.settings.fields import SaveFormat
     from tokenmill.settings.schema import TrainingConfig
+    from tokenmill.settings.section import SaveFormat
     from tokenmill.tokenizer.tokenizer import Tokenizer
     from tokenmill.training.counting import Counted
     from tokenmill.training.merging import Merged

@@ -18,11 +18,15 @@ from tokenmill.base.hardware.memory import GB, Memory
 from tokenmill.cli.config import command
 from tokenmill.cli.env import command as env_command
 from tokenmill.errors import ConfigError
-from tokenmill.settings.describe import make_table, make_template
-from tokenmill.settings.exports import choose_profile, list_exports
-from tokenmill.settings.jsonschema import make_settings_schema
-from tokenmill.settings.names import SETTINGS
+from tokenmill.settings.describe import (
+    choose_profile,
+    list_exports,
+    make_settings_schema,
+    make_table,
+    make_template,
+)
 from tokenmill.settings.resolve import resolve
+from tokenmill.settings.schema import SETTINGS
 
 FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "files").iterdir())]
 

@@ -10,9 +10,10 @@ import tokenmill
 from tokenmill import _core
 from tokenmill.cli import main
 from tokenmill.errors import ConfigError, InputError
-from tokenmill.settings.fields import TieBreak
-from tokenmill.settings.names import SETTINGS, list_bare_names
+from tokenmill.settings.names import list_bare_names
 from tokenmill.settings.resolve import from_options, resolve
+from tokenmill.settings.schema import SETTINGS
+from tokenmill.settings.section import TieBreak
 from tokenmill.training.merging import FIRST_SEEN
 
 FILE = """\
@@ -49,7 +50,7 @@ def test_flag_over_environment_over_file(job):
 def test_a_name_that_both_jobs_have_is_the_jobs_own(job):
     assert resolve(job, {"pattern": "gpt2"}, {}, job="train").config.training.pattern == "gpt2"
     assert resolve(job, {"pattern": "gpt2"}, {}, job="prepare").config.tokenizer.pattern == "gpt2"
-    environ = {"TOKENMILL_SPECIAL": "<|a|>,<|b|>"}
+    environ = {"TOKENMILL_SPECIAL_TOKENS": "<|a|>,<|b|>"}
     assert resolve(environ=environ, job="train").config.training.special_tokens == ("<|a|>", "<|b|>")
     assert list_bare_names("train")["format"] == "source.format"
     assert list_bare_names("prepare")["format"] == "output.format"
@@ -88,26 +89,13 @@ def test_the_command_has_a_flag_for_every_setting_of_its_job(capsys):
         main([job, "--help-all"])
         shown = capsys.readouterr().out
         flags = {
-            full: "--" + (setting.spelled or full.partition(".")[2]).replace("_", "-")
+            full: "--" + (setting.flag or full.partition(".")[2]).replace("_", "-")
             for full, setting in SETTINGS.items()
             if full != "source.inputs"
         }
         mine = {flag for full, flag in flags.items() if SETTINGS[full].only in {None, job}}
         mine |= {f"--{word}" for word in list_bare_names(job)} & set(flags.values())
-        mine -= {f"--{word}" for each in SETTINGS.values() if each.only == job for word in each.former}
         assert mine == {flag for flag in flags.values() if re.search(rf"{flag}[ /,\n]", shown)}
-
-
-def test_the_former_flag_for_a_special_token_works_and_is_not_told(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text("some words and some more words\n" * 20, encoding="utf-8")
-    for flag in ("--special-token", "--special-tokens", "--special"):
-        out = tmp_path / flag
-        main(["train", f"{tmp_path}/a.txt", "--vocab-size", "280", flag, "<|a|>", "-o", str(out), "--quiet"])
-        assert tokenmill.Tokenizer.load(out).special_tokens == {"<|a|>": 0}
-    capsys.readouterr()
-    main(["train", "--help-all"])
-    assert not re.search(r"--special[ ,]", capsys.readouterr().out)
-    assert from_options(job="train", environ={}, special="<|a|>").config.training.special_tokens == ("<|a|>",)
 
 
 def test_the_core_knows_the_tie_rules_of_the_schema():

@@ -60,6 +60,10 @@ def list_instructions() -> tuple[str, list[str]]:
     return _core.cpu()
 
 
+# How people write "no" in an environment variable.
+FALSE = {"false", "0", "no", "off", "f", "n"}
+
+
 @lru_cache(maxsize=1)
 def usable_cores() -> int:
     """The cores for this process, measured once."""

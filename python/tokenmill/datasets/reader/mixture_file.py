@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.reader.mixture import Mixture
 from tokenmill.errors import ConfigError
-from tokenmill.settings.yamlfile import read_keys
+from tokenmill.settings.yaml_file import read_keys
 
 if TYPE_CHECKING:
     import os

@@ -16,9 +16,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console import lines
-from tokenmill.base.hardware.cpu import default_threads
+from tokenmill.base.hardware.cpu import FALSE, default_threads
 from tokenmill.errors import TokenmillError
-from tokenmill.settings.kinds import FALSE
 from tokenmill.tokenizer.interop.hf_encoding import CoreEncoding, fill
 from tokenmill.tokenizer.interop.hf_frames import Frame, read_frame
 from tokenmill.tokenizer.interop.hf_truncation import UnusualError, cut_texts, pad_length
