@@ -19,7 +19,7 @@ from tokenmill.pipeline.rebuild import rebuild
 from tokenmill.pipeline.verify import verify_dataset
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.report.documents import describe_document, read_document
-from tokenmill.tokenizer.files.copying import copy_files
+from tokenmill.tokenizer.files.kinds import copy_files
 
 TEXTS = ["the document", "in the other", "문서 셋"]
 END = "<|endoftext|>"

@@ -11,7 +11,7 @@ from vocabularies import NAMES, case
 
 from tokenmill import Tokenizer, TokenmillError
 from tokenmill._core import spell
-from tokenmill.tokenizer.pre_tokenizer import find_pattern
+from tokenmill.tokenizer.recipe import find_pattern
 
 DOCS = texts()[::5]
 # HF takes half a minute to read every split of these.

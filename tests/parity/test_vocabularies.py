@@ -108,7 +108,7 @@ def test_offsets_cover_the_text(name):
 def test_every_published_encoding_has_the_special_tokens_of_tiktoken(monkeypatch):
     import tiktoken_ext.openai_public as public
 
-    from tokenmill.tokenizer.files.encodings import ENCODINGS
+    from tokenmill.tokenizer.files.tiktoken import ENCODINGS
 
     monkeypatch.setattr(public, "load_tiktoken_bpe", lambda *_, **__: {})
     monkeypatch.setattr(public, "data_gym_to_mergeable_bpe_ranks", lambda *_, **__: {})
@@ -124,7 +124,7 @@ def test_harmony_as_a_file_and_as_an_object(tmp_path):
     from vocabularies import openai, place, ranks_of
 
     from tokenmill import Tokenizer
-    from tokenmill.tokenizer.files.encodings import ENCODINGS
+    from tokenmill.tokenizer.files.tiktoken import ENCODINGS
 
     source = place(*openai("o200k_base"))
     shutil.copy(source, tmp_path / "o200k_harmony.tiktoken.gz")

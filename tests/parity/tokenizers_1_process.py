@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tokenmill import Tokenizer, TokenmillError
-from tokenmill.tokenizer.parity.check import check_parity
+from tokenmill.tokenizer.parity import check_parity
 
 
 def examine(path, docs):

@@ -15,7 +15,7 @@ from tokenmill.chat.conversation import RecordError
 from tokenmill.chat.limits import LARGEST_TEMPLATE, Budget, TemplateLimitError
 from tokenmill.errors import ConfigError, explain_missing
 from tokenmill.tokenizer.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
-from tokenmill.tokenizer.roles import find_role_id
+from tokenmill.tokenizer.recipe import find_role_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

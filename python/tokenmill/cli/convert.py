@@ -27,9 +27,11 @@ def command(
     source: str, target: str, *, kind: SaveFormat, pattern: str | None, check: bool, as_json: bool
 ) -> None:
     """Load SOURCE, whatever it is, and save it as TARGET."""
-    from tokenmill.tokenizer.convert import check_conversion, convert
+    from tokenmill.tokenizer.parity import check_conversion
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    tokenizer = convert(source, target, kind, pattern=pattern)
+    tokenizer = Tokenizer.load(source, pattern=pattern)
+    tokenizer.save(target, kind)
     compared = check_conversion(tokenizer, target, kind) if check else 0
     report = {"source": source, "target": target, "format": kind, "compared": compared}
     same = f"; {compared} texts encode the same" if check else ""

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
-from tokenmill.tokenizer.files.vocab_merges import load_file
-from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_pre_tokenizer
-from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model
+from tokenmill.tokenizer.files.plain import load_vocab_merges
+from tokenmill.tokenizer.recipe import (
+    AddedToken,
+    Recipe,
+    build_byte_model,
+    make_byte_level,
+    make_pre_tokenizer,
+)
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
 from tokenmill.training.merging import train_merges
 
@@ -77,7 +82,7 @@ class Tokenizer:
         special_tokens: Sequence[str] | None = None,
     ) -> Tokenizer:
         """Load GPT-2's `vocab.json` and `merges.txt`."""
-        model = load_file(Path(vocab_filepath), Path(merges_filepath), None, None).model
+        model = load_vocab_merges(Path(vocab_filepath), Path(merges_filepath), None, None).model
         if model is None or model.merges is None:
             raise InputError(f"{vocab_filepath} holds no merges")
         vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}

@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.schema import TrainingConfig
 from tokenmill.tokenizer.files.kinds import save
-from tokenmill.tokenizer.files.minbpe import load_file
-from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
-from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model
+from tokenmill.tokenizer.files.plain import load_minbpe
+from tokenmill.tokenizer.recipe import (
+    AddedToken,
+    Recipe,
+    build_byte_model,
+    make_byte_level,
+    make_regex_pre_tokenizer,
+)
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
 from tokenmill.training.merging import train_merges
 from tokenmill.training.output import format_vocabulary
@@ -115,7 +120,7 @@ class RegexTokenizer:
 
     def load(self, model_file: str) -> None:
         """Read a `.model` file."""
-        recipe = load_file(Path(model_file), None, None)
+        recipe = load_minbpe(Path(model_file), None, None)
         if recipe.model is None or recipe.model.merges is None:
             raise InputError(f"{model_file} holds no merges")
         with Path(model_file).open(encoding="utf-8") as file:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.chat import ChatWork
     from tokenmill.settings.schema import JobConfig, PackingConfig
     from tokenmill.tokenizer.engines.backend import Special
-    from tokenmill.tokenizer.roles import Role
+    from tokenmill.tokenizer.recipe import Role
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 

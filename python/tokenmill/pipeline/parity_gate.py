@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.console import lines
 from tokenmill.tokenizer.engines.huggingface import limit_threads
-from tokenmill.tokenizer.parity.check import SAMPLE_BYTES, check_parity, take_sample
-from tokenmill.tokenizer.parity.memory import ParityMemory
+from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, check_parity, take_sample
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.run import Run
-    from tokenmill.tokenizer.parity.check import Verdict
+    from tokenmill.tokenizer.parity import Verdict
 
 # Hugging Face is some two hundred times slower than native, so a comparison on this share of the input adds
 # a tenth to the time of the job itself; a small job still compares this much.

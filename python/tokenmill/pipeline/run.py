@@ -25,7 +25,7 @@ from tokenmill.pipeline.mirror import Mirror
 from tokenmill.pipeline.output_faults import explain_faults
 from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.sources import cut_ranges
-from tokenmill.tokenizer.files.copying import copy_files
+from tokenmill.tokenizer.files.kinds import copy_files
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

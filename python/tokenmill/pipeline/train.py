@@ -25,7 +25,7 @@ from tokenmill.pipeline.output_faults import explain_faults
 from tokenmill.pipeline.recorder import Recorder
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.section import SaveFormat
-from tokenmill.tokenizer.pre_tokenizer import make_pre_tokenizer
+from tokenmill.tokenizer.recipe import make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
 from tokenmill.training.merging import Checkpoint, Merged, MergeState, merge

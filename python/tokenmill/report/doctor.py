@@ -136,7 +136,7 @@ def check_engine(tokenizer: Tokenizer) -> Check:
 
 def check_ids(tokenizer: Tokenizer, data: tuple[str, ...]) -> Check:
     """Compare the ids of the native engine with Hugging Face's, on the given documents if possible."""
-    from tokenmill.tokenizer.parity.check import check_parity
+    from tokenmill.tokenizer.parity import check_parity
 
     own = read_sample(data)
     verdict = check_parity(tokenizer, own or SAMPLES)

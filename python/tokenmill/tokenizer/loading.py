@@ -1,42 +1,49 @@
-"""From whatever names a tokenizer to its recipe: looks at what the source is and calls its loader."""
+"""Load the recipe of a path, an encoding's name, a hub id, or an object of another library."""
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill.base.near import near_paths
-from tokenmill.errors import TokenizerError, TokenizerNotFoundError
-from tokenmill.tokenizer import hub, objects
-from tokenmill.tokenizer.files import names, tiktoken
-from tokenmill.tokenizer.files.encodings import ENCODINGS
+from tokenmill.errors import TokenizerError, TokenizerNotFoundError, explain_missing
+from tokenmill.tokenizer.files import hf, names, tiktoken
 from tokenmill.tokenizer.files.kinds import KINDS, find_in, find_kind
+from tokenmill.tokenizer.files.tiktoken import ENCODINGS
 from tokenmill.tokenizer.recipe import AddedToken, Recipe, check_added
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tokenmill.tokenizer.recipe import Json
+
 # Of a path, and of each name in it, on any system.
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_FILES = [*names.CONFIGS, *names.TEMPLATES, *names.READ]
+_TOKENIZERS = "tokenizers.Tokenizer"
+_ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 def load_recipe(
     source: Any, *, pattern: str | None = None, special_tokens: Mapping[str, int] | None = None
 ) -> Recipe:
-    """The recipe of a path, a name, a hub id or an object."""
+    """Return the recipe of a path, a name, a hub id or an object."""
     if pattern is not None:
         # A misspelled family is an error even for a file that has a pattern of its own.
         _core.pre_tokenizer(pattern)
     source = getattr(source, "recipe", source)
     _check_length(source)
     if isinstance(source, (str, Path)) and needs_python(Path(source)):
-        source = objects.from_directory(Path(source))
+        source = _load_directory(Path(source))
     if isinstance(source, Recipe):
         return add_specials(source, special_tokens)
     if not isinstance(source, (str, Path)):
-        return add_specials(objects.from_object(source), special_tokens)
+        return add_specials(_load_object(source), special_tokens)
     path = Path(source)
     if path.is_dir():
         path = _find_file(path)
@@ -47,13 +54,13 @@ def load_recipe(
         return add_specials(_load_by_name(name), special_tokens)
     # A typo is reported at once, without asking the hub.
     near = [str(each) for each in near_paths(path) if _holds_tokenizer(each)]
-    if near and not (hub.looks_like_id(name) and hub.is_cached(name)):
+    if near and not (_looks_like_hub_id(name) and _is_cached(name)):
         raise TokenizerNotFoundError(
             f"{name}: no such file or directory; did you mean {' or '.join(near)}? For a tokenizer of that "
             "name on the hub, fetch it first (hf download)"
         )
-    if hub.looks_like_id(name):
-        return _load_file(_find_file(hub.fetch(name)), pattern, special_tokens)
+    if _looks_like_hub_id(name):
+        return _load_file(_find_file(_fetch(name)), pattern, special_tokens)
     raise TokenizerNotFoundError(
         f"{name}: no such file or directory; expected a tokenizer.json (or its directory), a .tiktoken, "
         f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
@@ -62,7 +69,7 @@ def load_recipe(
 
 
 def _check_length(source: Any) -> None:
-    """The system would refuse to look for such a name, with an error of its own."""
+    """Raise for a name that is too long for a file system."""
     if not isinstance(source, (str, Path)):
         return
     if len(str(source)) > _LONGEST_PATH or max(map(len, Path(source).parts), default=0) > _LONGEST_NAME:
@@ -74,17 +81,17 @@ def _holds_tokenizer(path: Path) -> bool:
 
 
 def needs_python(path: Path) -> bool:
-    """Whether this is a saved transformers tokenizer that only its own class can load."""
+    """Return True if this is a saved transformers tokenizer that only its own class can load."""
     return (path / names.TOKENIZER_CONFIG).is_file() and find_in(path) is None
 
 
 def _load_by_name(name: str) -> Recipe:
-    """A published encoding; `gpt2` is also a hub id, and either will do."""
+    """Load a published encoding; `gpt2` is also a hub id, which is the fallback."""
     try:
         return tiktoken.load_name(name)
     except TokenizerError:
         try:
-            return _load_file(_find_file(hub.fetch(name)), None, None)
+            return _load_file(_find_file(_fetch(name)), None, None)
         except (TokenizerError, ImportError):
             pass
         raise
@@ -118,7 +125,7 @@ def _load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int
 
 
 def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
-    """The recipe with the caller's special tokens added."""
+    """Return the recipe with the caller's special tokens added."""
     known = {token.content for token in recipe.added}
     fresh = [AddedToken(content, i) for content, i in (special_tokens or {}).items() if content not in known]
     if not fresh:
@@ -129,3 +136,107 @@ def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Re
         listed = hf.outline.get("added_tokens") or []
         hf = hf.with_added([*listed, *(token.to_json() for token in fresh)])
     return replace(recipe, added=added, hf=hf)
+
+
+def _looks_like_hub_id(name: str) -> bool:
+    """`org/name` or `name`, and no path or file suffix that we read ourselves."""
+    return bool(_HUB_ID.fullmatch(name)) and not name.endswith(names.SUFFIXES)
+
+
+def _is_cached(name: str) -> bool:
+    """Return True if the hub's cache has this tokenizer; needs no network."""
+    try:
+        from huggingface_hub import snapshot_download
+
+        snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=True)
+    except Exception:  # noqa: BLE001 - not installed or not there: either way, no
+        return False
+    return True
+
+
+def _fetch(name: str) -> Path:
+    """Return the directory in the cache that holds the tokenizer's files; downloads what is missing."""
+    with explain_missing("huggingface-hub", "hf", f"{name}: loading from the hub"):
+        from huggingface_hub import snapshot_download
+    try:
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
+    except Exception as online:  # noqa: BLE001 - whatever it was, the cache may still have it
+        try:
+            return Path(snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=True))
+        except Exception as error:
+            reason = str(online).partition("\n")[0] or "no reason given"
+            raise TokenizerNotFoundError(
+                f"{name}: no such file, and neither the hub nor its cache has it "
+                f"({type(online).__name__}: {reason}); "
+                "check the spelling, go online once, or pass the path of the files"
+            ) from error
+
+
+def _load_object(source: Any) -> Recipe:
+    """Return the recipe of an object, chosen by its methods rather than its class."""
+    from tokenmill.tokenizer.engines.python import is_python_tokenizer  # imports multiprocessing
+
+    kind = f"{type(source).__module__}.{type(source).__name__}"
+    if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
+        return tiktoken.from_encoding(source)
+    inner = getattr(source, "backend_tokenizer", None)
+    if inner is None and (
+        kind == _TOKENIZERS or (hasattr(source, "to_str") and hasattr(source, "get_vocab"))
+    ):
+        inner = source
+    name = str(getattr(source, "name_or_path", "") or kind)
+    if inner is None and is_python_tokenizer(source):
+        return Recipe(
+            name, "python", None, _read_specials(source), config=_read_config(source), python=source
+        )
+    if inner is None:
+        raise TokenizerError(
+            f"a {kind} is not a tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, "
+            "a transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
+        )
+    text, config = _spell(inner), _read_config(source)
+    with warnings.catch_warnings():
+        # The object already has the ids that its file may not have had.
+        warnings.simplefilter("ignore")
+        return hf.from_object(text.encode(errors="surrogatepass"), name, config)
+
+
+def _spell(inner: Any) -> str:
+    """Return the text of its tokenizer.json; version 1 has no method for it, but pickles as that text."""
+    return str(inner.to_str() if hasattr(inner, "to_str") else inner.__reduce__()[1][0])
+
+
+def _load_directory(path: Path) -> Recipe:
+    """Return the recipe of a directory that only transformers can read."""
+    with explain_missing("transformers", "hf", f"{path}: this tokenizer"):
+        from transformers import AutoTokenizer
+    try:
+        # Left open, transformers would ask on stdin whether to run the Python that comes with the files.
+        return _load_object(AutoTokenizer.from_pretrained(str(path), trust_remote_code=False))
+    except TokenizerError:
+        raise
+    except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise TokenizerError(
+                f"{path}: this tokenizer is Python code that comes with its files, which is not run without "
+                "your consent. If you trust it, load it yourself with AutoTokenizer.from_pretrained(…, "
+                "trust_remote_code=True) and pass the object to Tokenizer.load"
+            ) from error
+        raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error
+
+
+def _read_specials(source: Any) -> tuple[AddedToken, ...]:
+    """Return the special tokens of a Python tokenizer, where it gives their ids."""
+    ask = getattr(source, "convert_tokens_to_ids", None)
+    names = getattr(source, "all_special_tokens", None) or ()
+    ids = {str(name): ask(str(name)) for name in names} if callable(ask) else {}
+    return tuple(AddedToken(name, token_id) for name, token_id in ids.items() if isinstance(token_id, int))
+
+
+def _read_config(source: Any) -> Json:
+    roles = {role: getattr(source, role, None) for role in _ROLES}
+    config: Json = {role: str(value) for role, value in roles.items() if value is not None}
+    template = getattr(source, "chat_template", None)
+    if isinstance(template, str | dict | list):
+        config["chat_template"] = template
+    return config

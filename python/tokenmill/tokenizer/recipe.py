@@ -1,7 +1,6 @@
-"""What a tokenizer is, whatever file it came from: the one form between loaders, savers and engines.
+"""`Recipe`: a tokenizer as plain frozen data, the form between loaders, savers and engines.
 
-A `Recipe` is plain frozen data. Loaders make one, savers write one, and each engine is built from
-one. The steps around the model (normalizer, pre-tokenizer, post-processor, decoder) keep the
+The steps around the model (normalizer, pre-tokenizer, post-processor, decoder) keep the
 JSON form of a `tokenizer.json`, since that is the vocabulary of steps that every other format maps into.
 """
 
@@ -12,15 +11,24 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+from tokenmill import _core
 from tokenmill._core import LARGEST_ID, Merges, Tokens
 from tokenmill.errors import TokenizerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tokenmill.tokenizer.files.hf_text import HfText
+    from tokenmill.tokenizer.files.hf import HfText
 
 Json = dict[str, Any]
+Role = Literal["bos", "eos", "pad", "unk"]
+
+_USUAL: dict[str, tuple[str, ...]] = {  # the wide bars are DeepSeek's own
+    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),  # noqa: RUF001
+    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),  # noqa: RUF001
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),  # noqa: RUF001
+    "unk": ("<unk>", "[UNK]"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class AddedToken:
     piece: bool = False
 
     def to_json(self) -> Json:
-        """One entry of `added_tokens` in a `tokenizer.json`."""
+        """Return one entry of `added_tokens` in a `tokenizer.json`."""
         return {
             "id": self.id,
             "content": self.content,
@@ -82,11 +90,11 @@ class Model:
     unreachable: tuple[tuple[int, bytes], ...] = ()
 
     def map_ids(self) -> dict[bytes, int]:
-        """The id of every token."""
+        """Return the id of every token."""
         return {token: i for i, token in enumerate(self.tokens) if token is not None}
 
     def list_merges(self) -> list[tuple[int, int]]:
-        """The merges in rank order; where there are only ranks, every split of every token."""
+        """Return the merges in rank order; every split of every token if there are only ranks."""
         merges = self.merges
         return (self.tokens.splits(self.rank_order, self.kind == "chars") if merges is None else merges)[:]
 
@@ -113,7 +121,7 @@ class Recipe:
     reason: str = ""
 
     def fingerprint(self) -> str:
-        """A hash of everything that decides ids; names, paths and the decoder do not."""
+        """Return a hash of everything that decides ids; names, paths and the decoder do not."""
         import hashlib
 
         if self.python is not None:
@@ -137,7 +145,7 @@ class Recipe:
 
 
 def make_printable(source: object) -> str:
-    """A path as the core names it in messages: a file name may contain bytes that are not text."""
+    """Return a path for messages of the core; bytes that are not text are escaped."""
     return str(source).encode("utf-8", "backslashreplace").decode()
 
 
@@ -146,19 +154,19 @@ def _to_canonical(value: Any) -> bytes:
 
 
 def number_tokens(tokens: Iterable[bytes | None], source: str) -> Tokens:
-    """Tokens whose ids are their places in a list; None leaves a hole."""
+    """Return tokens whose ids are their list indices; None leaves an id unused."""
     return Tokens([(token, i) for i, token in enumerate(tokens) if token is not None], make_printable(source))
 
 
 def build_byte_model(
     tokens: Iterable[tuple[bytes, int]], merges: Iterable[tuple[int, int]], source: str
 ) -> Model:
-    """A byte-level model of `(token, id)` pairs and merges that were made in Python."""
+    """Return a byte-level model of `(token, id)` pairs and merges that were made in Python."""
     return Model("bytes", Tokens(list(tokens), make_printable(source)), merges=Merges(list(merges)))
 
 
 def check_id(token_id: Any, token: object, where: str) -> int:
-    """The id if it is an integer that a table can hold; otherwise an error that names the token."""
+    """Return the id, or raise `TokenizerError` unless it is an integer that a table can hold."""
     if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id <= LARGEST_ID:
         raise TokenizerError(
             f"{where}: token {token!r} has the id {token_id!r}; expected an integer from 0 to {LARGEST_ID}"
@@ -167,7 +175,7 @@ def check_id(token_id: Any, token: object, where: str) -> int:
 
 
 def check_added(added: Iterable[AddedToken], where: str, *, shared: bool = False) -> tuple[AddedToken, ...]:
-    """The tokens as given, once no two of them claim one string, nor one id unless ids may be `shared`."""
+    """Return the tokens, or raise if two have one string, or one id unless ids may be `shared`."""
     ids: dict[int, str] = {}
     contents: dict[str, int] = {}
     kept = tuple(added)
@@ -190,7 +198,7 @@ def to_specials(mapping: Mapping[str, int] | None) -> tuple[AddedToken, ...]:
 def check_specials(
     tokens: Tokens, special_tokens: Mapping[str, int] | None, source: str, *, shared: bool = False
 ) -> tuple[AddedToken, ...]:
-    """The caller's special tokens, once none of them has the id of another token."""
+    """Return the caller's special tokens, or raise if one has the id of another token."""
     added = check_added(to_specials(special_tokens), f"{source}: special_tokens", shared=shared)
     for token in added:
         if token.id < len(tokens) and tokens[token.id] not in {None, token.content.encode()}:
@@ -199,3 +207,51 @@ def check_specials(
                 f"{tokens[token.id]!r}; give it a free id ({len(tokens)} or more)"
             )
     return added
+
+
+def make_byte_level(*, use_regex: bool) -> Json:
+    """Return HF's ByteLevel step without a prefix space."""
+    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+
+
+def make_pre_tokenizer(pattern: str) -> Json:
+    """`"gpt2"` -> HF's ByteLevel; any other family, or a regex -> its splits, then ByteLevel."""
+    return _parse(_core.pre_tokenizer(pattern))
+
+
+def make_regex_pre_tokenizer(regex: str) -> Json:
+    """Return the pre-tokenizer of a regex from a file, which is never read as a family name."""
+    return _parse(_core.regex_pre_tokenizer(regex))
+
+
+def find_pattern(pre_tokenizer: Json | None) -> str | None:
+    """Return the family name or regex from which `make_pre_tokenizer` makes this one, or None."""
+    return _core.pattern_of(json.dumps(pre_tokenizer))
+
+
+def find_regex(pre_tokenizer: Json | None) -> str | None:
+    """Return the regex whose matches are the pieces, in tiktoken's dialect, or None."""
+    return _core.regex_of(json.dumps(pre_tokenizer))
+
+
+def _parse(text: str) -> Json:
+    made: Json = json.loads(text)
+    return made
+
+
+def find_role_id(recipe: Recipe, role: Role) -> int | None:
+    """`find_role_id(recipe, "eos")` -> 50256, or None where nothing has the role."""
+    value = recipe.config.get(f"{role}_token")
+    content = value.get("content") if isinstance(value, dict) else value
+    named = {token.content: token.id for token in recipe.added}
+    if isinstance(content, str) and content in named:
+        return named[content]
+    special = {token.content: token.id for token in recipe.added if token.special}
+    return next((special[name] for name in _USUAL[role] if name in special), None)
+
+
+def guess_roles(added: Iterable[AddedToken]) -> dict[str, str]:
+    """`{"eos_token": "<|endoftext|>"}`: the roles that special tokens have by their names."""
+    special = {token.content for token in added if token.special}
+    found = {role: next((name for name in names if name in special), None) for role, names in _USUAL.items()}
+    return {f"{role}_token": name for role, name in found.items() if name is not None}

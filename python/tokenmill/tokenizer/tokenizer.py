@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.errors import InputError, TokenizerError
 from tokenmill.tokenizer.batch import TokenBatch, check_text
 from tokenmill.tokenizer.engines.choose import build
-from tokenmill.tokenizer.roles import find_role_id
+from tokenmill.tokenizer.recipe import find_role_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.section import SaveFormat
     from tokenmill.tokenizer.engines.backend import Engine, Special, Strategy, StrategyOption
     from tokenmill.tokenizer.interop.tiktoken import TiktokenEncoding
-    from tokenmill.tokenizer.recipe import Recipe
-    from tokenmill.tokenizer.roles import Role
+    from tokenmill.tokenizer.recipe import Recipe, Role
 
 
 class Tokenizer:
@@ -70,7 +69,7 @@ class Tokenizer:
         strategy: StrategyOption = "auto",
         num_proc: int | None = None,
     ) -> Tokenizer:
-        """A tokenizer from a file, a directory, a name or an object of another library.
+        """Return a tokenizer from a file, a directory, a name or an object of another library.
 
         Args:
             source: A path, a known encoding's name, a hub id, or an object of transformers, tokenizers or
@@ -92,7 +91,7 @@ class Tokenizer:
         return cls(load_recipe(source, pattern=pattern, special_tokens=special_tokens), strategy, num_proc)
 
     def with_strategy(self, strategy: StrategyOption) -> Tokenizer:
-        """The same tokenizer on another engine, e.g. to compare `native` with `huggingface`."""
+        """Return the same tokenizer on another engine, e.g. to compare `native` with `huggingface`."""
         return type(self)(self._recipe, strategy, self._num_proc)
 
     # What it is
@@ -148,7 +147,7 @@ class Tokenizer:
         return {token.content: token.id for token in sorted(self._recipe.added, key=lambda token: token.id)}
 
     def special_id(self, role: Role) -> int | None:
-        """The id of a role in the config files, else that of a usual name such as `</s>`, or None."""
+        """Return the id of a role in the config files, else that of a usual name such as `</s>`, or None."""
         return find_role_id(self._recipe, role)
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -159,7 +158,7 @@ class Tokenizer:
         return found
 
     def id_of(self, token: bytes | str) -> int | None:
-        """The id of a token's bytes, or None: `id_of(b" the")`."""
+        """Return the id of a token's bytes, or None: `id_of(b" the")`."""
         data = check_text(token, 0).encode() if isinstance(token, str) else token
         # Added tokens first, since they are found first.
         added = (each.id for each in self._recipe.added if each.content.encode() == data)
@@ -170,7 +169,7 @@ class Tokenizer:
     def encode(
         self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> list[int]:
-        """The ids of one text: `encode("hello world")` -> `[31373, 995]`.
+        """Return the ids of one text: `encode("hello world")` -> `[31373, 995]`.
 
         Args:
             text: A string, or its UTF-8.
@@ -194,7 +193,7 @@ class Tokenizer:
         add_special_tokens: bool = False,
         threads: int | None = None,
     ) -> TokenBatch:
-        """The ids of many texts in one flat array.
+        """Return the ids of many texts in one flat array.
 
         Args:
             texts: A list of str or bytes, or a pyarrow array of them (large, view, chunked: no copy).
@@ -229,7 +228,7 @@ class Tokenizer:
         )
 
     def encode_iterable(self, texts: Iterable[str], *, special: Special = "parse") -> Iterator[int]:
-        """The ids of the text that the parts make together, in bounded memory.
+        """Return the ids of the text that the parts make together, in bounded memory.
 
         `list(tok.encode_iterable(open(path)))` equals `tok.encode(open(path).read())`.
         """
@@ -238,7 +237,7 @@ class Tokenizer:
     def count(
         self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> int:
-        """How many ids a text has; takes and raises what `encode` does."""
+        """Return how many ids a text has; takes and raises what `encode` does."""
         return int(self.count_batch([text], special=special, add_special_tokens=add_special_tokens)[0])
 
     def count_batch(
@@ -249,7 +248,7 @@ class Tokenizer:
         add_special_tokens: bool = False,
         threads: int | None = None,
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """How many ids each text has; takes and raises what `encode_batch` does."""
+        """Return how many ids each text has; takes and raises what `encode_batch` does."""
         _refuse_one_text(texts)
         return self._engine.count_batch(
             texts, special, template=add_special_tokens, threads=resolve_threads(threads)
@@ -258,7 +257,7 @@ class Tokenizer:
     def offsets(
         self, text: str, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Ids and the characters that each covers: `"hi all"` -> `([5303, 477], [(0, 2), (2, 6)])`."""
+        """Return ids and the characters that each covers: `"hi all"` -> `([5303, 477], [(0, 2), (2, 6)])`."""
         return self._engine.offsets(text, special, template=add_special_tokens)
 
     # Ids to text
@@ -266,7 +265,7 @@ class Tokenizer:
     def decode(
         self, ids: Sequence[int] | NDArray[Any], *, skip_special_tokens: bool = False, errors: str = "replace"
     ) -> str:
-        """The text of ids: `decode([31373, 995])` -> `"hello world"`.
+        """Return the text of ids: `decode([31373, 995])` -> `"hello world"`.
 
         Args:
             ids: A list or an array.
@@ -282,7 +281,7 @@ class Tokenizer:
         return self._engine.decode_text(ids, errors, skip_special=skip_special_tokens)
 
     def decode_bytes(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
-        """The exact bytes that the ids stand for; raises `InputError` for an unknown id."""
+        """Return the exact bytes that the ids stand for; raises `InputError` for an unknown id."""
         return self._engine.decode(ids, skip_special=False)
 
     def decode_batch(
@@ -292,7 +291,7 @@ class Tokenizer:
         skip_special_tokens: bool = False,
         errors: str = "replace",
     ) -> list[str]:
-        """One text for each document of a batch or list of ids; raises `InputError` for an unknown id."""
+        """Return one text for each document; raise `InputError` for unknown ids."""
         if isinstance(batch, TokenBatch) and not skip_special_tokens:
             texts = self._engine.decode_texts(batch.ids, batch.offsets, errors)
             if texts is not None:
@@ -302,7 +301,7 @@ class Tokenizer:
     # As an object of another library
 
     def as_hf(self, **options: Any) -> Any:
-        """A tokenizer of transformers with our core inside, for code that expects one.
+        """Return a tokenizer of transformers with our core inside, for code that expects one.
 
         What transformers does around encoding (truncation, padding, tensors, chat templates, files) is its
         own code; only the ids come from here. What our core does not do, its own engine does.
@@ -328,7 +327,7 @@ class Tokenizer:
         return to_hf(self, **options)
 
     def as_tiktoken(self) -> TiktokenEncoding:
-        """The tokenizer with the methods of a `tiktoken.Encoding`; tiktoken itself is not needed.
+        """Return the tokenizer with the methods of a `tiktoken.Encoding`; tiktoken itself is not needed.
 
         Returns:
             An object with `encode(text, allowed_special=…, disallowed_special=…)`, `encode_batch`,
@@ -373,7 +372,7 @@ def _refuse_one_text(texts: object) -> None:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """The caller's number, or what this process may use."""
+    """Return the caller's number, or what this process may use."""
     if threads is None:
         from tokenmill.base.hardware.cpu import default_threads
 

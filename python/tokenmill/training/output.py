@@ -16,9 +16,16 @@ from tokenmill.base.durable import publish_json, temporary_name
 from tokenmill.base.platform import sync
 from tokenmill.errors import InterruptedJobError
 from tokenmill.tokenizer.files.kinds import KINDS, save
-from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_pre_tokenizer
-from tokenmill.tokenizer.recipe import AddedToken, Model, Recipe, build_byte_model, number_tokens
-from tokenmill.tokenizer.roles import guess_roles
+from tokenmill.tokenizer.recipe import (
+    AddedToken,
+    Model,
+    Recipe,
+    build_byte_model,
+    guess_roles,
+    make_byte_level,
+    make_pre_tokenizer,
+    number_tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,9 +14,9 @@ from tokenmill.base.hardware.machine import measure
 from tokenmill.base.texts import Texts
 from tokenmill.errors import TokenizerError
 from tokenmill.settings.schema import TrainingConfig
-from tokenmill.tokenizer.files.hf_json import walk
+from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import MARKER, TO_MARKER
-from tokenmill.tokenizer.pre_tokenizer import make_byte_level
+from tokenmill.tokenizer.recipe import make_byte_level
 from tokenmill.tokenizer.recipe import Recipe
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counting, count_all

@@ -7,8 +7,7 @@ import pytest
 import tokenmill
 from small_tokenizers import write_bpe
 from tokenmill.pipeline import parity_gate, unit
-from tokenmill.tokenizer.parity.check import Verdict, check_parity
-from tokenmill.tokenizer.parity.memory import KEPT, ParityMemory
+from tokenmill.tokenizer.parity import KEPT, ParityMemory, Verdict, check_parity
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 TEXTS = ["the other day", "안녕하세요 the mill", "x" * 50]
@@ -107,7 +106,7 @@ def test_memory_is_of_one_build_one_version_and_one_reading(bpe, monkeypatch):
     assert not ParityMemory(bpe, ["".join(TEXTS)], "text").has_agreed()
     for part in ("_identify_build", "_find_hf_version"):
         with monkeypatch.context() as changed:
-            changed.setattr(f"tokenmill.tokenizer.parity.memory.{part}", lambda: "another")
+            changed.setattr(f"tokenmill.tokenizer.parity.{part}", lambda: "another")
             assert not ParityMemory(bpe, TEXTS, "text").has_agreed()
 
 

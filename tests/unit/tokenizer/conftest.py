@@ -3,8 +3,7 @@
 import pytest
 
 from tokenmill import Tokenizer
-from tokenmill.tokenizer.pre_tokenizer import make_pre_tokenizer
-from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model
+from tokenmill.tokenizer.recipe import AddedToken, Recipe, build_byte_model, make_pre_tokenizer
 
 MERGES = [b"th", b"the", b" the", b"in", b"ing", b"an", b" a", b"er", b"he", b"ll", b"ell", b"hell", b"hello"]
 

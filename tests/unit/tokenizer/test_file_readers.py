@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small_tokenizers import write_bpe
 from tokenmill import Tokenizer, TokenmillError
 from tokenmill._core import Merges, Tokens, read_hf, read_tiktoken, spell, unspell
-from tokenmill.tokenizer.files.hf_text import HfText
+from tokenmill.tokenizer.files.hf import HfText
 
 TEXT = "in the other doc, the inner\n\nthe 안녕 them"
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.tokenizer.parity.check import check_parity, find_difference, take_sample
+from tokenmill.tokenizer.parity import check_parity, find_difference, take_sample
 from tokenmill.tokenizer.recipe import Recipe
 from tokenmill.tokenizer.tokenizer import Tokenizer
 

@@ -56,36 +56,36 @@ class Engine(ABC):
 
     @abstractmethod
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        """The ids of one text; `template` adds what the post-processor adds."""
+        """Return the ids of one text; `template` adds what the post-processor adds."""
 
     @abstractmethod
     def encode_batch(
         self, docs: Any, special: Special, *, template: bool, threads: int
     ) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of many texts, flat, with offsets."""
+        """Return the ids of many texts, flat, with offsets."""
 
     @abstractmethod
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """The ids of one text and, for each, the `(start, end)` characters of the text that it covers."""
+        """Return the ids of one text and the `(start, end)` characters that each covers."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
-        """The bytes that the ids stand for."""
+        """Return the bytes that the ids stand for."""
 
     @abstractmethod
     def token_bytes(self, token_id: int) -> bytes | None:
-        """What one id spells, or None for an id that is not in the vocabulary."""
+        """Return what one id spells, or None for an id that is not in the vocabulary."""
 
     @abstractmethod
     def id_of(self, token: bytes) -> int | None:
-        """The id of a token's bytes, or None."""
+        """Return the id of a token's bytes, or None."""
 
     def encode_lists(
         self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
     ) -> list[list[int]]:
-        """The ids of many texts, one list for each."""
+        """Return the ids of many texts, one list for each."""
         from tokenmill._core import ids_to_lists
 
         return ids_to_lists(*self.encode_batch(docs, special, template=template, threads=threads))
@@ -93,19 +93,19 @@ class Engine(ABC):
     def encode_framed(
         self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
     ) -> tuple[memoryview, memoryview]:
-        """The ids of flat texts, each between the ids of `frame`, with offsets; check `frames` first."""
+        """Return the ids of flat texts, each between the ids of `frame`, and offsets; needs `frames`."""
         raise NotImplementedError
 
     def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
-        """The ids of the text that the parts make together; they are joined first where no cut is proven."""
+        """Yield the ids of the joined parts."""
         yield from self.encode("".join(texts), special, template=False)
 
     def last_cut(self, data: memoryview) -> int:  # noqa: ARG002 - nowhere, whatever the text
-        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
+        """Return the last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
         return 0
 
     def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
-        """The ids of a part of a UTF-8 text, `continued` after a cut; check `takes_parts` first."""
+        """Return the ids of a part of a UTF-8 text, `continued` after a cut; check `takes_parts` first."""
         raise NotImplementedError
 
     def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - unknown here
@@ -113,15 +113,15 @@ class Engine(ABC):
         return None
 
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
-        """The text that the ids stand for, as the tokenizer's decoder has it."""
+        """Return the text that the ids stand for, as the tokenizer's decoder has it."""
         return self.decode(ids, skip_special=skip_special).decode("utf-8", errors)
 
     def decode_texts(self, ids: Any, offsets: Any, errors: str) -> list[str] | None:  # noqa: ARG002 - one by one
-        """One text for each document of a flat array; None where each must be decoded by itself."""
+        """Return one text for each document of a flat array; None where each must be decoded by itself."""
         return None
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
-        """How many ids each text has."""
+        """Return how many ids each text has."""
         import numpy as np
 
         return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])

@@ -63,8 +63,7 @@ def _build_python(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[En
 
 def _build_huggingface(recipe: Recipe) -> HuggingFaceEngine:
     from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
-    from tokenmill.tokenizer.files.hf_text import HfText
-    from tokenmill.tokenizer.files.save_hf import to_json
+    from tokenmill.tokenizer.files.hf import HfText, to_json
 
     hf = recipe.hf or HfText(to_json(recipe))
     family = str(hf.model.get("type", "unknown"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import spell, unspell
 from tokenmill.errors import UnsupportedError
-from tokenmill.tokenizer.files.hf_json import walk
+from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import DECODER, MARKER, STRIP, UNKNOWN_SURFACE
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Decoder:
         return frozenset(looks | {i for i, token in added if MARKER in token or _BYTE.fullmatch(token)})
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        """The text of the ids, by way of the strings of their tokens."""
+        """Return the text of the ids, by way of the strings of their tokens."""
         tokens = [self._strings[int(token_id)] for token_id in ids]
         if self._spaced:
             return " ".join(tokens)
@@ -108,7 +108,7 @@ class PieceDecoder(Decoder):
         return frozenset(own | spaces | {self._unknown})
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        """The text of the ids, control tokens as they are written."""
+        """Return the text of the ids, control tokens as they are written."""
         out: list[str] = []
         run = bytearray()
         prefixed = not self.strips
@@ -141,7 +141,7 @@ class PieceDecoder(Decoder):
 
 
 def _decode_run(run: bytearray) -> str:
-    """The text of some bytes, with one replacement for every byte that is part of no character."""
+    """Return the text of some bytes, with one replacement for every byte that is part of no character."""
     out, rest = [], bytes(run)
     while rest:
         try:
@@ -198,7 +198,7 @@ def _strip(token: str, content: str, start: int, stop: int) -> str:
 
 
 def _unspell(token: str) -> bytes:
-    """The bytes that a token's characters stand for, or its own where one stands for none."""
+    """Return the bytes of a token in the byte alphabet, or its UTF-8 if it is not in that alphabet."""
     data = unspell(token)
     return token.encode() if data is None else data
 
@@ -208,7 +208,7 @@ def _decode_byte_level(tokens: list[str]) -> list[str]:
 
 
 def _decode_byte_fallback(tokens: list[str]) -> list[str]:
-    """A run of byte tokens is a text, or as many replacement characters as there are bytes."""
+    """Join runs of byte tokens to text; invalid runs become one replacement character per byte."""
     out: list[str] = []
     run = bytearray()
 

@@ -1,19 +1,19 @@
-"""SentencePiece BPE `.model` files: a small protobuf, read here without the library."""
+"""SentencePiece BPE `.model` files: a small protobuf, read without the library where possible."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Tokens
-from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.files.sentencepiece_library import load_by_library
+from tokenmill.errors import TokenizerError, explain_missing
 from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, make_printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
@@ -47,7 +47,7 @@ class _Proto:
 
 
 def load_file(path: Path) -> Recipe:
-    """The recipe of a `.model` file, a serialized `ModelProto`."""
+    """Return the recipe of a `.model` file, a serialized `ModelProto`."""
     data, source = path.read_bytes(), str(path)
     try:
         proto = _parse(data)
@@ -59,12 +59,60 @@ def load_file(path: Path) -> Recipe:
         raise TokenizerError(f"{source}: holds no pieces; expected a SentencePiece .model file")
     reason = _explain_library(proto)
     if reason:
-        return load_by_library(data, source, f"{reason}: the library itself runs it")
+        library = LibraryModel(data, source)
+        added = tuple(AddedToken(piece, i) for piece, i in library.control_pieces.items())
+        reason = f"{reason}: the library itself runs it"
+        return Recipe(source, "sentencepiece", None, added, python=library, reason=reason)
     return _build_recipe(proto, source)
 
 
+class LibraryModel:
+    """A model that only the library runs exactly: Unigram, or with a normalizer. Picklable."""
+
+    is_fast = False
+
+    def __init__(self, data: bytes, source: str) -> None:
+        self.identity = data
+        self._source = source
+        self.vocab_size = len(self._processor)
+
+    def __reduce__(self) -> tuple[type[LibraryModel], tuple[bytes, str]]:
+        return type(self), (self.identity, self._source)
+
+    @cached_property
+    def _processor(self) -> Any:
+        with explain_missing("sentencepiece", "sentencepiece", f"{self._source}: this model"):
+            import sentencepiece
+        try:
+            return sentencepiece.SentencePieceProcessor(model_proto=self.identity)
+        except Exception as error:
+            raise TokenizerError(f"{self._source}: SentencePiece cannot load it: {error}") from error
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of one text; strings of control pieces are text."""
+        return list(self._processor.encode(text))
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the library's text; control pieces have none, whether they are skipped or not."""
+        del skip_special_tokens
+        return str(self._processor.decode(list(ids)))
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return each piece and its id."""
+        return {self._processor.id_to_piece(i): i for i in range(self.vocab_size)}
+
+    def convert_ids_to_tokens(self, token_id: int) -> str | None:
+        """Return the piece of one id."""
+        return self._processor.id_to_piece(token_id) if 0 <= token_id < self.vocab_size else None
+
+    @property
+    def control_pieces(self) -> dict[str, int]:
+        """The pieces that no text becomes, such as BOS."""
+        return {piece: i for piece, i in self.get_vocab().items() if self._processor.is_control(i)}
+
+
 def _explain_library(proto: _Proto) -> str:
-    """What the core does not do exactly as the library does; empty if it does everything."""
+    """Return why the core cannot run the model exactly as the library does, or an empty string."""
     if proto.model_type != 2:
         return f"a SentencePiece {_KINDS.get(proto.model_type, 'unknown')} model"
     facts = {
@@ -78,7 +126,7 @@ def _explain_library(proto: _Proto) -> str:
 
 
 def _find_odd_pieces(proto: _Proto) -> str:
-    """What is unusual about the pieces, if anything is: no trainer makes such a model."""
+    """Return why unusual pieces rule out the core, or an empty string."""
     words = [(piece, score) for piece, score, kind in proto.pieces if kind == _NORMAL and len(piece) > 1]
     single = {piece for piece, _, kind in proto.pieces if kind in {_NORMAL, _USER} and len(piece) == 1}
     of_bytes = {piece for piece, _, kind in proto.pieces if kind == _BYTE}
@@ -95,7 +143,7 @@ def _find_odd_pieces(proto: _Proto) -> str:
 
 
 def _ties_matter(words: list[tuple[str, float]]) -> bool:
-    """Whether equal scores make a difference: the library then merges from the left, the core by id.
+    """Return True if equal scores matter: the library then merges from the left, the core by id.
 
     Llama and Mistral give one score, the lowest, to all runs of markers, so that whatever else merges has
     done so before: then it is enough to see that runs become the same either way.
@@ -112,7 +160,7 @@ def _ties_matter(words: list[tuple[str, float]]) -> bool:
 
 
 def _merge(length: int, rank: dict[int, int]) -> list[int]:
-    """What a run becomes when pairs of the lowest rank merge, the leftmost first."""
+    """Return the parts of a run after merging pairs of the lowest rank, leftmost first."""
     parts = [1] * length
     while True:
         ranks = [rank.get(left + right, len(rank)) for left, right in pairwise(parts)]
@@ -166,7 +214,7 @@ def _build_recipe(proto: _Proto, source: str) -> Recipe:
 
 
 def to_hf_normalizer(normalizer: Json | None) -> Json | None:
-    """The normalizer in words that HF knows: its `Prepend` acts after every special token in a text too."""
+    """Return the normalizer as HF knows it, whose `Prepend` also acts after special tokens."""
     if normalizer is None:
         return None
     steps = normalizer.get("normalizers")
@@ -227,7 +275,7 @@ def _read_normalizer(proto: _Proto, data: bytes) -> None:
 
 
 def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The `(field number, value)` pairs of a message: varints as int, everything else as its bytes."""
+    """Yield the `(field number, value)` pairs of a message: varints as int, everything else as its bytes."""
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)

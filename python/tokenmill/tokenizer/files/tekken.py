@@ -7,8 +7,16 @@ import binascii
 
 from tokenmill._core import Tokens
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_regex_pre_tokenizer
-from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, check_added, make_printable
+from tokenmill.tokenizer.recipe import (
+    AddedToken,
+    Json,
+    Model,
+    Recipe,
+    check_added,
+    make_byte_level,
+    make_printable,
+    make_regex_pre_tokenizer,
+)
 
 # The special tokens of files that do not list them (versions before v7), as mistral-common names them.
 _OLD_SPECIALS = (
@@ -33,12 +41,12 @@ _OLD_SPECIALS = (
 
 
 def is_tekken(data: Json) -> bool:
-    """Whether a JSON object is such a file."""
+    """Return True if a JSON object is a tekken.json."""
     return isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list)
 
 
 def from_json(data: Json, source: str) -> Recipe:
-    """The recipe of a parsed file: token id = rank + number of special tokens."""
+    """Return the recipe of a parsed file: token id = rank + number of special tokens."""
     try:
         config = data["config"]
         specials = int(config["default_num_special_tokens"])

@@ -2,21 +2,88 @@
 
 from __future__ import annotations
 
+import base64
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill.errors import TokenizerError, explain_missing
-from tokenmill.tokenizer.files.encodings import ENCODINGS
-from tokenmill.tokenizer.pre_tokenizer import make_byte_level, make_pre_tokenizer, make_regex_pre_tokenizer
-from tokenmill.tokenizer.recipe import Json, Model, Recipe, check_specials, make_printable
+from tokenmill.tokenizer.files import names
+from tokenmill.tokenizer.files.plain import (
+    lacks_bytes,
+    refuse_flags,
+    require_byte_level,
+    require_pattern,
+    warn_of_template,
+)
+from tokenmill.tokenizer.recipe import (
+    Json,
+    Model,
+    Recipe,
+    check_specials,
+    make_byte_level,
+    make_pre_tokenizer,
+    make_printable,
+    make_regex_pre_tokenizer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What a `.tiktoken` file does not hold: the family of its pattern and the special tokens."""
+
+    family: str
+    special_tokens: dict[str, int] = field(default_factory=dict)
+
+
+_END = "<|endoftext|>"
+_FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+
+
+def _number_from(first: int, *names: str) -> dict[str, int]:
+    return {name: first + place for place, name in enumerate(names)}
+
+
+# What gpt-oss calls ids that are otherwise reserved.
+_HARMONY = {
+    199998: "<|startoftext|>",
+    199999: _END,
+    200002: "<|return|>",
+    200003: "<|constrain|>",
+    200005: "<|channel|>",
+    200006: "<|start|>",
+    200007: "<|end|>",
+    200008: "<|message|>",
+    200012: "<|call|>",
+}
+# Each key is both a name for `Tokenizer.load` and the stem of the file.
+ENCODINGS = {
+    "gpt2": Encoding("gpt2", {_END: 50256}),
+    "r50k_base": Encoding("r50k", {_END: 50256}),
+    "p50k_base": Encoding("p50k", {_END: 50256}),
+    "p50k_edit": Encoding("p50k", {_END: 50256, **_number_from(50281, *_FIM)}),
+    "cl100k_base": Encoding("cl100k", {**_number_from(100257, _END, *_FIM), "<|endofprompt|>": 100276}),
+    "o200k_base": Encoding("o200k", {_END: 199999, "<|endofprompt|>": 200018}),
+    "o200k_harmony": Encoding(
+        "o200k",
+        {"<|endofprompt|>": 200018}
+        | {name: i for i, name in _HARMONY.items()}
+        | {f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in _HARMONY},
+    ),
+    "qwen": Encoding(
+        "qwen2",
+        _number_from(151643, _END, "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205))),
+    ),
+}
+
+
 def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    """A `.tiktoken` file, plain or gzipped; a known stem (`cl100k_base`) brings its pattern along."""
+    """Load a `.tiktoken` file, plain or gzipped; a known stem (`cl100k_base`) implies its pattern."""
     data = path.read_bytes()
     if path.suffix == ".gz":
         import gzip
@@ -44,7 +111,7 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
 def _build_recipe(
     tokens: _core.Tokens, pre_tokenizer: Json, special_tokens: Mapping[str, int] | None, source: str
 ) -> Recipe:
-    """A recipe from tokens whose ids are their ranks, and so the priorities of merges."""
+    """Return a recipe from tokens whose ids are their ranks, and so the priorities of merges."""
     # Two strings may mean one id to tiktoken, and do in o200k_harmony.
     added = check_specials(tokens, special_tokens, source, shared=True)
     order: Sequence[int] = range(len(tokens))
@@ -61,7 +128,7 @@ def _build_recipe(
 
 
 def from_encoding(encoding: Any) -> Recipe:
-    """A recipe from a `tiktoken.Encoding` object."""
+    """Return a recipe from a `tiktoken.Encoding` object."""
     source = f"tiktoken:{encoding.name}"
     # tiktoken has no public names for these.
     ranks = _core.Tokens(list(encoding._mergeable_ranks.items()), source)  # noqa: SLF001
@@ -70,7 +137,7 @@ def from_encoding(encoding: Any) -> Recipe:
 
 
 def load_name(name: str) -> Recipe:
-    """A published encoding by name, through the `tiktoken` package and its cache."""
+    """Return a published encoding by name, through the `tiktoken` package and its cache."""
     purpose = f"{name}: loading a published encoding by name (or pass the path of {name}.tiktoken)"
     with explain_missing("tiktoken", "tiktoken", purpose):
         import tiktoken
@@ -81,3 +148,59 @@ def load_name(name: str) -> Recipe:
             f"{name}: tiktoken could not get this encoding ({error}); offline, set TIKTOKEN_CACHE_DIR to a "
             f"directory that holds it, or pass the path of {name}.tiktoken"
         ) from error
+
+
+def save_tiktoken(recipe: Recipe) -> dict[str, bytes]:
+    """Return the file, one `base64 rank` a line; it does not hold the pattern and the special tokens."""
+    model = require_byte_level(recipe, "tiktoken")
+    refuse_flags(recipe, "tiktoken")
+    require_pattern(recipe, "tiktoken")
+    if lacks_bytes(model):
+        raise TokenizerError(
+            f"{recipe.source}: lacks the tokens of some bytes, which a .tiktoken file must have; save it as "
+            "'hf' or 'vocab-merges'"
+        )
+    order = model.rank_order or _rank_by_merges(recipe, model)
+    warn_of_template(recipe, "tiktoken")
+    lines = (base64.b64encode(model.tokens[i] or b"") + f" {i}\n".encode() for i in order)
+    return {names.TIKTOKEN: b"".join(lines)}
+
+
+def _rank_by_merges(recipe: Recipe, model: Model) -> list[int]:
+    """Return ids in rank order; raise unless merging by ids gives the same tokens as the merges."""
+    ids = model.map_ids()
+    made = [
+        ids[(model.tokens[left] or b"") + (model.tokens[right] or b"")] for left, right in model.list_merges()
+    ]
+    atoms = [i for token, i in ids.items() if len(token) == 1]
+    if made != sorted(set(made)) or (made and atoms and min(made) < max(atoms)):
+        raise TokenizerError(
+            f"{recipe.source}: its ids do not follow the order of its merges, and a .tiktoken file has one "
+            "number for both; save it as 'hf' or 'vocab-merges'"
+        )
+    other = next((product for pair, product in zip(model.list_merges(), made, strict=True)
+                  if _split_by_ranks(model, ids, product) != pair), None)  # fmt: skip
+    left_out = set(ids.values()) - {*atoms, *made} if model.ignore_merges else None
+    if other is not None or left_out:
+        raise TokenizerError(
+            f"{recipe.source}: its merges are not those that the ranks of a .tiktoken file give; save it as "
+            "'hf' or 'vocab-merges'"
+        )
+    return sorted(atoms) + made
+
+
+def _split_by_ranks(model: Model, ids: dict[bytes, int], product: int) -> tuple[int, int] | None:
+    """Return the last pair that merging by rank joins to make this token; None if it is never made.
+
+    Where that is the pair of the merge list for every token, both ways of merging are the same.
+    """
+    token = model.tokens[product] or b""
+    parts = [token[at : at + 1] for at in range(len(token))]
+    while len(parts) > 2:
+        ranks = [ids.get(left + right, product) for left, right in pairwise(parts)]
+        best = min(ranks)
+        if best >= product:
+            return None
+        at = ranks.index(best)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return (ids[parts[0]], ids[parts[1]]) if len(parts) == 2 else None

@@ -21,7 +21,7 @@ from tokenmill.errors import TokenmillError
 from tokenmill.tokenizer.interop.hf_encoding import CoreEncoding, fill
 from tokenmill.tokenizer.interop.hf_frames import Frame, read_frame
 from tokenmill.tokenizer.interop.hf_truncation import UnusualError, cut_texts, pad_length
-from tokenmill.tokenizer.parity.check import find_difference
+from tokenmill.tokenizer.parity import find_difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

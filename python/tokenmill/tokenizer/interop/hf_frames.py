@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.tokenizer.files.hf_json import walk
+from tokenmill.tokenizer.files.hf import walk
 
 if TYPE_CHECKING:
     from tokenmill.tokenizer.recipe import Json

@@ -1,4 +1,4 @@
-"""Hugging Face `tokenizer.json`, alone or in a directory with its config files."""
+"""Hugging Face `tokenizer.json`, alone or in a directory with its config files: read and written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tokenmill._core import read_hf
+from tokenmill._core import read_hf, spell
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.files.hf_text import HfText
-from tokenmill.tokenizer.files.names import CONFIGS
-from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, check_added, check_id, make_printable
+from tokenmill.tokenizer.files.names import CONFIGS, TOKENIZER, TOKENIZER_CONFIG
+from tokenmill.tokenizer.recipe import (
+    AddedToken,
+    Json,
+    Model,
+    Recipe,
+    check_added,
+    check_id,
+    guess_roles,
+    make_printable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +28,51 @@ if TYPE_CHECKING:
     from tokenmill._core import Merges, Spellings
 
 
+class HfText:
+    """`outline` is the object without what `model.vocab` and `model.merges` hold, if `text` has them."""
+
+    __slots__ = ("_changed", "outline", "text")
+
+    outline: Json
+    text: bytes | None
+    _changed: bool
+
+    def __init__(self, outline: Json, text: bytes | None = None, *, changed: bool = False) -> None:
+        self.outline = outline
+        self.text = text
+        self._changed = changed
+
+    @property
+    def model(self) -> Json:
+        """The options of the model."""
+        body = self.outline.get("model")
+        return body if isinstance(body, dict) else {}
+
+    def with_added(self, added: list[Any]) -> HfText:
+        """Return the same with other added tokens."""
+        return HfText({**self.outline, "added_tokens": added}, self.text, changed=True)
+
+    def spell_out(self) -> str:
+        """Return the whole as text: that of the file if nothing was changed, since writing takes long."""
+        if self.text is not None and not self._changed:
+            return self.text.decode()
+        return json.dumps(self.to_json(), ensure_ascii=False)
+
+    def to_json(self) -> Json:
+        """Return the whole object, as Hugging Face reads it."""
+        if self.text is None:
+            return self.outline
+        whole: Json = json.loads(self.text)
+        return {**whole, "added_tokens": self.outline["added_tokens"]} if self._changed else whole
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HfText) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def read_config_beside(path: Path) -> Json:
-    """What the config files beside a `tokenizer.json` say."""
+    """Return what the config files beside a `tokenizer.json` say."""
     config: Json = {}
     for name in reversed(CONFIGS):
         side = path.with_name(name)
@@ -33,7 +84,7 @@ def read_config_beside(path: Path) -> Json:
 
 
 def from_object(text: bytes, source: str, config: Json) -> Recipe:
-    """The recipe of a tokenizer that Hugging Face's library has loaded already, from its own JSON."""
+    """Return the recipe of the JSON of an object of Hugging Face's library."""
     outline, bpe = read_hf(text, make_printable(source))
     return from_outline(json.loads(outline), bpe, text, source, config)
 
@@ -41,7 +92,7 @@ def from_object(text: bytes, source: str, config: Json) -> Recipe:
 def from_outline(
     data: Json, bpe: tuple[Spellings, Merges] | None, text: bytes, source: str, config: Json
 ) -> Recipe:
-    """The recipe in a `tokenizer.json` of which the core has read the large parts."""
+    """Return the recipe in a `tokenizer.json` of which the core has read the large parts."""
     body = data.get("model")
     if not isinstance(body, dict):
         raise TokenizerError(
@@ -78,7 +129,7 @@ def _read_step(data: Json, key: str, source: str) -> Json | None:
 
 
 def walk(step: Json | None) -> Iterator[Json]:
-    """The leaves of nested `Sequence` steps, in order."""
+    """Yield the leaves of nested `Sequence` steps, in order."""
     if step is None:
         return
     if step.get("type") != "Sequence":
@@ -130,14 +181,14 @@ def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
 
 
 def read_added_token(content: str, token_id: int, flags: Json) -> AddedToken:
-    """An added token with the flags of a JSON object; `normalized` defaults to the opposite of `special`."""
+    """Return an added token with the flags of a JSON object; `normalized` defaults to not `special`."""
     found = {name: bool(flags.get(name)) for name in ("special", "lstrip", "rstrip", "single_word")}
     normalized = bool(flags.get("normalized", not found["special"]))
     return AddedToken(content, token_id, **found, normalized=normalized, piece=flags.get("piece") is True)
 
 
 def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str) -> tuple[AddedToken, ...]:
-    """The ids that HF gives when it loads the file: those of the vocabulary, else the next free ones."""
+    """Give added tokens the ids that HF gives them: those of the vocabulary, else the next free ones."""
     size, top, out = len(vocabulary), -1, []
     for token in sorted(added, key=lambda token: token.id):
         token_id = vocabulary.get(token.content)
@@ -169,3 +220,70 @@ def add_from_config(added: tuple[AddedToken, ...], config: Json, source: str) ->
         and key.isdigit()
     ]
     return check_added((*added, *extra), f"{source}: added_tokens_decoder") if extra else added
+
+
+def save(recipe: Recipe) -> dict[str, bytes]:
+    """Return `tokenizer.json` and `tokenizer_config.json`."""
+    if any(token.piece for token in recipe.added):
+        warnings.warn(
+            f"{recipe.source}: has user-defined pieces, which Hugging Face looks for before it writes spaces "
+            "as ▁: loaded there, texts that hold them get other ids; loaded here, the same",
+            stacklevel=4,
+        )
+    data = to_json(recipe) if recipe.hf is None else recipe.hf.to_json()
+    # Without a config, transformers learns from the guessed roles which token ends a document.
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", **(recipe.config or guess_roles(recipe.added))}
+    return {
+        TOKENIZER_CONFIG: json.dumps(config, ensure_ascii=False, indent=2).encode(),
+        # Without an indent: with one, Python's encoder takes ten times as long for a large vocabulary.
+        TOKENIZER: json.dumps(data, ensure_ascii=False).encode(),
+    }
+
+
+def to_json(recipe: Recipe) -> Json:
+    """Return the object of a `tokenizer.json`."""
+    model = recipe.model
+    if model is None:
+        raise TokenizerError(
+            f"{recipe.source}: its model is not BPE and it was not loaded from a tokenizer.json, so none can "
+            "be written"
+        )
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [token.to_json() for token in sorted(recipe.added, key=lambda token: token.id)],
+        "normalizer": recipe.normalizer,
+        "pre_tokenizer": recipe.pre_tokenizer,
+        "post_processor": recipe.post_processor,
+        "decoder": recipe.decoder,
+        "model": _model_to_json(recipe, model),
+    }
+
+
+def _model_to_json(recipe: Recipe, model: Model) -> Json:
+    write = spell if model.kind == "bytes" else bytes.decode
+    vocabulary = {write(token): i for i, token in enumerate(model.tokens) if token is not None}
+    for i, data in model.unreachable:
+        vocabulary.setdefault(data.decode(), i)
+    # HF renumbers an added token whose string is not in the vocabulary, so each one is put there.
+    for token in recipe.added:
+        vocabulary.setdefault(token.content, token.id)
+    unk = (
+        next((t for t, i in vocabulary.items() if i == model.unk_id), None)
+        if model.unk_id is not None
+        else None
+    )
+    tokens = [None if token is None else write(token) for token in model.tokens]
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": unk,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": model.end_of_word_suffix or None,
+        "fuse_unk": model.fuse_unk,
+        "byte_fallback": model.byte_fallback,
+        "ignore_merges": model.ignore_merges,
+        "vocab": dict(sorted(vocabulary.items(), key=lambda item: item[1])),
+        "merges": [[tokens[left], tokens[right]] for left, right in model.list_merges()],
+    }

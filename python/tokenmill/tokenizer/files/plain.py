@@ -1,0 +1,295 @@
+"""The plain text formats: GPT-2's `vocab.json` + `merges.txt`, and minbpe's `.model`.
+
+Saving refuses a tokenizer that the format cannot represent; the checks serve `.tiktoken` files too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from tokenmill._core import LARGEST_ID, Spellings, spell
+from tokenmill.errors import TokenizerError, TokenizerNotFoundError
+from tokenmill.tokenizer.files import names
+from tokenmill.tokenizer.files.hf import add_from_config, read_config_beside, walk
+from tokenmill.tokenizer.recipe import (
+    Json,
+    Model,
+    Recipe,
+    build_byte_model,
+    check_added,
+    check_specials,
+    find_pattern,
+    find_regex,
+    make_byte_level,
+    make_pre_tokenizer,
+    make_printable,
+    make_regex_pre_tokenizer,
+    to_specials,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_MERGE_FILES = (names.MERGES, names.ENCODER_MERGES, "{stem}-merges.txt")
+_END = "<|endoftext|>"
+DEFAULT_PATTERN = "gpt2"
+_FIRST_IS_NUMBER = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
+HEADER = "minbpe v1"
+# Sixty doublings would ask for more memory than there is.
+_LONGEST = 1 << 16
+
+
+def find_merges(path: Path) -> Path:
+    """Return the merges that belong to a vocabulary file."""
+    stem = path.stem.removesuffix("-vocab")
+    for name in _MERGE_FILES:
+        candidate = path.with_name(name.format(stem=stem))
+        if candidate.is_file():
+            return candidate
+    raise TokenizerNotFoundError(
+        f"{path}: looks like a vocabulary, but no merges are beside it; expected merges.txt in {path.parent}"
+    )
+
+
+def is_vocabulary(text: bytes) -> bool:
+    """Return True if a JSON file is a `vocab.json`: the value of its first key is a number."""
+    return _FIRST_IS_NUMBER.match(text) is not None
+
+
+def load_vocab_merges(
+    vocab: Path, merges: Path, pattern: str | None, special_tokens: Mapping[str, int] | None
+) -> Recipe:
+    """Load the two files; the pattern is the caller's, that of a file beside them, or GPT-2's."""
+    vocabulary = Spellings(_read(vocab), make_printable(vocab))
+    tokens, outside = vocabulary.as_bytes()
+    config = read_config_beside(vocab)
+    end = vocabulary.get(_END)
+    specials = {} if end is None or "added_tokens_decoder" in config else {_END: end}
+    listed = vocabulary.read_merges(_read(merges), make_printable(merges))
+    return Recipe(
+        source=str(vocab),
+        format="vocab-merges",
+        model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
+        added=add_from_config(
+            check_specials(tokens, special_tokens or specials, str(vocab)), config, str(vocab)
+        ),
+        pre_tokenizer=make_pre_tokenizer(pattern or _read_pattern(vocab)),
+        decoder=make_byte_level(use_regex=True),
+        config=config,
+    )
+
+
+def _read_pattern(vocab: Path) -> str:
+    side = vocab.with_name(names.PATTERN)
+    return _read(side).decode() if side.is_file() else DEFAULT_PATTERN
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise TokenizerNotFoundError(f"{path}: no such file") from error
+
+
+def save_vocab_merges(recipe: Recipe) -> dict[str, bytes | None]:
+    """Return `vocab.json`, `merges.txt`, the config with added tokens, and any pattern but GPT-2's."""
+    model = require_byte_level(recipe, "vocab-merges")
+    if model.merges is None or model.ignore_merges:
+        raise TokenizerError(
+            f"{recipe.source}: needs ignore_merges to be exact, which vocab.json + merges.txt cannot say; "
+            "save it as 'hf' or 'tiktoken'"
+        )
+    pattern = require_pattern(recipe, "vocab-merges")
+    if model.unk_id is not None and lacks_bytes(model):
+        raise TokenizerError(
+            f"{recipe.source}: has an unknown token for the bytes that it lacks, which vocab-merges cannot "
+            "hold; save it as 'hf'"
+        )
+    warn_of_template(recipe, "vocab-merges")
+    vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
+    for token_id, token in model.unreachable:
+        vocabulary.setdefault(token.decode(), token_id)
+    # Readers that know no other file look for special tokens here.
+    for added in recipe.added:
+        vocabulary.setdefault(added.content, added.id)
+    spelled = {i: spell(token) for i, token in enumerate(model.tokens) if token is not None}
+    merges = [f"{spelled[left]} {spelled[right]}\n" for left, right in model.merges]
+    return {
+        names.PATTERN: None if pattern == DEFAULT_PATTERN else pattern.encode(),
+        names.VOCAB: json.dumps(vocabulary, ensure_ascii=False).encode(),
+        names.TOKENIZER_CONFIG: _make_config(recipe, pattern),
+        names.MERGES: "".join(["#version: 0.2\n", *merges]).encode(),
+    }
+
+
+def _make_config(recipe: Recipe, pattern: str) -> bytes:
+    """Return a config with the added tokens; GPT-2's class only if it reads these files as we do."""
+    listed = {str(token.id): token.to_json() for token in sorted(recipe.added, key=lambda token: token.id)}
+    config = {key: value for key, value in recipe.config.items() if key != "added_tokens_decoder"}
+    config["tokenizer_class"] = "GPT2Tokenizer" if pattern == DEFAULT_PATTERN else "PreTrainedTokenizerFast"
+    whole = {**config, "added_tokens_decoder": listed}
+    return json.dumps(whole, ensure_ascii=False, indent=2).encode()
+
+
+def is_minbpe(path: Path) -> bool:
+    """Return True if a `.model` file is minbpe's; SentencePiece's are binary."""
+    with path.open("rb") as file:
+        return file.read(len(HEADER)) == HEADER.encode()
+
+
+def load_minbpe(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+    """Load a minbpe model. An empty pattern (`BasicTokenizer`) keeps the whole text as one piece."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise TokenizerError(
+            f"{path}: not UTF-8 at byte {error.start}; expected a minbpe text file"
+        ) from error
+    try:
+        count = int(lines[2])
+        parts = [line.rpartition(" ") for line in lines[3 : 3 + count]]
+        specials = {content: int(number) for content, _, number in parts}
+    except (ValueError, IndexError) as error:
+        raise TokenizerError(
+            f"{path}:3: the special tokens cannot be read ({error}); save it again"
+        ) from error
+    if len(specials) != count:
+        raise TokenizerError(f"{path}:3: says {count} special tokens, but {len(specials)} follow")
+    specials.update(special_tokens or {})
+    tokens, merges = _read_merges(lines[3 + count :], path, 4 + count)
+    return Recipe(
+        source=str(path),
+        format="minbpe",
+        model=build_byte_model(zip(tokens, range(len(tokens)), strict=True), merges, str(path)),
+        added=check_added(to_specials(specials), f"{path}: special tokens"),
+        pre_tokenizer=_choose_pre_tokenizer(pattern, lines[1]),
+        decoder=make_byte_level(use_regex=False),
+    )
+
+
+def _choose_pre_tokenizer(pattern: str | None, regex: str) -> Json:
+    if pattern:
+        return make_pre_tokenizer(pattern)
+    return make_regex_pre_tokenizer(regex) if regex else make_byte_level(use_regex=False)
+
+
+def _read_merges(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list[tuple[int, int]]]:
+    tokens = [bytes([byte]) for byte in range(256)]
+    merges: list[tuple[int, int]] = []
+    for number, line in enumerate(lines, start=first):
+        if not line.strip():
+            continue
+        try:
+            left, right = map(int, line.split())
+        except ValueError as error:
+            raise TokenizerError(f"{path}:{number}: expected a merge of two ids, found {line!r}") from error
+        if min(left, right) < 0 or max(left, right) >= len(tokens) or len(tokens) > LARGEST_ID:
+            raise TokenizerError(
+                f"{path}:{number}: merge {line!r} names a token that no earlier line makes; save it again"
+            )
+        if len(tokens[left]) + len(tokens[right]) > _LONGEST:
+            raise TokenizerError(f"{path}:{number}: makes a token of more than {_LONGEST} bytes")
+        tokens.append(tokens[left] + tokens[right])
+        merges.append((left, right))
+    return tokens, merges
+
+
+def save_minbpe(recipe: Recipe) -> dict[str, bytes]:
+    """Return the text file of minbpe, whose ids are the bytes and then the merges in order."""
+    model = require_byte_level(recipe, "minbpe")
+    refuse_flags(recipe, "minbpe")
+    expected = [bytes([byte]) for byte in range(256)]
+    merges = [] if model.merges is None else list(model.merges)
+    for left, right in merges:
+        if max(left, right) >= len(expected):
+            break
+        expected.append(expected[left] + expected[right])
+    if (
+        model.merges is None
+        or model.ignore_merges
+        or list(model.tokens[: len(expected)]) != expected
+        or len(expected) != 256 + len(merges)
+    ):
+        raise TokenizerError(
+            f"{recipe.source}: a minbpe file numbers the 256 bytes first and then the merges in order, which "
+            "this vocabulary does not; save it as 'hf' or 'tiktoken'"
+        )
+    pattern = find_regex(recipe.pre_tokenizer)
+    if pattern is None and recipe.pre_tokenizer is not None and not _keeps_whole(recipe.pre_tokenizer):
+        raise TokenizerError(
+            f"{recipe.source}: its pre-tokenizer is not a single pattern, and a minbpe file holds just one; "
+            "save it as 'hf'"
+        )
+    if pattern and "\n" in pattern:
+        raise TokenizerError(
+            f"{recipe.source}: its pattern contains a newline, which would end it in a minbpe file; save it "
+            "as 'hf'"
+        )
+    warn_of_template(recipe, "minbpe")
+    lines = [HEADER, pattern or "", str(len(recipe.added))]
+    lines += [f"{token.content} {token.id}" for token in recipe.added]
+    lines += [f"{left} {right}" for left, right in merges]
+    return {names.MODEL: ("\n".join(lines) + "\n").encode()}
+
+
+def _keeps_whole(step: Json) -> bool:
+    return step.get("type") == "ByteLevel" and not step.get("use_regex", True)
+
+
+def lacks_bytes(model: Model) -> bool:
+    """Return True if some byte that UTF-8 uses has no token."""
+    ids = model.map_ids()
+    return any(bytes([byte]) not in ids for byte in range(0xF5) if byte not in {0xC0, 0xC1})
+
+
+def require_pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
+    """Return the `pattern=` with which to load it again, or raise `TokenizerError`."""
+    pattern = find_pattern(recipe.pre_tokenizer)
+    if pattern is None:
+        raise TokenizerError(
+            f"{recipe.source}: its pre-tokenizer is neither a known family nor one regex, so {format} cannot "
+            "hold it; save it as 'hf'"
+        )
+    return pattern
+
+
+def refuse_flags(recipe: Recipe, format: str) -> None:  # noqa: A002
+    """Raise `TokenizerError` for added tokens that are more than a string with an id."""
+    for token in recipe.added:
+        flags = token.lstrip or token.rstrip or token.single_word
+        if flags or not token.special or "\n" in token.content:
+            raise TokenizerError(
+                f"{recipe.source}: {format} cannot hold the flags of added tokens, and {token.content!r} has "
+                "some (it is not special, strips white space, must stand alone, or contains a newline); save "
+                "it as 'hf'"
+            )
+
+
+def warn_of_template(recipe: Recipe, format: str) -> None:  # noqa: A002
+    """Warn if the post-processor adds tokens, which the format cannot hold."""
+    adds = [step.get("type") for step in walk(recipe.post_processor) if step.get("type") != "ByteLevel"]
+    if adds:
+        warnings.warn(
+            f"{recipe.source}: {format} cannot hold what it adds around a text ({adds[0]}): loaded again, "
+            "add_special_tokens=True adds nothing; save it as 'hf' to keep that",
+            stacklevel=5,
+        )
+
+
+def require_byte_level(recipe: Recipe, format: str) -> Model:  # noqa: A002
+    """Return the model; raise `TokenizerError` unless it is byte-level BPE without a normalizer."""
+    model = recipe.model
+    if model is None or model.kind != "bytes" or model.end_of_word_suffix:
+        raise TokenizerError(
+            f"{recipe.source}: only byte-level BPE can be saved as {format}; save it as 'hf'"
+        )
+    if recipe.normalizer is not None and recipe.normalizer.get("normalizers", True):
+        raise TokenizerError(
+            f"{recipe.source}: has the normalizer {recipe.normalizer.get('type')}, which {format} cannot "
+            "hold; save it as 'hf'"
+        )
+    return model

@@ -1,0 +1,175 @@
+"""Compare the native engine with Hugging Face's on the user's own documents, before a long job relies on it.
+
+The engines are tested for equality on many corpora, and a user's corpus may still differ. A difference never
+stops a job: it falls back to Hugging Face and logs an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmill import _core
+from tokenmill.base.console import lines
+from tokenmill.base.hardware.cache import cache_root
+from tokenmill.errors import MissingExtraError, TokenizerError
+from tokenmill.tokenizer.files.kinds import KINDS
+from tokenmill.tokenizer.recipe import find_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+# Hugging Face encodes some 2 MB a second, so a sample of this size costs a second or less.
+SAMPLE_BYTES = 1 << 20
+SAMPLE_DOCUMENTS = 512
+# A document is at most this part of a sample, in characters.
+SEVERAL = 16
+# Per tokenizer: the samples of the last jobs.
+KEPT = 64
+# Short texts in which the alternatives of the usual patterns compete.
+_PROBES = (
+    "Hello, world! It's 12345 o'clock; WE'RE here.\r\n\r\n\tdef f(x):\n    return x ** 2\n",
+    "안녕하세요 세계, 中文测试。日本語のテキスト 123 e\u0301 👨‍👩‍👧 \u00a0 \u3000\n\n  x",
+    "camelCase HTTPServer don't DON'T 'll ///\n\n\n...!?  _a_ <b>&amp;</b> \0 \ufeff\U0010ffff",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The tokenizer to use, on how many documents it was compared, and the first difference if any."""
+
+    tokenizer: Tokenizer
+    documents: int = 0
+    difference: str | None = None
+    skipped: str | None = None
+
+
+def check_parity(
+    tokenizer: Tokenizer,
+    documents: Iterable[str],
+    *,
+    special: Special = "text",
+    add_special_tokens: bool = False,
+    threads: int | None = None,
+    most: int = SAMPLE_BYTES,
+) -> Verdict:
+    """Compare on `most` bytes, log the result, and return the tokenizer to continue with."""
+    if not tokenizer.engine.imitates:
+        return Verdict(
+            tokenizer, skipped=f"the {tokenizer.strategy.name} strategy runs the tokenizer's own code"
+        )
+    sample = take_sample(documents, most)
+    options: dict[str, Any] = {"special": special, "add_special_tokens": add_special_tokens}
+    # Lists, since NumPy would take longer to import than a small sample to compare.
+    ours = tokenizer.encode_lists(sample, **options, threads=threads)
+    try:
+        reference = tokenizer.with_strategy("huggingface")
+        difference = find_difference(sample, ours, reference.encode_lists(sample, **options))
+    except MissingExtraError as error:
+        return Verdict(
+            tokenizer,
+            skipped=f"comparing native with Hugging Face needs a package that is missing: {error.remedy}",
+        )
+    except TokenizerError as error:
+        return Verdict(tokenizer, skipped=str(error))
+    lines.log_parity(len(sample), difference)
+    return Verdict(tokenizer if difference is None else reference, len(sample), difference)
+
+
+def take_sample(documents: Iterable[str], most: int = SAMPLE_BYTES) -> list[str]:
+    """Return the first documents up to the limits; long ones are cut, so that there are several."""
+    sample: list[str] = []
+    size = 0
+    for document in documents:
+        sample.append(document[: max(1, most // SEVERAL)])
+        size += len(sample[-1].encode("utf-8", "surrogatepass"))
+        if size >= most or len(sample) >= SAMPLE_DOCUMENTS:
+            break
+    return sample
+
+
+def find_difference(sample: list[str], ours: list[list[int]], theirs: list[list[int]]) -> str | None:
+    """`"document 3 of the sample, token 7: native 314, Hugging Face 40, in 'I am …'"`, or None."""
+    for place, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        if mine == other:
+            continue
+        token = next(
+            (index for index, (a, b) in enumerate(zip(mine, other, strict=False)) if a != b),
+            min(len(mine), len(other)),
+        )
+        found, wanted = (row[token] if token < len(row) else "nothing" for row in (mine, other))
+        text = sample[place] if len(sample[place]) <= 80 else sample[place][:80] + "…"
+        ids = f"native {found}, Hugging Face {wanted}"
+        return f"document {place} of the sample, token {token}: {ids}, in {text!r}"
+    return None
+
+
+class ParityMemory:
+    """Whether native and Hugging Face gave the same ids for a sample before; forgets when either changes."""
+
+    def __init__(self, tokenizer: Tokenizer, sample: Sequence[str], special: str) -> None:
+        self._path = cache_root() / "parity" / f"{tokenizer.fingerprint}.txt"
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (_identify_build(), _find_hf_version(), special, *sample):
+            data = part.encode()
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+        self._key = digest.hexdigest()
+
+    def has_agreed(self) -> bool:
+        """True if this very comparison was made and no id differed."""
+        return self._key in self._read_keys()
+
+    def remember(self) -> None:
+        """Note that no id differed; without a place to write it is compared again next time."""
+        keys = [*(key for key in self._read_keys() if key != self._key), self._key][-KEPT:]
+        temporary = self._path.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text("\n".join(keys) + "\n")
+            temporary.replace(self._path)
+
+    def _read_keys(self) -> list[str]:
+        try:
+            return self._path.read_text().split()
+        except (OSError, UnicodeDecodeError):
+            return []
+
+
+def _identify_build() -> str:
+    """This build of the core: a rebuilt one has another time or size, whatever its version says."""
+    status = Path(_core.__file__).stat()
+    return f"{_core.__version__}-{status.st_size}-{status.st_mtime_ns}"
+
+
+def _find_hf_version() -> str:
+    """Return the version from the name of the metadata directory; importlib.metadata takes longer."""
+    found = find_spec("tokenizers")
+    if found is None or found.origin is None:
+        return "none"
+    place = Path(found.origin)
+    named = sorted(path.name for path in place.parent.parent.glob("tokenizers-*.dist-info"))
+    return " ".join(named) or str(place.stat().st_mtime_ns)
+
+
+def check_conversion(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
+    """Load what was saved and compare ids on a few texts; returns how many, raises `TokenizerError`."""
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    pattern = None if KINDS[format].has_pattern else find_pattern(tokenizer.recipe.pre_tokenizer)
+    again = Tokenizer.load(target, pattern=pattern)
+    for probe in _PROBES:
+        if again.encode(probe, special="text") != tokenizer.encode(probe, special="text"):
+            raise TokenizerError(
+                f"{target}: encodes {probe[:20]!r}… differently from {tokenizer.source}; {format} cannot "
+                "hold this tokenizer: save it as 'hf'"
+            )
+    return len(_PROBES)

@@ -1,1 +1,0 @@
-"""The native engine against Hugging Face's, on the user's own documents."""
