@@ -16,8 +16,7 @@ from tokenmill.errors import TokenizerError
 from tokenmill.settings.schema import TrainingConfig
 from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import MARKER, TO_MARKER
-from tokenmill.tokenizer.recipe import make_byte_level
-from tokenmill.tokenizer.recipe import Recipe
+from tokenmill.tokenizer.recipe import Recipe, make_byte_level
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counting, count_all
 from tokenmill.training.counts_file import add_saved
