@@ -197,3 +197,64 @@ def test_a_killed_run_is_finished_by_the_same_command(world, tmp_path):
             run.kill()
     subprocess.run(command, check=True, capture_output=True)
     assert tokenmill.open(tmp_path / "c").content_hash == anew.content_hash
+
+
+def with_steps(source, target, **steps):
+    """A copy of a tokenizer with other steps in its tokenizer.json."""
+    body = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
+    target.mkdir()
+    (target / "tokenizer.json").write_text(json.dumps(body | steps), encoding="utf-8")
+    return target
+
+
+def test_a_shared_normalizer_equals_preparing_the_raw_text(world, tmp_path):
+    texts = ["cafe\u0301 no\u0302tre", "\u1112\u1161\u11ab\u1100\u1173\u11af", "plain text", "e\u0301" * 20]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps({"text": each}) + "\n" for each in texts))
+    old, new = (
+        with_steps(world / name, tmp_path / name, normalizer={"type": "NFC"}) for name in ("old", "new")
+    )
+    for name, tokenizer in (("a", old), ("b", new)):
+        tokenmill.prepare(
+            str(tmp_path / "c.jsonl"), tokenizer, tmp_path / name, eos="<|endoftext|>", report=False
+        )
+    made = transcode(tmp_path / "a", new, tmp_path / "c", report=False)
+    assert made.content_hash == tokenmill.open(tmp_path / "b").content_hash
+    with pytest.raises(DatasetError, match="normalizer NFC, which the new one does not share"):
+        transcode(tmp_path / "a", world / "new", tmp_path / "d")
+
+
+def test_tokenizers_that_lose_text_are_refused(world, tmp_path):
+    body = json.loads((world / "old" / "tokenizer.json").read_text(encoding="utf-8"))
+    level = body["pre_tokenizer"]
+    less = body["model"] | {
+        "vocab": {key: value for key, value in body["model"]["vocab"].items() if key != "ý"}
+    }
+    removed = {"type": "Split", "pattern": {"String": "-"}, "behavior": "Removed", "invert": False}
+    stripped = [token | {"lstrip": True} for token in body["added_tokens"]]
+    cases = {
+        "prefix": ({"pre_tokenizer": level | {"add_prefix_space": True}}, "adds or removes text"),
+        "removed": (
+            {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [removed, level]}},
+            "adds or removes",
+        ),
+        "bytes": ({"model": less}, "lacks some of the 256 bytes"),
+        "strip": ({"added_tokens": stripped}, "1 of its documents decode to a text"),
+    }
+    (tmp_path / "c.jsonl").write_text('{"text": "a-b <|pad|> c"}\n{"text": "plain"}\n')
+    for name, (steps, reason) in cases.items():
+        old = with_steps(world / "old", tmp_path / name, **steps)
+        output = tmp_path / f"{name}-out"
+        tokenmill.prepare(str(tmp_path / "c.jsonl"), old, output, eos=False, special="parse", report=False)
+        with pytest.raises(DatasetError, match=reason):
+            transcode(output, world / "new", tmp_path / f"{name}-new")
+
+
+def test_conversations_are_refused(world, tmp_path):
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "water"}]
+    (tmp_path / "c.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
+    special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+    tokenmill.train(iter(["mill turning water"] * 9), 280, special_tokens=special, output=tmp_path / "chat")
+    options = {"chat_template": "chatml", "report": False}
+    tokenmill.prepare(str(tmp_path / "c.jsonl"), tmp_path / "chat", tmp_path / "a", **options)
+    with pytest.raises(DatasetError, match="conversations"):
+        transcode(tmp_path / "a", world / "new", tmp_path / "b")
