@@ -30,6 +30,8 @@ def served(tmp_path_factory):
     (secret / "report.html").write_text("a secret")
     tokenizer.save(secret)
     (root / "link").symlink_to(secret)
+    tokenmill.prepare(dataset=["the mill turns"] * 20, tokenizer=tokenizer, output=root / "run", eos=False)
+    (root / "tok" / "report.html").symlink_to(secret / "report.html")
     return root
 
 
@@ -120,6 +122,7 @@ def test_nothing_outside_is_served(server, name):
     "path",
     [
         "/runs/link/report",
+        "/runs/tok/report",
         "/runs/../outside/report",
         "/runs/%2e%2e%2foutside/report",
         "/static/../app.py",
@@ -172,6 +175,32 @@ def test_an_oversized_body_is_cut_short(server):
 def test_another_host_name_is_not_answered(server):
     status, _, _ = request(server, "GET", "/", headers={"Host": "evil.example"})
     assert status == 421
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({}, 200),
+    ],
+)
+def test_another_site_is_not_answered(server, headers, expected):
+    assert (
+        request(server, "GET", "/api/runs/run/trace?step=0&batch=1&ranks=1", headers=headers)[0] == expected
+    )
+    assert request(server, "GET", "/", headers=headers)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "query", ["batch=999999999&ranks=1", "batch=1&ranks=99999999999", "batch=1&ranks=1&length=99999999999"]
+)
+def test_a_trace_of_impossible_size_is_refused(server, query):
+    status, _, body = request(server, "GET", f"/api/runs/run/trace?step=0&{query}")
+    assert status == 400
+    assert "at most" in json.loads(body)["error"]
 
 
 def test_two_hundred_requests_at_once(server):

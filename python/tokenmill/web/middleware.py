@@ -1,4 +1,4 @@
-"""What every request passes: the right host, a bounded body, strict headers, errors as sentences."""
+"""Check every request (host, origin, size of the body) and turn errors into answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RequestError(TokenmillError):
 
 
 async def read_body(request: Request) -> dict[str, Any]:
-    """The JSON object that a request carries. Raises `RequestError` if it is too large or not an object."""
+    """Return the JSON object of a request. Raise `RequestError` if it is too large or not an object."""
     from starlette.requests import ClientDisconnect
 
     content = bytearray()
@@ -69,7 +69,7 @@ async def read_body(request: Request) -> dict[str, Any]:
 
 
 def answer(work: Callable[[Any], Any], *, body: bool = False) -> Callable[[Request], Awaitable[Response]]:
-    """What a route calls: `work` on the request, or on its body, in a thread; the result as JSON."""
+    """Return an endpoint that calls `work` with the request, or its body, in a thread."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 
@@ -81,7 +81,7 @@ def answer(work: Callable[[Any], Any], *, body: bool = False) -> Callable[[Reque
 
 
 def parse_number(text: str, name: str) -> int | None:
-    """A whole number, 0 or more; None for an empty text. Raises `RequestError` for anything else."""
+    """Return a non-negative integer, or None for an empty text. Raise `RequestError` otherwise."""
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
@@ -90,12 +90,14 @@ def parse_number(text: str, name: str) -> int | None:
 
 
 def guard_hosts(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Response]]:
-    """A middleware that answers only for these hosts: a page elsewhere cannot reach us by DNS rebinding."""
+    """Return a middleware that answers only these hosts (DNS rebinding) and pages of the same origin."""
     from starlette.responses import JSONResponse
 
     async def middleware(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         if hosts is not None and request.url.hostname not in hosts:
             return JSONResponse({"error": f"this server does not answer for {request.url.hostname!r}"}, 421)
+        if request.url.path != "/" and _is_cross_site(request):
+            return JSONResponse({"error": "another site may not send requests to this server"}, 403)
         response = await call_next(request)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
@@ -104,8 +106,16 @@ def guard_hosts(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Respons
     return middleware
 
 
+def _is_cross_site(request: Request) -> bool:
+    """True if a page of another origin sent the request; every current browser says so in a header."""
+    origin = request.headers.get("origin")
+    own = f"{request.url.scheme}://{request.headers.get('host')}"
+    site = request.headers.get("sec-fetch-site", "none")
+    return site not in {"same-origin", "none"} or origin not in {None, own}
+
+
 async def explain_error(request: Request, error: Exception) -> Response:
-    """An error that a user can fix becomes a sentence; any other is logged, and the server stays up."""
+    """Answer with the message of an error that users can fix; log any other."""
     from starlette.responses import JSONResponse
 
     if isinstance(error, RequestError):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.4
 FINAL = {"done", "failed", "interrupted"}
+MOST_TRACED = 1 << 16
+LONGEST_ROW = 1 << 20
 
 
 def make_run_routes(served: Served) -> list[Any]:
@@ -51,11 +53,12 @@ def make_run_routes(served: Served) -> list[Any]:
         )
 
     async def show_report(request: Request) -> Response:
-        path = find_directory(request) / REPORT_HTML
-        if not path.is_file():
+        root = find_directory(request)
+        if not (root / REPORT_HTML).exists():
             raise DatasetError(
-                f"{path.parent.name} has no report yet; tokenmill dataset report {path.parent.name} writes it"
+                f"{root.name} has no report yet; tokenmill dataset report {root.name} writes it"
             )
+        path = served.resolve(f"{request.path_params['run']}/{REPORT_HTML}")  # refuses a link to the outside
         html = await run_in_threadpool(path.read_text, encoding="utf-8")
         return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
 
@@ -87,13 +90,19 @@ def _search(root: Path, request: Request) -> dict[str, Any]:
 
 
 def _trace(root: Path, request: Request) -> dict[str, Any]:
-    """What every rank reads at a step of training."""
+    """Return the rows that every rank reads at a step of training."""
     names = ("step", "batch", "ranks", "seed", "length")
     step, batch, ranks, seed, length = (
         parse_number(request.query_params.get(name, ""), name) for name in names
     )
     if step is None or batch is None or ranks is None:
         raise RequestError(400, "a trace needs a step, a batch size and a number of ranks")
+    if batch * ranks > MOST_TRACED or (length or 0) > LONGEST_ROW:
+        raise RequestError(
+            400,
+            f"a trace shows at most {MOST_TRACED:,} rows of {LONGEST_ROW:,} tokens in a step; give a smaller "
+            "batch size, number of ranks or length",
+        )
     return trace_step(root, step, batch_size=batch, world_size=ranks, seed=seed, context_length=length)
 
 
