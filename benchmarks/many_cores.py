@@ -20,7 +20,7 @@ from pathlib import Path
 from corpora import CORPORA
 from grown import grow
 from prepare import gpt2
-from tokenmill.pipeline.executors.local import choose_block_bytes
+from tokenmill.pipeline.executors import choose_block_bytes
 
 RESULTS = Path(__file__).parent / "results"
 BLOCK = 1 << 20

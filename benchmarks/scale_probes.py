@@ -18,8 +18,8 @@ def probe_cluster(address):
     """Seconds of the driver for each of many tasks that do nothing, and until a killed worker is replaced."""
     from types import SimpleNamespace
 
-    from tokenmill.pipeline.executors.base import RunContext
-    from tokenmill.pipeline.executors.ray import RayExecutor, connect
+    from tokenmill.pipeline.executors import Control
+    from tokenmill.pipeline.ray import RayExecutor, connect
 
     executor = RayExecutor(address)
     ray = connect(address)
@@ -27,7 +27,7 @@ def probe_cluster(address):
     def seconds(count):
         tasks = [SimpleNamespace(name=str(number), source="-") for number in range(count)]
         started = time.perf_counter()
-        assert sum(1 for _ in executor.run(_nothing, None, tasks, count, RunContext())) == count
+        assert sum(1 for _ in executor.run(_nothing, None, tasks, count, Control())) == count
         return time.perf_counter() - started
 
     seconds(8)  # the workers start
@@ -52,7 +52,7 @@ def _missed(ray):
     """A worker is killed; until another has its node's place, with our modules imported."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from tokenmill.pipeline.executors.ray import _import_modules
+    from tokenmill.pipeline.ray import _import_modules
 
     node = ray.nodes()[0]["NodeID"]
     there = NodeAffinitySchedulingStrategy(node, soft=False)

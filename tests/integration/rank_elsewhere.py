@@ -14,9 +14,9 @@ platform.node = lambda: host
 import tokenmill  # noqa: E402 - after the host has its name
 from byte_tokenizer import ByteTokenizer  # noqa: E402
 from tokenmill.errors import TokenmillError  # noqa: E402
-from tokenmill.pipeline import waiting  # noqa: E402
+from tokenmill.pipeline import ranks  # noqa: E402
 
-waiting.QUIET_ELSEWHERE = 8.0  # a test need not wait as long as a file server may
+ranks.STORE_BEAT_SECONDS, ranks.QUIET_SECONDS = 1.0, 8.0
 
 
 def slowly(_text):

@@ -24,6 +24,7 @@ def main():
             unit_bytes=int(unit_bytes),
             packing={"mode": "stream", "eos": True},
             verbose_level="ERROR",
+            stall_timeout=20,
         )
     except TokenmillError as error:
         print(json.dumps({"error": type(error).__name__, "message": str(error)}))

@@ -15,7 +15,7 @@ import pytest
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.errors import InterruptedJobError
-from tokenmill.pipeline.executors.local import LocalExecutor
+from tokenmill.pipeline.executors import LocalExecutor
 
 NOT_CONTENT = {"progress.json", "events.jsonl", "report.html", "report.json"}
 

@@ -9,7 +9,7 @@ import pytest
 from test_determinism import tree_hash, write_corpus
 
 import tokenmill
-from tokenmill.pipeline.executors.local import LocalExecutor
+from tokenmill.pipeline.executors import LocalExecutor
 
 WORKERS, BATCHES = (1, 2, 3, 8), (1, 7, 4096)
 

@@ -17,7 +17,7 @@ from byte_tokenizer import ByteTokenizer
 from small_tokenizers import write_bpe
 from tokenmill.errors import ConfigError, InterruptedJobError, StoreError
 from tokenmill.pipeline.convert import convert_dataset
-from tokenmill.pipeline.output_faults import explain_faults
+from tokenmill.pipeline.output import explain_faults
 
 
 @pytest.fixture

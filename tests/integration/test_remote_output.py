@@ -16,9 +16,9 @@ from tokenmill.datasets.formats.format import MODULES, find_format
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import ObjectStore, cache_directory
 from tokenmill.errors import DatasetError, ResumeError, StoreError
-from tokenmill.pipeline.leading import lead
+from tokenmill.pipeline.commit import commit_directory
+from tokenmill.pipeline.run import prepare_part
 from tokenmill.pipeline.setup import set_up
-from tokenmill.pipeline.unit_range import commit_directory, prepare_part
 from tokenmill.pipeline.verify import verify_dataset
 from tokenmill.report import report
 from tokenmill.report.report import publish_report
@@ -147,10 +147,10 @@ def test_two_drivers_agree_or_are_told(corpus, tmp_path, bucket, monkeypatch):  
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "two"))
     second = set_up(from_options(None, **options), tokenizer=ByteTokenizer())[""]
     other = set_up(from_options(None, **options, min_chars=5), tokenizer=ByteTokenizer())[""]
-    one, two = lead(first).manifest, lead(second).manifest
+    one, two = first.lead().manifest, second.lead().manifest
     assert one == two
     with pytest.raises(ResumeError, match=r"different job|other settings"):
-        lead(other)
+        other.lead()
     with pytest.raises(ResumeError, match="min_chars"):
         prepare(corpus, f"{bucket}/out", min_chars=5)
 

@@ -63,19 +63,18 @@ def launch(tmp_path, bucket):  # noqa: F811
 def test_a_rank_on_another_host_waits_for_the_leader(launch):
     store = ObjectStore(launch.output)
     leader = launch.start(0)
-    wait_for(lambda: store.read(".leader.alive.json") is not None)
+    wait_for(lambda: store.read(".leader.json") is not None)
     waiter = launch.start(1)
     first, second = told(leader), told(waiter)
     assert first == second
     assert (launch.led(0), launch.led(1)) == (True, False)
-    assert store.read(".leader.alive.json") is None
-    assert store.read("progress.json") is None
+    assert store.read(".leader.json") is None
 
 
 def test_a_failure_of_the_leader_is_named_on_another_host(launch):
     launch.path.write_bytes(launch.path.read_bytes() + b"{broken\n")
     leader = launch.start(0)
-    wait_for(lambda: ObjectStore(launch.output).read(".leader.alive.json") is not None)
+    wait_for(lambda: ObjectStore(launch.output).read(".leader.json") is not None)
     waiter = launch.start(1)
     first, second = told(leader), told(waiter)
     assert first["error"] == "InputError"
@@ -85,7 +84,7 @@ def test_a_failure_of_the_leader_is_named_on_another_host(launch):
     assert not launch.led(1)
 
 
-def test_a_dead_leader_is_replaced_from_another_host(launch):
+def test_a_dead_leader_is_noticed_on_another_host_and_a_relaunch_resumes(launch):
     store = ObjectStore(launch.output)
     leader = launch.start(0)
     wait_for(lambda: len(store.list_sizes("receipts")) >= 2)
@@ -95,6 +94,7 @@ def test_a_dead_leader_is_replaced_from_another_host(launch):
     leader.communicate()
     done = len(store.list_sizes("receipts"))
     assert store.read("manifest.json") is None, "the leader was too quick to be killed"
-    assert "hash" in told(waiter)
-    assert launch.led(1)
+    assert "no sign of life" in told(waiter)["message"]
+    first, second = [told(process) for process in (launch.start(0), launch.start(1))]
+    assert first == second
     assert len(store.list_sizes("receipts")) > done

@@ -10,7 +10,7 @@ from byte_tokenizer import ByteTokenizer
 from tokenmill.datasets.ledger.plan import PLAN_VERSION, load_plan
 from tokenmill.datasets.ledger.record import encode_record, to_plain
 from tokenmill.errors import InputError
-from tokenmill.pipeline import reading
+from tokenmill.pipeline import unit
 from tokenmill.sources.small_files import SMALL
 
 GOOD = [f"document {number}: {'텍스트 ' * (number % 7)}\r\nline\n".encode() for number in range(60)]
@@ -57,7 +57,7 @@ def receipts(output):
 def test_files_together_give_what_each_gives_alone(tmp_path, monkeypatch, options):
     write(tmp_path / "in")
     prepare(tmp_path / "in", tmp_path / "together", **options)
-    monkeypatch.setattr(reading, "is_small", lambda *_: False)
+    monkeypatch.setattr(unit, "is_small", lambda *_: False)
     prepare(tmp_path / "in", tmp_path / "alone", **options)
     outputs = [
         (tmp_path / "together" / part, tmp_path / "alone" / part)
@@ -72,13 +72,13 @@ def test_files_together_give_what_each_gives_alone(tmp_path, monkeypatch, option
 
 def test_most_small_files_are_read_together(tmp_path, monkeypatch):
     write(tmp_path / "in")
-    alone, plain = [], reading.read_blocks
+    alone, plain = [], unit.read_blocks
 
     def read_blocks(file, *rest, **options):
         alone.append(int(Path(file.url).name[:3]))
         return plain(file, *rest, **options)
 
-    monkeypatch.setattr(reading, "read_blocks", read_blocks)
+    monkeypatch.setattr(unit, "read_blocks", read_blocks)
     prepare(tmp_path / "in", tmp_path / "out", threads=1)
     assert alone == [3, 7, 11, 20, 59]
 
@@ -90,13 +90,13 @@ def test_a_small_file_that_changed_since_it_was_planned_does_not_count(tmp_path,
     folder.mkdir()
     for number, data in enumerate(GOOD):
         (folder / f"{number:03}.txt").write_bytes(data)
-    together = reading.read_together
+    together = unit.read_together
 
     def change(files):
         (folder / "005.txt").unlink() if gone else (folder / "005.txt").write_bytes(b"other bytes")
         return together(files)
 
-    monkeypatch.setattr(reading, "read_together", change)
+    monkeypatch.setattr(unit, "read_together", change)
     with pytest.raises(InputError, match="gone" if gone else "changed"):
         prepare(folder, output, on_error=policy)
     assert not list((output / "receipts").glob("*.json"))

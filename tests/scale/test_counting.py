@@ -6,7 +6,7 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline import count_parts, train
-from tokenmill.pipeline.executors.local import LocalExecutor
+from tokenmill.pipeline.executors import LocalExecutor
 
 
 class Elsewhere(LocalExecutor):

@@ -12,7 +12,6 @@ import pytest
 import scale_options
 import tokenmill
 from tokenmill.errors import ConfigError, RejectLimitError
-from tokenmill.pipeline.leading import lead
 from tokenmill.pipeline.setup import set_up
 from tokenmill.settings.resolve import from_options
 
@@ -56,7 +55,7 @@ def test_a_poisoned_unit_is_set_aside_and_all_others_finish(cluster, corpus, tmp
 def test_no_cluster_at_the_address(corpus, tmp_path):
     pytest.importorskip("ray", reason="the ray extra is not installed")
     code = (
-        "import sys; from tokenmill.pipeline.executors.ray import connect; from tokenmill.errors import ConfigError\n"
+        "import sys; from tokenmill.pipeline.ray import connect; from tokenmill.errors import ConfigError\n"
         "try: connect('127.0.0.1:1')\n"
         "except ConfigError as error: print(error); sys.exit(error.exit_code)"
     )
@@ -78,6 +77,6 @@ def test_a_node_without_the_inputs_is_named(cluster, corpus, tmp_path):
     run.plan()
     (inputs / "a.jsonl").unlink()
     with pytest.raises(RejectLimitError, match="set aside") as caught:
-        lead(run)
+        run.lead()
     assert str(inputs / "a.jsonl") in str(caught.value)
     assert f"on host {socket.gethostname()}" in str(caught.value)

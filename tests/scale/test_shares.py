@@ -10,7 +10,8 @@ import pytest
 import tokenmill
 from scale_options import flags
 from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.pipeline.unit_range import UnitRange, commit_directory
+from tokenmill.pipeline.commit import commit_directory
+from tokenmill.pipeline.run import Part
 
 
 def start(corpus, output, unit_range):
@@ -51,16 +52,10 @@ def test_a_share_alone_publishes_nothing_and_commit_names_what_is_missing(corpus
         commit_directory(tmp_path / "out")
 
 
-def test_parts_cover_every_unit_once():
-    for count in (1, 3, 7):
-        owners = [sum(UnitRange(number, count).has(unit) for number in range(count)) for unit in range(50)]
-        assert owners == [1] * 50
-
-
 @pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "a/b", "1/0", "1/4/2"])
 def test_a_bad_range_says_what_is_expected(text):
     with pytest.raises(ConfigError, match="expected i/n"):
-        UnitRange.parse(text)
+        Part.parse(text)
 
 
 def test_commit_of_a_directory_without_a_plan(tmp_path):

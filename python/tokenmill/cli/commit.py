@@ -19,7 +19,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: str, as_json: bool) -> None:
     """Publish the manifest of DIRECTORY if every unit has its receipt; otherwise say which are missing."""
-    from tokenmill.pipeline.unit_range import commit_directory
+    from tokenmill.pipeline.commit import commit_directory
 
     manifest = commit_directory(directory)
     units, documents, tokens = len(manifest.shards), manifest.documents, manifest.tokens

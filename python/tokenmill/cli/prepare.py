@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,7 +58,7 @@ def command(
 
     A terminal shows what was found and chosen, a bar and a summary; -v shows every line, as a log file does.
     """
-    from tokenmill.pipeline.tokenizers import begin_loading
+    from tokenmill.pipeline.setup import set_up, write_split_list
     from tokenmill.settings.resolve import resolve
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
@@ -70,12 +71,9 @@ def command(
         verbose or resolved.is_set_by_user("execution.verbose_level") or resolved.config.execution.log_json
     )
     if calm := calm and sys.stderr.isatty():
-        resolved = resolve(config_file, flags | {"execution.verbose_level": "WARNING"}, job="prepare")
-    tokenizer = begin_loading(resolved.config)
-    # Only now: importing these takes longer than loading a tokenizer in the core.
-    from tokenmill.pipeline.setup import set_up, write_split_list
-
-    runs = set_up(resolved, tokenizer=tokenizer, fresh=fresh and not dry_run)
+        execution = replace(resolved.config.execution, verbose_level="WARNING")
+        resolved = replace(resolved, config=replace(resolved.config, execution=execution))
+    runs = set_up(resolved, fresh=fresh and not dry_run)
     for run in runs.values():
         if calm:
             _show_choices(run)
@@ -151,7 +149,7 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
 
 
 def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
-    from tokenmill.pipeline.unit_range import prepare_part
+    from tokenmill.pipeline.run import prepare_part
 
     outcome = prepare_part(run, unit_range)
     root = run.job.root
@@ -169,6 +167,7 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
 
 def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
     from tokenmill.base.console import words
+    from tokenmill.pipeline.run import list_left_out
 
     summary = outcome.summarise()
     if as_json:
@@ -179,23 +178,11 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
         f"{summary['path']}: {words.amount(summary['documents'], 'document')}, "
         f"{summary['tokens']:,} tokens{rows}, {words.amount(summary['shards'], 'shard')}"
     )
-    for what, counts in _list_left_out(outcome).items():
-        if counts:
-            say(f"{what}: {sum(counts.values()):,} ({', '.join(f'{k} {n:,}' for k, n in counts.items())})")
+    for what, counts in list_left_out(outcome.dataset.manifest.account).items():
+        say(f"{what}: {counts}")
     if outcome.worked:
         say(
             f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, "
             f"{summary['examples_per_second']:,.0f} examples/s"
             + (f": {summary['rating']}" if summary["rating"] else "")
         )
-
-
-def _list_left_out(outcome: Outcome) -> dict[str, dict[str, int]]:
-    """Everything of the input that is not in the dataset, by reason."""
-    account = outcome.dataset.manifest.account
-    return {
-        "documents left out": dict(account.documents_dropped.most_common()),
-        "records refused": dict(account.rejected.most_common()),
-        "records changed": dict(account.replaced.most_common()),
-        "tokens left out": dict(account.tokens_dropped.most_common()),
-    }

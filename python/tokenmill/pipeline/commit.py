@@ -1,27 +1,32 @@
-"""The end of a job: when every unit has its receipt, the manifest is published."""
+"""Publish the manifest of a job once every unit has its receipt."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, Manifest, save_manifest
+from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, PLAN, Manifest, save_manifest
+from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import SHARDS, load_receipt
 from tokenmill.datasets.ledger.splits import VALIDATION, other_part
+from tokenmill.datasets.store.remote import Remote
 from tokenmill.errors import DatasetError
+from tokenmill.pipeline.output import explain_faults, lock_dataset
+from tokenmill.report.report import report_if_possible
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.ledger.receipt import Receipt
-    from tokenmill.datasets.store.remote import Remote
 
 
 def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[int, Receipt]:
-    """The receipts of the units that are done, by ordinal."""
+    """Return the receipts of the finished units, by ordinal."""
     sizes = None
     if remote is not None:
         remote.pull_receipts(root)
@@ -31,12 +36,39 @@ def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[
 
 
 def find_pending(plan: Plan, receipts: Mapping[int, Receipt]) -> list[Unit]:
-    """The units that are still to be done."""
+    """Return the units that have no receipt."""
     return [unit for unit in plan.units if unit.ordinal not in receipts]
 
 
-def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
-    """The sum of all receipts, in plan order; raises `DatasetError` naming units that are not done."""
+def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remote | None = None) -> Manifest:
+    """Publish the manifest, after the files that the format's own readers need."""
+    manifest = _build_manifest(plan, receipts)
+    if (finish := find_format(manifest.format).finish) is not None:
+        finish(root, manifest)
+    save_manifest(root, manifest)
+    if remote is not None:
+        remote.publish_manifest(root, manifest)
+    return manifest
+
+
+def commit_directory(directory: str | Path) -> Manifest:
+    """Publish the manifest of an output directory, or raise `DatasetError` naming the missing units."""
+    remote = Remote.at(str(directory)) if is_remote(directory) else None
+    root = remote.work if remote is not None else Path(directory)
+    if remote is not None:
+        remote.pull(root)
+    plan = load_plan(root)
+    if plan is None:
+        raise DatasetError(f"{directory} has no {PLAN}; give the output directory of a prepare job")
+    with explain_faults(root), lock_dataset(root):
+        manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
+    report_if_possible(directory)
+    sweep_leftovers(root)  # of a commit that was killed
+    return manifest
+
+
+def _build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
+    """Sum all receipts in plan order; raise `DatasetError` for missing units or a dataset without tokens."""
     missing = find_pending(plan, receipts)
     if missing:
         names = ", ".join(unit.name for unit in missing[:5])
@@ -49,17 +81,7 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
     for receipt in ordered:
         account.add(receipt.account)
     account.check()
-    if account.documents_written and account.text_bytes and not account.tokens_encoded:
-        raise DatasetError(
-            f"{account.documents_written} documents produced no tokens: {plan.target.tokenizer.name} finds "
-            "nothing in their text. Check --tokenizer, --pattern and the text field; nothing was published"
-        )
-    if account.documents_read and account.documents_read == account.documents_dropped["blank"]:
-        raise DatasetError(
-            f"all {account.documents_read} documents are blank, so there are no tokens. Check the text field "
-            "(--text-field); nothing was published"
-        )
-    _check_share(plan, account)
+    _check_account(plan, account)
     places = [place for receipt in ordered for place in receipt.rejects][:MAX_REJECT_PLACES]
     return Manifest(
         format=plan.target.format,
@@ -74,22 +96,21 @@ def build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
     )
 
 
-def _check_share(plan: Plan, account: Account) -> None:
-    """Raise `DatasetError` if a share for validation left one side empty."""
+def _check_account(plan: Plan, account: Account) -> None:
+    """Raise `DatasetError` if the documents gave no tokens, or a share for validation left one side empty."""
+    if account.documents_written and account.text_bytes and not account.tokens_encoded:
+        raise DatasetError(
+            f"{account.documents_written} documents produced no tokens: {plan.target.tokenizer.name} finds "
+            "nothing in their text. Check --tokenizer, --pattern and the text field; nothing was published"
+        )
+    if account.documents_read and account.documents_read == account.documents_dropped["blank"]:
+        raise DatasetError(
+            f"all {account.documents_read} documents are blank, so there are no tokens. Check the text field "
+            "(--text-field); nothing was published"
+        )
     part, share = plan.values.get("filter.validation_part"), plan.values.get("filter.validation")
     if part is not None and account.documents_dropped[other_part(part)] and not account.documents_written:
         raise DatasetError(
             f"validation {share:.6g} of {account.documents_read:,} documents leaves none for {part}: take "
             f"a {'larger' if part == VALIDATION else 'smaller'} share; no {part} dataset was published"
         )
-
-
-def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remote | None = None) -> Manifest:
-    """Publish the manifest, after what the format's own readers need."""
-    manifest = build_manifest(plan, receipts)
-    if (finish := find_format(manifest.format).finish) is not None:
-        finish(root, manifest)
-    save_manifest(root, manifest)
-    if remote is not None:
-        remote.publish_manifest(root, manifest)
-    return manifest

@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, sa
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.store.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.output_faults import explain_faults
+from tokenmill.pipeline.output import explain_faults
 
 if TYPE_CHECKING:
     from tokenmill.datasets.formats.format import Format

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.executors.base import RunContext
-from tokenmill.pipeline.executors.choose import check_inputs
+from tokenmill.pipeline.executors import Control, check_inputs
 from tokenmill.sources import cut_ranges, read_blocks
 from tokenmill.training.counting import Counting, count_all
 from tokenmill.training.counts_file import add_saved, is_in_partition, save_counts
@@ -23,7 +22,7 @@ from tokenmill.training.counts_file import add_saved, is_in_partition, save_coun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tokenmill.pipeline.executors.base import Executor
+    from tokenmill.pipeline.executors import Executor
     from tokenmill.settings.schema import SourceConfig, TrainingConfig
     from tokenmill.sources import Block, InputFile, Range
     from tokenmill.training.counting import Corpus
@@ -140,10 +139,10 @@ def count_by_parts(
     cuts = [(file, part) for file in corpus.files for part in cut_ranges(file, PART_BYTES)]
     tasks = [CountTask(f"{number:06d}", file, part) for number, (file, part) in enumerate(cuts)]
     try:
-        context = RunContext(report=lambda bytes=0, documents=0, **_: advance(bytes, documents=documents))  # noqa: A006
+        context = Control(report=lambda bytes=0, documents=0, **_: advance(bytes, documents=documents))  # noqa: A006
         names = sorted(done.result for done in executor.run(count_part, job, tasks, len(tasks), context))
         reduces = [ReduceTask(partition, tuple(names)) for partition in range(PARTITIONS)]
-        ended = executor.run(reduce_part, job, reduces, len(reduces), RunContext())
+        ended = executor.run(reduce_part, job, reduces, len(reduces), Control())
         sums = sorted(done.result for done in ended)
         add_saved(counting, options, sums)
         counting.inputs.clear()

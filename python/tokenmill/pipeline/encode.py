@@ -1,4 +1,4 @@
-"""A block of texts to framed ids: text filters, encoding in batches, token filters, BOS and EOS."""
+"""Turn a block of texts into framed ids: text filters, batches, token filters, BOS and EOS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins
 from tokenmill.pipeline.chat import count_learned, encode_chats, frame_chats
 from tokenmill.pipeline.filters import filter_tokens
-from tokenmill.pipeline.long import cut_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from tokenmill.chat.conversation import RecordError
     from tokenmill.datasets.ledger.origins import Part
     from tokenmill.pipeline.chat import ChatWork
-    from tokenmill.pipeline.control import Control
+    from tokenmill.pipeline.executors import Control
     from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import Block, Known, Reject
 
@@ -36,10 +35,11 @@ if TYPE_CHECKING:
 
 # A block of this many times the usual size is worth the threads of the whole unit.
 MANY_BLOCKS = 4
+TOO_LONG = "too_long"
 
 
 class Encoded(NamedTuple):
-    """Framed documents of one batch, and which records they were."""
+    """Framed documents of one batch, and the records they come from."""
 
     ids: Ids
     offsets: Offsets
@@ -47,13 +47,13 @@ class Encoded(NamedTuple):
 
     @property
     def documents(self) -> int:
-        """How many documents there are."""
+        """Return the number of documents."""
         return len(self.offsets) - 1
 
 
 @dataclass(slots=True)
 class Kept:
-    """The documents of a block that passed the text filters, and what was counted on the way."""
+    """The documents of a block that passed the text filters, and the counts so far."""
 
     texts: Texts
     part: Part
@@ -65,17 +65,9 @@ class Kept:
     # Records that are not conversations, by their row in the part, in order.
     faults: dict[int, RecordError] = field(default_factory=dict)
 
-    def take_texts(self) -> Texts:
-        """The texts, which are then held by the caller alone: a huge one goes as soon as it is encoded."""
-        texts, self.texts = self.texts, Texts()
-        return texts
-
 
 def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask | None) -> Iterator[Kept]:
-    """Every block of a unit, given with the part of it or of each document, after the text filters.
-
-    `duplicates` says of each document that passes them whether it repeats an earlier one.
-    """
+    """Apply the text filters to every block; `duplicates` is a mask over the documents that pass them."""
     passed = 0
     for part, block in blocks:
         mask, reasons = job.filters.keep(block)
@@ -103,15 +95,13 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask
         texts = block.texts.filter(mask)
         known = block.known if mask is None or mask.all() else None
         kept = Kept(texts, part, origins, account, block.rows_read, block.rejects, known)
-        # Nothing here may hold a text that is on its way.
-        del block, texts
         yield kept
-        del kept
 
 
 def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Encoded]]:
-    """The batches of a block, and the block with what encoding counted."""
-    texts, origins, account = kept.take_texts(), kept.origins, kept.account
+    """Encode a block in batches; return it with the counts of encoding added."""
+    texts, origins, account = kept.texts, kept.origins, kept.account
+    kept.texts = Texts()  # only ids are held while the block waits to be written
     if job.chat is not None:
         return kept, _encode_chats(job, job.chat, control, texts, kept)
     account.special_strings += job.special_strings.count(texts.offsets, texts.data)
@@ -123,7 +113,7 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
     count, made = len(texts), []
     # One thread for a block among others, all of them for one that is far larger than a block.
     threads = control.threads if texts.nbytes > MANY_BLOCKS * control.block_bytes else 1
-    size = control.batching.batch_size or max(1, count)
+    size = control.batch_size or max(1, count)
     for start in range(0, max(1, count), size):
         control.check()
         part = texts.slice(start, size)
@@ -141,8 +131,8 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
 
 
 def _encode_chats(job: Job, work: ChatWork, control: Control, texts: Texts, kept: Kept) -> list[Encoded]:
-    """The conversations of a block, in batches."""
-    size = control.batching.batch_size or max(1, len(texts))
+    """Encode the conversations of a block in batches."""
+    size = control.batch_size or max(1, len(texts))
     made = []
     for start in range(0, max(1, len(texts)), size):
         control.check()
@@ -158,12 +148,9 @@ def _encode_chats(job: Job, work: ChatWork, control: Control, texts: Texts, kept
 
 
 def _finish_chats(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Ids, Offsets, Mask]:
-    """Token filters, markers and the policy for long ones."""
+    """Apply token filters, add BOS and EOS, and cut long conversations."""
     lengths, learned = np.diff(offsets), count_learned(ids, offsets)
-    passed, documents, tokens, taught = filter_tokens(job.config.filter, lengths, learned)
-    account.documents_dropped.update(documents)
-    account.tokens_dropped.update(tokens)
-    account.learned_dropped.update(taught)
+    passed = filter_tokens(job.config.filter, lengths, account, learned)
     ids, offsets = select_documents(ids, offsets, passed)
     before, marked = len(ids), int(is_learned(ids).sum())
     ids, offsets = frame_chats(ids, offsets, job.packing.bos_id, job.packing.eos_id)
@@ -177,7 +164,7 @@ def _finish_chats(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[I
 
 
 def _cut(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Any, Any, Mask]:
-    """Documents that fit a row, where that was asked for."""
+    """Cut documents to the length of a row if a policy for long ones is set."""
     length = job.packing.context_length
     if job.too_long is None or length is None:
         return ids, offsets, np.ones(len(offsets) - 1, bool)
@@ -187,7 +174,7 @@ def _cut(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Any, Any, 
 def _encode_framed(
     job: Job, texts: Texts, threads: int, account: Account
 ) -> tuple[Ids, Offsets, Mask | None]:
-    """Framed ids of the documents that pass the token filters, their offsets, and which (None for all)."""
+    """Return framed ids, offsets and the mask of the documents that pass the token filters (None for all)."""
     packing, special = job.packing, job.config.tokenizer.special
     frame = packing.bos_id, packing.eos_id
     if job.frames_at_once:
@@ -198,7 +185,7 @@ def _encode_framed(
         return *framed, None
     batch = job.encoder.encode_batch(texts, special=special, threads=threads)
     account.tokens_encoded += len(batch.ids)
-    kept = _apply_token_filters(job, np.diff(batch.offsets), account)
+    kept = filter_tokens(job.config.filter, np.diff(batch.offsets), account)
     ids, offsets = select_documents(batch.ids, batch.offsets, kept)
     before = len(ids)
     ids, offsets = frame_documents(ids, offsets, *frame, job.encoded_dtype)
@@ -211,7 +198,7 @@ def _encode_framed(
 def _encode_stale(
     job: Job, texts: Texts, known: Known, threads: int, account: Account
 ) -> tuple[Ids, Offsets]:
-    """Framed ids of all documents, of which only the stale ones are encoded."""
+    """Return framed ids of all documents; only the stale ones are encoded."""
     fresh, ends, _ = _encode_framed(job, texts.filter(known.stale), threads, account)
     ids, offsets = splice(known, fresh, ends)
     added = int(len(known.stale) - known.stale.sum()) * sum(marker is not None for marker in known.frame)
@@ -220,9 +207,38 @@ def _encode_stale(
     return ids, offsets
 
 
-def _apply_token_filters(job: Job, lengths: NDArray[np.int64], account: Account) -> Mask:
-    """Which documents of so many tokens pass the token filters; the others are counted."""
-    kept, documents, tokens, _ = filter_tokens(job.config.filter, lengths)
-    account.documents_dropped.update(documents)
-    account.tokens_dropped.update(tokens)
-    return kept
+def cut_long(
+    ids: Any, offsets: Any, length: int, policy: str, account: Account, *, marked: bool
+) -> tuple[Any, Any, NDArray[np.bool_]]:
+    """Return documents of at most `length` tokens, and the mask of those kept.
+
+    A conversation is dropped if no trained token is left of it.
+    """
+    ids, offsets = np.asarray(ids), np.asarray(offsets)
+    lengths = np.diff(offsets)
+    kept = np.ones(len(lengths), bool)
+    if not (lengths > length).any():
+        return ids, offsets, kept
+    starts, ends = offsets[:-1].copy(), offsets[1:].copy()
+    long = lengths > length
+    if policy == "truncate":
+        ends[long] = starts[long] + length
+    elif policy == "keep-last":
+        starts[long] = ends[long] - length
+    else:
+        kept = ~long
+    taught = np.concatenate([[0], np.cumsum(is_learned(ids))]) if marked else np.zeros(len(ids) + 1, np.int64)
+    if marked:
+        kept &= ~long | (taught[ends] > taught[starts])
+    account.documents_dropped[TOO_LONG] += int((~kept).sum())
+    left = np.where(kept, ends - starts, 0)
+    account.tokens_dropped[TOO_LONG] += int((lengths - left).sum())
+    account.learned_dropped[TOO_LONG] += int(
+        (np.diff(taught[offsets]) - np.where(kept, taught[ends] - taught[starts], 0)).sum()
+    )
+    inside = np.repeat(starts, lengths)
+    places = np.arange(offsets[0], offsets[-1])
+    chosen = (places >= inside) & (places < np.repeat(ends, lengths))
+    shortened = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64)
+    cut = ids[offsets[0] : offsets[-1]][chosen]
+    return *select_documents(cut, shortened, kept), kept

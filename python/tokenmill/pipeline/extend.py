@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill.base.durable import temporary_name
 from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.pipeline.count_parts import count_by_parts
-from tokenmill.pipeline.executors.choose import choose_executor
+from tokenmill.pipeline.executors import choose_executor
 from tokenmill.settings.schema import ExecutionConfig, SourceConfig
 from tokenmill.settings.section import ExecutorName
 from tokenmill.tokenizer.tokenizer import Tokenizer

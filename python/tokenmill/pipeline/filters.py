@@ -1,4 +1,4 @@
-"""Which documents are left out, and why: text filters before encoding, token filters after it.
+"""Drop documents: text filters before encoding, token filters after it.
 
 A document is counted under the first reason that applies, in the order blank, too few characters, too many,
 predicate, function, duplicate, the other side of a split, too few tokens, too many.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.base.texts import Texts
+    from tokenmill.datasets.ledger.account import Account
     from tokenmill.settings.schema import FilterConfig
     from tokenmill.sources.model import Block
     from tokenmill.sources.where import Predicate
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextFilters:
-    """Everything that can be decided from the text and the columns beside it."""
+    """The filters that need only the text and the columns of a record."""
 
     config: FilterConfig
     predicate: Predicate | None = None
@@ -37,7 +38,7 @@ class TextFilters:
 
     @classmethod
     def of(cls, config: FilterConfig, function: Callable[[str], bool] | None = None) -> TextFilters:
-        """The filters of a config, with the caller's own function as the last."""
+        """Return the filters of a config, with the caller's own function as the last."""
         if not config.where:
             return cls(config, None, function)
         from tokenmill.sources.where import Predicate
@@ -46,17 +47,17 @@ class TextFilters:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that a source must give."""
+        """Return the columns that a source must provide."""
         return self.predicate.columns if self.predicate else ()
 
     @property
     def _only_blank(self) -> bool:
-        """Whether nothing is asked of a document but that it is not blank."""
+        """True if blank documents are the only ones dropped."""
         limits = (self.config.min_chars, self.config.max_chars, self.predicate, self.function)
         return all(limit is None for limit in limits)
 
     def keep(self, block: Block) -> tuple[Mask | None, Counter[str]]:
-        """Which documents of a block stay (None for all), and how many go for which reason."""
+        """Return the mask of documents to keep (None for all) and the dropped ones by reason."""
         config, texts = self.config, block.texts
         some_blank = config.drop_blank and has_blank(texts.offsets, texts.data)
         if not some_blank and self._only_blank:
@@ -79,26 +80,28 @@ class TextFilters:
 
 
 def filter_tokens(
-    config: FilterConfig, lengths: NDArray[np.int64], learned: NDArray[np.int64] | None = None
-) -> tuple[Mask, Counter[str], Counter[str], Counter[str]]:
-    """Which documents stay by their tokens; documents, tokens and learned tokens that go, by reason."""
+    config: FilterConfig,
+    lengths: NDArray[np.int64],
+    account: Account,
+    trained: NDArray[np.int64] | None = None,
+) -> Mask:
+    """Return which documents pass the limits on tokens; count the others, their tokens and trained tokens."""
     sieve = _Sieve(len(lengths))
-    tokens: Counter[str] = Counter()
-    taught: Counter[str] = Counter()
-    for reason, out in (
+    limits = (
         ("min_tokens", lengths < (config.min_tokens or 0)),
         ("max_tokens", lengths > config.max_tokens if config.max_tokens is not None else None),
-    ):
-        if out is not None:
-            fresh = sieve.drop(reason, out)
-            tokens[reason] += int(lengths[fresh].sum())
-            if learned is not None:
-                taught[reason] += int(learned[fresh].sum())
-    return sieve.kept, sieve.reasons, +tokens, +taught
+    )
+    for reason, out in limits:
+        if out is not None and (fresh := sieve.drop(reason, out)).any():
+            account.tokens_dropped[reason] += int(lengths[fresh].sum())
+            if trained is not None:
+                account.learned_dropped[reason] += int(trained[fresh].sum())
+    account.documents_dropped.update(sieve.reasons)
+    return sieve.kept
 
 
 class _Sieve:
-    """Documents that are still in, and the first reason of each that is not."""
+    """A mask of kept documents, and the first reason of each that is dropped."""
 
     def __init__(self, count: int) -> None:
         self.kept: Mask = np.ones(count, dtype=bool)
@@ -114,7 +117,7 @@ class _Sieve:
 
 
 def _find_refused(function: Callable[[str], bool], texts: Texts, kept: Mask) -> Mask:
-    """The caller's own function is Python, so it is the one thing here that runs per document."""
+    """Return the documents that the caller's own function refuses; the only loop per document."""
     out = np.zeros(len(texts), dtype=bool)
     for index in np.flatnonzero(kept):
         out[index] = not function(texts[int(index)])

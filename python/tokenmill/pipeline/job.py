@@ -1,4 +1,4 @@
-"""A job: the settings that decide the bytes, settled once, so that every unit anywhere does the same."""
+"""Settle the settings that decide the bytes once, so that every unit does the same anywhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """Config, tokenizer and what was settled from both. It pickles, so any executor can carry it."""
+    """The config, the tokenizer and what was settled from both. It pickles, for other processes."""
 
     config: JobConfig
     root: Path
@@ -41,17 +41,17 @@ class Job:
     dtype: str
     filters: TextFilters
     values: dict[str, Any]
-    # Strings that would be special tokens and are read as plain text: they are counted, never dropped.
+    # Counts strings of special tokens that are read as plain text.
     special_strings: StringCounter = field(default_factory=lambda: StringCounter(()))
     remote: Remote | None = None
-    # Which side of training and validation the dataset is, where they are split.
+    # The side of a split into training and validation that the dataset is.
     split: Split | None = None
-    # How records become conversations; None where documents are texts.
+    # None if documents are texts.
     chat: ChatWork | None = None
 
     @property
     def too_long(self) -> str | None:
-        """What becomes of a document that is longer than a row; None if it continues in the next."""
+        """Return the policy for a document longer than a row, or None if it continues in the next row."""
         settings = self.config.packing
         if settings.too_long is None and self.chat is not None and settings.mode in {"bestfit", "pad"}:
             return "truncate"
@@ -59,35 +59,35 @@ class Job:
 
     @property
     def location(self) -> str:
-        """Where the dataset will be, as the user named it."""
+        """Return the output as the user named it."""
         return self.remote.address if self.remote is not None else str(self.root)
 
     @property
     def target(self) -> Target:
-        """What the dataset will be."""
+        """Return the description of the dataset that the plan records."""
         return Target(self.config.output.format, self.dtype, self.tokenizer, self.packing)
 
     @property
     def encoded_dtype(self) -> str:
-        """The type that ids have between encoding and writing."""
+        """Return the type of ids between encoding and writing."""
         return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"
 
     @property
     def lacks_separators(self) -> bool:
-        """Whether documents follow each other with nothing between them, and nobody asked for that."""
+        """True if nothing separates documents although `eos` was left open."""
         packing, asked = self.packing, self.config.packing
         alone = packing.mode in {"window", "pad"} or self.chat is not None
         return not alone and packing.eos_id is None and packing.bos_id is None and asked.eos is None
 
     @property
     def lenient_special(self) -> Special:
-        """How samples are encoded: a forbidden token is a unit's to find, which knows the file and row."""
+        """Return how samples are encoded: a forbidden token is reported by its unit, with file and row."""
         special = self.config.tokenizer.special
         return "text" if special == "forbid" else special
 
     @property
     def frames_at_once(self) -> bool:
-        """Whether the engine writes documents between their markers itself, all of which are kept."""
+        """True if the engine adds BOS and EOS itself, since no document is dropped or cut afterwards."""
         limits = self.config.filter
         whole = limits.min_tokens is None and limits.max_tokens is None and self.too_long is None
         return whole and self.encoder.engine.frames
@@ -101,7 +101,7 @@ def make_job(
     keep: Callable[[str], bool] | None = None,
     name: str | None = None,
 ) -> Job:
-    """Settle ids, types and filters; every contradiction is found here, before anything is written."""
+    """Settle ids, types and filters; raise `ConfigError` for contradictions before anything is written."""
     chat = _make_chat(config, encoder)
     written_as = find_format(config.output.format)
     packing = _settle_packing(config.packing, encoder, written_as, conversations=chat is not None)
@@ -110,11 +110,9 @@ def make_job(
     identity = TokenizerIdentity(
         name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )
-    values = (
-        _drop_chat_settings(config.list_deciding_settings())
-        if chat is None
-        else config.list_deciding_settings()
-    )
+    values = config.list_deciding_settings()
+    if chat is None:
+        values = _drop_chat_settings(values)
     values |= {
         "output.dtype": dtype,
         "packing.bos": packing.bos_id,
@@ -148,7 +146,7 @@ def _make_split(config: JobConfig) -> Split | None:
 
 
 def _make_chat(config: JobConfig, encoder: Tokenizer) -> ChatWork | None:
-    """How the records of a job become conversations; None for a job of texts."""
+    """Return how records become conversations, or None for a job of texts."""
     if not list_record_fields(config.source):
         return None
     from tokenmill.pipeline.make_chat import make_chat  # here, since most jobs have no conversations
@@ -157,16 +155,10 @@ def _make_chat(config: JobConfig, encoder: Tokenizer) -> ChatWork | None:
 
 
 def _drop_chat_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings that decide a job of texts, without those of chats, which older plans lack."""
-    fields = {
-        "source.messages_field",
-        "source.prompt_field",
-        "source.completion_field",
-        "source.chat_columns",
-    }
-    return {
-        name: value for name, value in values.items() if name not in fields and not name.startswith("chat.")
-    }
+    """Return the deciding settings of a job of texts, without those of conversations."""
+    fields = ("messages_field", "prompt_field", "completion_field", "chat_columns")
+    chat = {f"source.{name}" for name in fields}
+    return {name: value for name, value in values.items() if name not in chat and name[:5] != "chat."}
 
 
 def _settle_packing(
@@ -209,7 +201,7 @@ def _settle_packing(
 
 
 def find_marker_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
-    """`None` -> an EOS but no BOS, `False` -> none, `True` -> the tokenizer's own, else that token."""
+    """Return the id of BOS or EOS: `True` is the tokenizer's own, `False` none, None the default."""
     if value is False or (value is None and not automatic):
         return None
     if value is None or value is True:
@@ -223,7 +215,7 @@ def find_marker_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: boo
 
 
 def find_special_id(encoder: Tokenizer, value: str | int, role: str) -> int:
-    """The id of a token given by its string or its id; raises `ConfigError` if the vocabulary lacks it."""
+    """Return the id of a token given by string or id; raise `ConfigError` if the vocabulary lacks it."""
     if isinstance(value, int):
         if 0 <= value < encoder.vocab_size:
             return value
@@ -238,7 +230,7 @@ def find_special_id(encoder: Tokenizer, value: str | int, role: str) -> int:
 
 
 def _name_function(function: Callable[[str], bool]) -> str:
-    """A name that changes when the function's code does, so that a resumed job notices."""
+    """Return a name that changes with the function's code, so that a resumed job notices."""
     code = getattr(function, "__code__", None)
     name = (
         f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"

@@ -1,4 +1,4 @@
-"""`tokenmill.prepare`: raw text in, a dataset that every rank can map at once out."""
+"""`tokenmill.prepare`: turn raw text into a dataset that every rank can map."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def prepare(
     fresh: bool = False,
     **options: Unpack[PrepareOptions],
 ) -> Dataset | dict[str, Dataset]:
-    """Read, filter, tokenize, pack and write; resume what was begun; open what is finished.
+    """Read, filter, tokenize, pack and write a dataset; resume an unfinished one, open a finished one.
 
     >>> import tokenmill
     >>> texts = ["the lowest of the low", "newer and wider"]
@@ -73,7 +73,7 @@ def prepare(
         config: A YAML file of settings; arguments given here take precedence.
         dataset: Data in memory instead of `inputs`: a Hugging Face `Dataset` or `DatasetDict`, an Arrow
             table, a list of texts or of records.
-        keep: A function of a document's text that says whether it stays.
+        keep: A function of a document's text that returns False to drop it.
         fresh: Remove what an earlier run left in `output`, and start over.
         options: Any setting of docs/configuration.md, such as `context_length=2048`.
 
@@ -106,7 +106,7 @@ def prepare(
 
 
 def _are_names(inputs: Any) -> bool:
-    """Whether these name files: one path or a list of them; anything else is data."""
+    """Return True for one path or a list of paths; anything else is data."""
     items = inputs if isinstance(inputs, list | tuple) else [inputs]
     return all(isinstance(item, str | PathLike) for item in items)
 
@@ -114,7 +114,7 @@ def _are_names(inputs: Any) -> bool:
 def _attach(dataset: Any) -> AbstractContextManager[Sequence[InputFile] | None]:
     if dataset is None:
         return nullcontext()
-    from tokenmill.sources.memory import attach  # which brings Arrow along
+    from tokenmill.sources.memory import attach  # here, since it imports Arrow
 
     return attach(dataset)
 

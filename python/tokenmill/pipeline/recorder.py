@@ -1,4 +1,4 @@
-"""What a running job reports: a bar or lines for people, `progress.json` and `events.jsonl` for watchers.
+"""Report a running job: a bar or lines on stderr, `progress.json` and `events.jsonl` for watchers.
 
 Neither file is content: no reader needs them, no hash covers them, and both may be deleted.
 """
@@ -11,12 +11,12 @@ import platform
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import tokenmill
-from tokenmill.base.durable import ReplacedError, readable_json
+from tokenmill.base.durable import readable_json
 from tokenmill.base.hardware import world
 from tokenmill.base.hardware.memory import measure_host_memory
 from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
@@ -27,22 +27,18 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tokenmill.base.console.progress import Progress
-    from tokenmill.pipeline.executors.base import Workforce
 
 PERIOD = 0.5
 SAMPLE_PERIOD = 2.0
 
 
 def format_now() -> str:
-    """This moment, for people and machines: `2026-01-02T03:04:05.678+00:00`."""
+    """Return the present time: `2026-01-02T03:04:05.678+00:00`."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Recorder:
-    """Keeps the counts of a running job and reports them; `count` may be called from any thread.
-
-    Without a directory there are no files, only what is shown.
-    """
+    """Counts and reports; `count` may be called from any thread. Without a directory it writes no files."""
 
     def __init__(
         self, root: Path | None, *, bytes_total: int | None, units_total: int, units_done: int = 0
@@ -106,28 +102,24 @@ class Recorder:
             return
         self._over.set()
         self._thread.join()
-        if isinstance(error, ReplacedError):
-            return  # whoever leads now reports the progress
         state = "done" if kind is None else "failed"
         exit_code = getattr(error, "exit_code", None)
         ended = "interrupted" if kind is KeyboardInterrupt or exit_code == 75 else state
         with self._lock:
             self.state |= {"state": state, "phase": ended, "error": str(error) if error is not None else None}
-        try:
+        # A full disk ends a job; it must not hide why the job ended.
+        with suppress(OSError):
             self._write_progress()
             self.write_event("finish", state=ended, seconds=round(time.monotonic() - self._started, 3))
-        except OSError:
-            # A full disk ends a job; it must not hide why the job ended.
-            return
 
     def enter_phase(self, name: str) -> None:
-        """Say what the job is doing now."""
+        """Set the phase of the job."""
         with self._lock:
             self.state["phase"] = name
 
     @contextmanager
     def show(self, progress: Progress) -> Iterator[None]:
-        """While this lasts, people see what is counted: bytes, or units where that is what is shown."""
+        """Show the counts as progress during the block."""
         with progress:
             self._progress = progress
             yield
@@ -142,12 +134,12 @@ class Recorder:
             units, size = amounts.pop("units_done", 0), amounts.pop("bytes", 0)
             self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
 
-    def show_workers(self, workers: Workforce) -> None:
-        """Show who is at work, where other processes do the work."""
+    def show_workers(self, figures: dict[str, float], words: str) -> None:
+        """Show how busy the workers are, where other processes do the work."""
         with self._lock:
-            self.state["workers"] = workers.figures
+            self.state["workers"] = figures
         if self._progress is not None:
-            self._progress.note = workers.words
+            self._progress.note = words
 
     def write_event(self, kind: str, **fields: Any) -> None:
         """Append one line with one write, so that lines of several processes never mix."""
@@ -163,19 +155,15 @@ class Recorder:
     def _beat(self) -> None:
         sampled = 0.0
         while not self._over.wait(PERIOD):
-            try:
+            # Recording must not end a job: a full disk is reported where tokens are written.
+            with suppress(OSError):
                 self._write_progress()
                 if time.monotonic() - sampled >= SAMPLE_PERIOD:
                     sampled = time.monotonic()
                     self._sample()
-            except (OSError, MemoryError, ImportError):
-                # Recording must never end a job, nor speak of itself: a full disk is reported by whoever
-                # writes tokens, and so is memory that is refused, also to a library that is loaded here.
-                continue
 
     def _sample(self) -> None:
-        # Here, since most small jobs end before their first sample.
-        import psutil
+        import psutil  # here, since most small jobs end before their first sample
 
         if self._process is None:
             self._process = psutil.Process()
@@ -196,7 +184,7 @@ class Recorder:
 
 
 def _find_versions() -> dict[str, str]:
-    """The versions of what this process has loaded: nothing else has a part in the result."""
+    """Return the versions of the loaded packages that have a part in the result."""
     found = {"python": platform.python_version(), "tokenmill": tokenmill.__version__}
     for name in ("numpy", "pyarrow", "tokenizers", "transformers"):
         # A module that another thread is just importing has no version yet.

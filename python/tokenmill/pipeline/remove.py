@@ -46,9 +46,8 @@ from tokenmill.datasets.store.remote import COPY, pass_on_copy
 from tokenmill.datasets.trace.records import PROVENANCE
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit
-from tokenmill.pipeline.control import Control
 from tokenmill.pipeline.encode import Encoded
-from tokenmill.pipeline.output_faults import explain_faults
+from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.shards import ShardBuilder
 from tokenmill.report.traces import SourceDocuments, parse_record
 
@@ -234,7 +233,6 @@ class _Unit:
             plan.target,
             root,
             self.unit.name,
-            Control().batching,
             provenance=named,
             most_documents=plan.values.get("packing.max_documents_per_row"),
             marked=self.marked,

@@ -1,17 +1,23 @@
-"""One dataset job of one process: planned once, then led here or waited for, then published."""
+"""Prepare one dataset in one process: planned, then led here or by another rank, then published."""
 
 from __future__ import annotations
 
 import logging
+import shutil
+import signal
+import threading
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.console import lines
+from tokenmill.base.console.progress import Progress
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
+from tokenmill.base.hardware.batch import compute_batch_size
+from tokenmill.base.hardware.machine import measure
 from tokenmill.datasets.formats.format import list_formats
-from tokenmill.datasets.ledger.duplicates import DUPLICATES
+from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, has_hashes
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
@@ -19,56 +25,84 @@ from tokenmill.datasets.ledger.removal import REMOVED
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.store.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
-from tokenmill.pipeline.executors.choose import read_budget
-from tokenmill.pipeline.leading import lead
-from tokenmill.pipeline.mirror import Mirror
-from tokenmill.pipeline.output_faults import explain_faults
+from tokenmill.pipeline.commit import commit, find_pending, find_receipts
+from tokenmill.pipeline.executors import Control, read_budget
+from tokenmill.pipeline.output import explain_faults
+from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
 from tokenmill.pipeline.ranks import lead_or_wait
+from tokenmill.pipeline.recorder import Recorder
+from tokenmill.pipeline.unit import hash_unit, make_task, run_unit
 from tokenmill.sources import cut_ranges
+from tokenmill.sources.first_documents import read_first_documents
+from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.files.kinds import copy_files
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tokenmill.datasets.ledger.account import Account
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.plan import Plan
+    from tokenmill.datasets.ledger.plan import Plan, Unit
+    from tokenmill.datasets.ledger.receipt import Receipt
     from tokenmill.datasets.reader.dataset import Dataset
-    from tokenmill.pipeline.executors.base import Executor
+    from tokenmill.pipeline.executors import Done, Executor
     from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.unit import UnitTask
     from tokenmill.sources import InputFile
+    from tokenmill.sources.first_documents import FirstDocuments
 
 logger = logging.getLogger("tokenmill.prepare")
-# What a job writes in any format; --fresh removes these and what the formats put beside them, the manifest
-# first, and nothing else.
+# What a job writes in any format, the manifest first; --fresh removes these and the formats' own files.
 OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, COPY)
-
-
-# The most inputs that the leader's sign of life names; it is written every second.
+# Inputs that ranks compare by name; of more than this, a hash.
 MOST_NAMED = 100
+WARM_UP_DOCUMENTS = 64
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part `number` of `count`, from 0. Every n-th unit, so that a large file is spread over all."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        """Return the part that `"0/4"` names; array jobs of most schedulers count from 0."""
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+            raise ConfigError(f"unit_range is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
+        return cls(int(number), int(count))
+
+
+@dataclass(frozen=True)
+class Led:
+    """How far the whole plan is; `manifest` is None until every unit is done."""
+
+    done: int
+    units: int
+    manifest: Manifest | None
 
 
 class Run:
     """A job with its inputs and the executor of its units. Nothing is written before it leads."""
 
     def __init__(self, job: Job, inputs: Sequence[InputFile], executor: Executor) -> None:
-        """Nothing is read yet; `plan` opens the inputs."""
         self.job = job
         self.inputs = inputs
         self.executor = executor
         self.threads, self.memory_budget = read_budget(job.config.execution)
-        self.state: Literal["planned", "waiting", "leading", "published"] = "planned"
+        self.state: Literal["planned", "leading", "published"] = "planned"
         self.seconds = 0.0
         self._plan: Plan | None = None
         self._planned_from: tuple[int, ...] | None = None
-        self._displaces = False  # the plan takes the place of one of which nothing was done
+        self._displaces = False  # the plan replaces one of which nothing was done
 
     def plan(self) -> Plan:
-        """The plan of an earlier run with what is new; raises `ResumeError` if that run was another job.
+        """Return the plan of an earlier run with what is new; raise `ResumeError` if that was another job.
 
-        It is made once, and again only if another process has published its own since, or has begun with
-        the plan that ours would displace.
+        The plan is made once, and again only if another process has published its own since.
         """
         published = read_version(self.job.root / PLAN)
         stale = published != self._planned_from or (self._displaces and self._is_begun())
@@ -103,54 +137,190 @@ class Run:
         )
 
     def _is_begun(self) -> bool:
-        """Whether something of the published plan was done, or may be: other settings are then an error.
+        """Return True if a unit of the published plan is done or may be: other settings are then an error.
 
-        A first try that ended at a bad record has done nothing. Parts, and processes that share a store,
-        show no sign of work on a plan, so theirs always stands.
+        Parts, and processes that share a store, show no sign of work on a plan, so theirs always stands.
         """
         root = self.job.root
         if self.job.remote is not None or self.job.config.execution.unit_range is not None:
             return True
         return (root / MANIFEST).exists() or any((root / RECEIPTS).glob("*"))
 
-    def publish_plan(self) -> Plan:
-        """Every process of the job sees this plan before a unit of it is done."""
-        root = self.job.root
+    def execute(self) -> Outcome:
+        """Lead the job, or wait for the rank that leads it, or open the finished dataset."""
+        job, execution = self.job, self.job.config.execution
+        if execution.unit_range is not None:
+            raise ConfigError("unit_range does a part of a job: use the command `tokenmill prepare`")
+        started = time.monotonic()
+        with explain_faults(job.root):
+            dataset = self.open()
+            if dataset is not None:
+                # A run that was killed at its very end may have left its report half-written.
+                with suppress(OSError):
+                    sweep_leftovers(job.root)
+                logger.info("Nothing to do: %s is complete", job.location)
+                return Outcome(dataset, time.monotonic() - started, worked=False)
+            dataset = lead_or_wait(
+                job.root,
+                job.values | {"inputs": name_inputs([file.url for file in self.inputs])},
+                execution,
+                find=self.open,
+                lead=self._lead_and_open,
+                remote=job.remote,
+            )
+        seconds = self.seconds or time.monotonic() - started
+        split = job.config.source.split or (job.split.part if job.split is not None else "train")
+        outcome = Outcome(dataset, seconds, worked=True, cores=self.threads)
+        lines.log_split_end(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
+        _log_left_out(dataset.manifest.account)
+        return outcome
+
+    def open(self) -> Dataset | None:
+        """Open the dataset if its manifest covers exactly today's plan, else return None.
+
+        Raises `RejectLimitError` over `max_errors`, so that a rank that waited ends as the leader does.
+        """
+        if not (self.job.root / MANIFEST).exists():
+            return None
+        manifest = load_manifest(self.job.root)
+        if [shard.unit for shard in manifest.shards] != [unit.id for unit in self.plan().units]:
+            return None
+        self._check_limit(manifest)
+        self.state = "published"
+        return open_dataset(self.job.location)
+
+    def _lead_and_open(self) -> Dataset:
+        self.lead()
+        return open_dataset(self.job.location)
+
+    def lead(self, part: Part | None = None) -> Led:
+        """Do what is left of the job, or of a part of it, with the engine that passes the comparison."""
+        self.state = "leading"
+        first = read_first_documents(self.inputs, self.job.config.source)
+        size = self._get_ready(first)
+        # Last, so that the comparison runs beside the first units and not beside all of the above.
+        job, await_parity = compare_engines(self, first.texts)
+        try:
+            led = self._finish(job, size, part, await_parity)
+        except DifferentIdsError as found:
+            led = self._finish(replace(self.job, encoder=found.tokenizer), size, part)
+        if led.manifest is not None:
+            self.state = "published"
+            self._check_limit(led.manifest)
+            if self.job.config.output.report:
+                from tokenmill.report.report import report_if_possible
+
+                report_if_possible(self.job.location, self.job.encoder)
+        return led
+
+    def _get_ready(self, first: FirstDocuments) -> int:
+        """Warm up, log the settings of the run, and return the number of documents in a batch."""
+        job, execution, packing = self.job, self.job.config.execution, self.job.config.packing
+        engine = job.encoder.engine
+        if self.executor.in_process and first.texts and not engine.needs_parity_check:
+            lines.log_warm_up()
+            with limit_threads(self.threads):
+                job.encoder.encode_batch(
+                    first.texts[:WARM_UP_DOCUMENTS], special=job.lenient_special, threads=self.threads
+                )
+            lines.log_warmed_up()
+        machine = measure()
+        size = execution.batch_size
+        if size is None:
+            size = compute_batch_size(first.average_bytes, self.memory_budget, self.threads)
+        processes = execution.num_proc or machine.slow_processes
+        workers, kind = (processes, "processes") if engine.in_processes else (self.threads, "threads")
+        lines.log_loading(workers, kind, size, execution.writer_batch_size or size)
+        lines.log_performance(job.encoder.strategy.name, size, threads=self.threads, num_proc=processes)
+        lines.log_memory(machine.memory.available, self.memory_budget)
+        lines.log_packing(packing.mode, packing.context_length, packing.overlap)
+        examples = first.count_records(self.plan().foreseen_bytes)
+        split = job.config.source.split or "train"
+        lines.log_split_start(split, examples, exact=first.complete, workers=workers, kind=kind)
+        return size
+
+    def _finish(
+        self, job: Job, batch_size: int, part: Part | None, await_parity: Callable[[], None] | None = None
+    ) -> Led:
+        """Do every unit that has no receipt, or those of a part; publish the manifest when none is missing.
+
+        Processes may do parts at once: the plan is the same for all, and a unit belongs to one of them.
+        """
+        plan, started = self._publish_plan(), time.monotonic()
+        receipts = find_receipts(job.root, plan, job.remote)
+        todo = find_pending(plan, receipts)
+        if part is None:
+            for place in ("", SHARDS, RECEIPTS, DUPLICATES, COPY):
+                sweep_leftovers(job.root / place)
+        else:
+            todo = [unit for unit in todo if unit.ordinal % part.count == part.number]
+        total = plan.foreseen_bytes
+        resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in receipts) if total else 0
+        progress = Progress("Tokenizing", total, show=job.config.execution.show_progress, resumed=resumed)
+        recorder = Recorder(
+            job.root, bytes_total=total, units_total=len(plan.units), units_done=len(receipts)
+        )
+        control = Control(
+            batch_size=batch_size,
+            writer_batch_size=job.config.execution.writer_batch_size,
+            report=recorder.count,
+            show_workers=recorder.show_workers,
+        )
+        if await_parity is not None:
+            control = replace(control, await_parity=await_parity)
+        manifest = None
+        with recorder:
+            recorder.write_start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
+            with stop_on_signals(control.stop), recorder.show(progress):
+                tasks = self._make_tasks(plan, todo, recorder, control)
+                recorder.enter_phase("tokenizing")
+                for done in self.executor.run(run_unit, job, tasks, len(todo), control):
+                    receipts[done.task.unit.ordinal] = done.result
+                    _record(recorder, done)
+            if part is not None:
+                receipts = find_receipts(job.root, plan, job.remote)
+            if part is None or not find_pending(plan, receipts):
+                recorder.enter_phase("commit")
+                manifest = commit(job.root, plan, receipts, job.remote)
+        # The warm-up before and the report after are not what a user times.
+        self.seconds = time.monotonic() - started
+        return Led(len(receipts), len(plan.units), manifest)
+
+    def _publish_plan(self) -> Plan:
+        """Publish the plan and a copy of the tokenizer before a unit is done."""
+        root, encoder = self.job.root, self.job.encoder
         root.mkdir(parents=True, exist_ok=True)
         plan = self.plan()
         if self._displaces:
             self.clear()
             self._displaces = False
-        self._keep_tokenizer()
+        if isinstance(encoder, Tokenizer):
+            save_copy(root, copy_files(encoder.recipe), self.job.remote)
         save_plan(root, plan)
         self._planned_from = read_version(root / PLAN)
         if self.job.remote is not None:
             self.job.remote.publish_plan(root)
         return plan
 
-    def _keep_tokenizer(self) -> None:
-        """Copy the tokenizer into the dataset, which can then be decoded wherever it is."""
-        encoder = self.job.encoder
-        if isinstance(encoder, Tokenizer):
-            save_copy(self.job.root, copy_files(encoder.recipe), self.job.remote)
+    def _make_tasks(
+        self, plan: Plan, todo: list[Unit], recorder: Recorder, control: Control
+    ) -> Iterator[UnitTask]:
+        """Return the tasks of units; with `deduplicate`, hash what is not hashed yet and compare all."""
+        root, duplicates = self.job.root, None
+        if self.job.config.filter.deduplicate and todo:
+            recorder.enter_phase("hashing")
+            unhashed = [unit for unit in plan.units if not has_hashes(root, unit.name)]
+            tasks = (make_task(unit, plan.inputs) for unit in unhashed)
+            for _ in self.executor.run(hash_unit, self.job, tasks, len(unhashed), Control(stop=control.stop)):
+                pass
+            duplicates = Duplicates(root, [unit.name for unit in plan.units], self.memory_budget)
+        return (
+            make_task(unit, plan.inputs, duplicates.find_in(unit.name) if duplicates else None)
+            for unit in todo
+        )
 
-    def find_manifest(self) -> Manifest | None:
-        """The manifest, if it is published and covers exactly today's plan.
-
-        Raises if it is over `max_errors`, so that a rank that waited says the same as the one that prepared.
-        """
-        plan = self.plan()
-        if not (self.job.root / MANIFEST).exists():
-            return None
-        manifest = load_manifest(self.job.root)
-        planned = [unit.id for unit in plan.units]
-        if [shard.unit for shard in manifest.shards] != planned:
-            return None
-        self.check_limit(manifest)
-        return manifest
-
-    def check_limit(self, manifest: Manifest) -> None:
-        """Raise `RejectLimitError` if more records were left out than `max_errors` allows."""
+    def _check_limit(self, manifest: Manifest) -> None:
+        """Raise `RejectLimitError` if more records were rejected than `max_errors` allows."""
         limit = self.job.config.source.max_errors
         rejected = manifest.account.rejected
         if limit is not None and rejected.total() > limit:
@@ -163,8 +333,6 @@ class Run:
 
     def clear(self) -> None:
         """Remove what an earlier job left in the output directory."""
-        import shutil  # here, since it brings every kind of compression along
-
         ours = [*OURS, *{name for known in list_formats() for name in known.beside}]
         with explain_faults(self.job.root):
             for path in (self.job.root / name for name in ours):
@@ -175,76 +343,83 @@ class Run:
         if self.job.remote is not None:
             self.job.remote.clear(ours)
 
-    def execute(self) -> Outcome:
-        """Do the job, or wait for the rank that does it, or open what is done; and say how it went."""
-        job, execution = self.job, self.job.config.execution
-        if execution.unit_range is not None:
-            raise ConfigError(
-                "unit_range does a part of a job: use the command, or tokenmill.pipeline.unit_range"
-            )
-        started = time.monotonic()
-        with explain_faults(job.root):
-            dataset = self._open()
-            if dataset is not None:
-                # A run that was killed at its very end may have left its report half-written.
-                with suppress(OSError):
-                    sweep_leftovers(job.root)
-                logger.info("Nothing to do: %s is complete", job.location)
-                return Outcome(dataset, time.monotonic() - started, worked=False)
-            self.state = "waiting"
-            dataset = lead_or_wait(
-                job.root,
-                job.values | {"inputs": name_inputs([file.url for file in self.inputs])},
-                execution,
-                find=self._open,
-                lead=self._lead,
-                mirror=Mirror(job.remote) if job.remote is not None else None,
-            )
-        seconds = self.seconds or time.monotonic() - started
-        split = job.config.source.split or (job.split.part if job.split is not None else "train")
-        outcome = Outcome(dataset, seconds, worked=True, cores=self.threads)
-        lines.log_split_end(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
-        _warn_if_empty(dataset.manifest.account)
-        return outcome
 
-    def _open(self) -> Dataset | None:
-        if self.find_manifest() is None:
-            return None
-        self.state = "published"
-        return open_dataset(self.job.location)
-
-    def _lead(self) -> Dataset:
-        self.state = "leading"
-        self.seconds = lead(self).seconds
-        self.state = "published"
-        if self.job.config.output.report:
-            from tokenmill.report.report import report_if_possible
-
-            report_if_possible(self.job.location, self.job.encoder)
-        return open_dataset(self.job.location)
+def prepare_part(run: Run, text: str) -> Led:
+    """Do one part of a plan; the process that does the last missing unit publishes the manifest."""
+    with explain_faults(run.job.root):
+        return run.lead(Part.parse(text))
 
 
-def _warn_if_empty(account: Account) -> None:
+@contextmanager
+def stop_on_signals(stop: threading.Event) -> Iterator[None]:
+    """Set `stop` on SIGINT and SIGTERM during the block; a second SIGINT ends the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can set handlers
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _record(recorder: Recorder, done: Done) -> None:
+    receipt: Receipt = done.result
+    recorder.count(units_done=1)
+    recorder.write_event(
+        "unit",
+        unit=done.task.unit.ordinal,
+        unit_id=done.task.unit.id,
+        source=done.task.source,
+        seconds=round(done.seconds, 3),
+        documents=receipt.account.documents_written,
+        tokens=receipt.account.tokens_stored,
+        bytes=receipt.account.input_bytes,
+    )
+
+
+def list_left_out(account: Account) -> dict[str, str]:
+    """Return what of the input is not in the dataset: `{"documents left out": "3 (blank 3)"}`."""
+    counts = {
+        "documents left out": account.documents_dropped,
+        "records refused": account.rejected,
+        "records changed": account.replaced,
+        "tokens left out": account.tokens_dropped,
+    }
+    return {
+        what: f"{some.total():,} ({', '.join(f'{reason} {n:,}' for reason, n in some.most_common())})"
+        for what, some in counts.items()
+        if some.total()
+    }
+
+
+def _log_left_out(account: Account) -> None:
+    for what, counts in list_left_out(account).items():
+        logger.info("%s: %s", what.capitalize(), counts)
     if not account.documents_read:
         logger.warning("The inputs hold no document: the dataset is empty")
     elif not account.documents_written:
-        reasons = ", ".join(
-            f"{reason} {count:,}" for reason, count in account.documents_dropped.items() if count
-        )
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.documents_dropped.items() if n)
         logger.warning("None of %s documents is left: dropped by %s", f"{account.documents_read:,}", reasons)
 
 
 def name_inputs(urls: list[str]) -> list[str]:
-    """The inputs as ranks compare them: all, or of very many the first, the last and a hash of all."""
+    """Return the inputs as ranks compare them: all, or of many the first, the last and a hash of all."""
     if len(urls) <= MOST_NAMED:
         return urls
-    between = f"{len(urls) - 2} more, with the hash of all {digest(urls)[:16]}"
-    return [urls[0], between, urls[-1]]
+    return [urls[0], f"{len(urls) - 2} more, with the hash of all {digest(urls)[:16]}", urls[-1]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call did: the dataset, the seconds it took, and whether there was anything to do."""
+    """The dataset, the seconds it took, and False for `worked` if there was nothing to do."""
 
     dataset: Dataset
     seconds: float
@@ -253,11 +428,11 @@ class Outcome:
 
     @property
     def rating(self) -> str | None:
-        """A word for the job's speed; None if it was too short to say."""
+        """Return a word for the job's speed, or None if it was too short to say."""
         return lines.rate(self.dataset.manifest.account.text_bytes, self.seconds, self.cores)
 
     def summarise(self) -> dict[str, Any]:
-        """Everything that is said at the end of a job, ready for JSON."""
+        """Return the summary of the job, ready for JSON."""
         manifest = self.dataset.manifest
         examples = manifest.account.documents_read
         rate = examples / self.seconds if self.seconds > 0 else 0.0

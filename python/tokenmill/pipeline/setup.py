@@ -1,4 +1,4 @@
-"""From settings to runs: inputs found, the tokenizer loaded, what was left open settled and logged."""
+"""Turn settings into runs: find the inputs, load the tokenizer, settle and log what was left open."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
-from tokenmill.pipeline.executors.choose import check_inputs, choose_executor
+from tokenmill.pipeline.executors import check_inputs, choose_executor
 from tokenmill.pipeline.job import make_job
-from tokenmill.pipeline.launch import find_launch, is_alone, use_all_cores
+from tokenmill.pipeline.ranks import is_alone
 from tokenmill.pipeline.run import Run
 from tokenmill.pipeline.set_up_chat import describe_chat, prefers_chat, settle_chat
-from tokenmill.pipeline.tokenizers import load_tokenizer
+from tokenmill.settings.resolve import cap_threads
 from tokenmill.sources import discover, settle
 from tokenmill.sources.fields import list_record_fields
 from tokenmill.sources.stores import is_remote, join_address
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tokenmill.pipeline.job import Job
     from tokenmill.settings.resolve import Resolved
-    from tokenmill.settings.schema import JobConfig
     from tokenmill.sources import InputFile
 
 logger = logging.getLogger("tokenmill.prepare")
@@ -42,19 +42,18 @@ def set_up(
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
 ) -> dict[str, Run]:
-    """A run for each split of the inputs, by name; one with an empty name where they have no splits.
+    """Return a run for each split of the inputs, by name; the name is empty where there are no splits.
 
-    Beside that one there is another for validation, if a share of the documents is set aside for it.
+    If a share of the documents is set aside for validation, there is a second run of that name.
     """
     resolved = use_all_cores(resolved)
     execution = resolved.config.execution
     logs.configure(execution.verbose_level, log_json=execution.log_json)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
+    if resolved.is_set_by_user("execution.keep_in_memory"):
+        logger.info("keep_in_memory has no effect: shards are written as they are made, and mapped when read")
     executor = choose_executor(execution)
-    if is_alone() or find_launch().leads:
-        # A cluster begins to start its workers now, while this process still reads and plans.
-        executor.warm()
     if inputs is None:
         with resolved.name_setting("source.inputs", InputNotFoundError):
             inputs = discover(resolved.config.source, resolved.config.output.path)
@@ -65,23 +64,35 @@ def set_up(
         job = _settle_job(_narrow_to_split(resolved, name), files, tokenizer, keep)
         tokenizer = job.encoder
         runs[name] = Run(job, files, executor)
+        if fresh and not is_alone():
+            # A rank that is late could not tell the new dataset from the one to remove.
+            raise ConfigError(
+                "fresh=True is for one process, and this is one of several ranks: remove "
+                f"{job.root} before the launch, or run `tokenmill prepare --fresh` once"
+            )
         if fresh:
-            _clear(runs[name])
+            runs[name].clear()
     return runs
 
 
-def _clear(run: Run) -> None:
-    if not is_alone():
-        # A rank that is late could not tell the new dataset from the one to remove.
-        raise ConfigError(
-            "fresh=True is for one process, and this is one of several ranks: remove "
-            f"{run.job.root} before the launch, or run `tokenmill prepare --fresh` once"
-        )
-    run.clear()
+def use_all_cores(resolved: Resolved) -> Resolved:
+    """Give the rank that prepares all cores of its host, since the other ranks wait.
+
+    The settings stay if the threads are set, if every process does a part, or on a cluster.
+    """
+    execution, cores = resolved.config.execution, resolved.machine.cores
+    shared = execution.unit_range is not None or execution.executor != "local"
+    if shared or cores.together <= cores.usable or resolved.is_set_by_user("execution.threads"):
+        return resolved
+    reason = f"all {cores.together} cores: the other ranks of this host wait"
+    asked_by = resolved.origins["execution.num_proc"]
+    threads, origin = cap_threads(cores.together, reason, execution.num_proc, asked_by)
+    config = replace(resolved.config, execution=replace(execution, threads=threads))
+    return replace(resolved, config=config, origins=resolved.origins | {"execution.threads": origin})
 
 
 def _group_by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
-    """The inputs of each split by its name, in order; the empty name where there are none or only one."""
+    """Return the inputs of each split by its name; the name is empty if there are no splits or only one."""
     names = list(dict.fromkeys(file.split for file in inputs))
     if len(names) < 2:
         return {"": list(inputs)}
@@ -89,14 +100,14 @@ def _group_by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
 
 
 def _list_parts(resolved: Resolved, files: list[InputFile]) -> list[tuple[str, list[InputFile]]]:
-    """The datasets of inputs without splits: one, and one more for validation where a share is asked for."""
+    """Return the datasets of inputs without splits: one, and one for validation if a share is set."""
     chosen = resolved.config.filter
     names = [""] if chosen.validation is None or chosen.validation_part == TRAINING else ["", VALIDATION]
     return [(name, files) for name in (names if chosen.validation_part != VALIDATION else [VALIDATION])]
 
 
 def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
-    """The settings of one split's dataset: its own directory below the output; the output for training."""
+    """Return the settings of one split, whose directory is below the output."""
     config = resolved.config
     if config.filter.validation is not None:
         if name not in ("", VALIDATION) or config.source.split is not None:
@@ -116,33 +127,49 @@ def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
 
 
 def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
-    """Write the file by which the format's readers know that the directory holds several datasets."""
+    """Write the file in which the format lists the datasets of a directory, if it has one."""
     output = resolved.config.output
     make_list = find_format(output.format).list_splits
     if make_list is not None and output.path is not None and len(names) > 1 and "" not in names:
         replace_file(output.path, *make_list(names))
 
 
+def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:
+    """Load the tokenizer of the settings; `tokenizer` is a loaded one, or an object of another library."""
+    if tokenizer is not None and hasattr(tokenizer, "fingerprint"):
+        return tokenizer
+    config, settings = resolved.config, resolved.config.tokenizer
+    source = tokenizer if tokenizer is not None else settings.tokenizer_name
+    if source is None:
+        raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
+    with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
+        return Tokenizer.load(
+            source,
+            pattern=settings.pattern,
+            strategy=settings.strategy,
+            num_proc=config.execution.num_proc,
+        )
+
+
 def _settle_job(
     resolved: Resolved, inputs: Sequence[InputFile], tokenizer: Any, keep: Callable[[str], bool] | None
 ) -> Job:
-    """The job of some inputs, with a line for everything that was chosen."""
+    """Return the job of some inputs, and log everything that was chosen."""
     path = resolved.config.output.path
     if path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
-
-    def load() -> Any:
-        nonlocal tokenizer
-        with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
-            tokenizer = load_tokenizer(resolved.config, tokenizer)
-        return tokenizer
-
-    source, found = settle(resolved.config.source, inputs, lambda: prefers_chat(resolved.config, load()))
+    encoder = load_tokenizer(resolved, tokenizer)
+    source, found = settle(resolved.config.source, inputs, lambda: prefers_chat(resolved.config, encoder))
     config = replace(resolved.config, source=source)
     if list_record_fields(source):
         config = settle_chat(resolved, config)
-    encoder = load()
-    job = _make_job(config, path, encoder, keep)
+    if is_remote(path):
+        remote = Remote.at(path)
+        job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
+        remote.store.check()
+        remote.pull(job.root)
+    else:
+        job = make_job(config, encoder, root=Path(path), keep=keep)
     for line in [*found, *_describe(job), *describe_chat(job)]:
         logger.info("%s", line)
     if job.lacks_separators:
@@ -152,18 +179,7 @@ def _settle_job(
             job.tokenizer.name,
         )
     processes = config.execution.num_proc or resolved.machine.slow_processes
-    lines.log_tokenizer(job.encoder.strategy.name, job.encoder.strategy.reason, processes)
-    return job
-
-
-def _make_job(config: JobConfig, path: str, encoder: Any, keep: Callable[[str], bool] | None) -> Job:
-    """The job; for an output in an object store with a work directory that shows what is there already."""
-    if not is_remote(path):
-        return make_job(config, encoder, root=Path(path), keep=keep)
-    remote = Remote.at(path)
-    job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
-    remote.store.check()
-    remote.pull(job.root)
+    lines.log_tokenizer(encoder.strategy.name, encoder.strategy.reason, processes)
     return job
 
 

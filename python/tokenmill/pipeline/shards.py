@@ -1,4 +1,4 @@
-"""The end of a unit: encoded documents, packed where rows are asked for, to the files of one shard."""
+"""Pack encoded documents and write them to the files of one shard."""
 
 from __future__ import annotations
 
@@ -21,48 +21,47 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.plan import Target
     from tokenmill.datasets.ledger.receipt import FileEntry
     from tokenmill.datasets.packing import Packed
-    from tokenmill.pipeline.control import Batching
     from tokenmill.pipeline.encode import Encoded
 
 
 class ShardBuilder:
-    """Packs and writes; `account` has what was written, repeated, padded and dropped by it."""
+    """Packs and writes; `account` counts what it wrote, repeated, padded and dropped."""
 
     def __init__(
         self,
         target: Target,
         root: Path,
         name: str,
-        batching: Batching,
+        writer_batch_size: int | None = None,
         *,
         provenance: bool,
         most_documents: int | None = None,
         marked: bool = False,
     ) -> None:
-        """Open the writers of the shard; `marked` ids say themselves whether they are learned."""
+        """Open the writers of the shard; `marked` ids carry their loss mask in their highest bit."""
         self.account = Account()
         self.documents = 0
         self.rows = 0
         packing = target.packing
         length = packing.context_length if packing.layout == "rows" else None
-        shape = ShardShape(root, name, target.dtype, length, packing.columns, batching.keep_in_memory)
+        shape = ShardShape(root, name, target.dtype, length, packing.columns)
         self._length = length
         self._columns = packing.columns
         self._marked = marked
         self._packer = _make_packer(packing, most_documents, marked=marked) if length is not None else None
         self._held: list[Encoded] = []
         self._held_documents = 0
-        self._flush_at = batching.writer_batch_size or 1
+        self._flush_at = writer_batch_size or 1
         self._writer = find_format(target.format).writer(shape)
         self._provenance = None
         if provenance:
-            # Here, since it brings Arrow along.
+            # Here, since it imports Arrow.
             from tokenmill.datasets.ledger.provenance import ProvenanceWriter
 
             self._provenance = ProvenanceWriter(shape)
 
     def add(self, encoded: Encoded) -> None:
-        """Take documents; they are written when `writer_batch_size` of them are there."""
+        """Add documents; they are written once `writer_batch_size` of them are held."""
         self._held.append(encoded)
         self._held_documents += encoded.documents
         if self._held_documents >= self._flush_at:
@@ -86,7 +85,7 @@ class ShardBuilder:
             self._write_rows(self._packer.push(np.asarray(ids), np.asarray(offsets)))
 
     def _make_items(self, ids: Any, offsets: Any, first: int) -> Items:
-        """Documents as they are, with the columns that were asked for."""
+        """Return whole documents with their columns."""
         lengths = np.diff(offsets)
         taught = None
         if self._marked:
@@ -113,7 +112,7 @@ class ShardBuilder:
                 self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.to_table()))
 
     def close(self) -> list[FileEntry]:
-        """Write what is left and publish every file of the shard."""
+        """Write the rest and publish every file of the shard."""
         if self._held:
             self._flush()
         if self._packer is not None:

@@ -20,8 +20,8 @@ from tokenmill.base.durable import sweep_leftovers
 from tokenmill.base.scratch import scratch_folder
 from tokenmill.base.sizes import parse_size
 from tokenmill.errors import ConfigError, InputError
-from tokenmill.pipeline.executors.choose import choose_executor, read_budget
-from tokenmill.pipeline.output_faults import explain_faults
+from tokenmill.pipeline.executors import choose_executor, read_budget
+from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.recorder import Recorder
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.section import SaveFormat

@@ -1,42 +1,56 @@
-"""One unit to one receipt: read -> filter -> encode -> frame -> pack -> write.
+"""Turn one unit into one receipt: read -> filter -> encode -> write.
 
-One thread reads and filters ahead, several encode a block each, the unit's own packs and writes. No step
-looks at a single document in Python, and at most a few blocks are in flight.
+One thread reads and filters ahead, several encode a block each, and the unit's own packs and writes. No step
+handles a single document in Python, and only a few blocks are in flight.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from tokenmill.base.prefetch import prefetch
 from tokenmill.datasets.ledger.account import Account
+from tokenmill.datasets.ledger.duplicates import HashWriter
 from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
 from tokenmill.pipeline.encode import encode_kept, keep_blocks
-from tokenmill.pipeline.ordered import map_in_order
-from tokenmill.pipeline.reading import read_task
 from tokenmill.pipeline.shards import ShardBuilder
+from tokenmill.sources import read_blocks
 from tokenmill.sources.faults import explain_refusal
-from tokenmill.sources.model import Reject
+from tokenmill.sources.fields import make_fields
+from tokenmill.sources.model import Block, Reject
 from tokenmill.sources.records import name_record
+from tokenmill.sources.small_files import is_small, read_together
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.ledger.origins import Part
     from tokenmill.datasets.ledger.plan import Unit
-    from tokenmill.pipeline.control import Control
     from tokenmill.pipeline.encode import Kept
+    from tokenmill.pipeline.executors import Control
     from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import InputFile
 
+T = TypeVar("T")
+R = TypeVar("R")
+# Rejected records that a receipt names.
 MAX_PLACES = 20
+# Small files that are read in one call.
+TOGETHER = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class UnitTask:
-    """A unit with the inputs of its parts, and which of its documents repeat earlier ones."""
+    """A unit, the inputs of its parts, and a mask of its documents that repeat earlier ones."""
 
     unit: Unit
     inputs: tuple[InputFile, ...]
@@ -44,22 +58,32 @@ class UnitTask:
 
     @property
     def name(self) -> str:
-        """What an executor calls it."""
+        """Return the name of the unit."""
         return self.unit.name
 
     @property
     def source(self) -> str:
-        """What it reads first, for messages."""
+        """Return its first input, for messages."""
         return self.inputs[0].url
 
 
+def make_task(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> UnitTask:
+    """Return the task of a unit of a plan, with its own inputs only."""
+    return UnitTask(unit, tuple(inputs[part.input] for part in unit.parts), duplicates)
+
+
 def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
-    """Do one unit from its first byte to its receipt; whatever ends it early leaves nothing that counts."""
+    """Process one unit from its first byte to its receipt. An error leaves nothing published."""
     control.check()
-    unit, named = task.unit, job.config.output.provenance
-    most, chats = job.config.packing.max_documents_per_row, job.chat is not None
+    unit = task.unit
     builder = ShardBuilder(
-        job.target, job.root, unit.name, control.batching, provenance=named, most_documents=most, marked=chats
+        job.target,
+        job.root,
+        unit.name,
+        control.writer_batch_size,
+        provenance=job.config.output.provenance,
+        most_documents=job.config.packing.max_documents_per_row,
+        marked=job.chat is not None,
     )
     account, records = Account(), [0] * len(unit.parts)
     rejects: list[Reject] = []
@@ -67,15 +91,15 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
         blocks = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
         for kept, batches in map_in_order(partial(encode_kept, job, control), blocks, control.threads):
             account.add(kept.account)
-            count_records(records, kept)
+            _count_records(records, kept)
             rejects += kept.rejects[: MAX_PLACES - len(rejects)]
-            rejects += name_faults(job, task, kept, MAX_PLACES - len(rejects))
+            rejects += _name_faults(job, task, kept, MAX_PLACES - len(rejects))
             for encoded in batches:
                 control.report(documents=encoded.documents, tokens=len(encoded.ids))
                 builder.add(encoded)
             control.report(bytes=kept.account.input_bytes)
             del batches, encoded
-        control.confirm()
+        control.await_parity()
         files = builder.close()
     finally:
         builder.discard()
@@ -91,7 +115,20 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
     return receipt
 
 
-def count_records(records: list[int], kept: Kept) -> None:
+def hash_unit(job: Job, task: UnitTask, control: Control) -> None:
+    """Write the hashes of a unit's documents: the first pass of a job that drops duplicates."""
+    writer = HashWriter(job.root, task.unit.name)
+    try:
+        for _, block in prefetch(read_task(job, task, control), depth=1):
+            kept, _ = job.filters.keep(block)
+            texts = block.texts.filter(kept)
+            writer.write(texts.offsets, texts.data)
+        writer.close()
+    finally:
+        writer.discard()
+
+
+def _count_records(records: list[int], kept: Kept) -> None:
     """Add the records of a block to those of its part, or one to each of its parts."""
     if isinstance(kept.part, int):
         records[kept.part] += kept.rows_read
@@ -100,8 +137,8 @@ def count_records(records: list[int], kept: Kept) -> None:
             records[part] += 1
 
 
-def name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]:
-    """The records of a block that are not conversations, with places; under `fail` the first is an error."""
+def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]:
+    """Return the invalid conversations of a block with their places; raise the first under `fail`."""
     if not kept.faults:
         return []
     nth = int(kept.part)
@@ -114,6 +151,81 @@ def name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]
     return named[: max(most, 0)]
 
 
-def make_task(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> UnitTask:
-    """The task of a unit of a plan, with its own inputs only."""
-    return UnitTask(unit, tuple(inputs[part.input] for part in unit.parts), duplicates)
+def read_task(job: Job, task: UnitTask, control: Control) -> Iterator[tuple[Part, Block]]:
+    """Yield the blocks of a unit, each with the index of its part, or one index for each document."""
+    alone = job.chat is not None or bool(make_fields(job.config.source, job.filters.columns).paths)
+    nth, count = 0, len(task.unit.parts)
+    while nth < count:
+        stop = nth if alone else _find_small_end(job, task, nth, control.block_bytes)
+        if stop - nth > 1:
+            yield from _read_small_files(job, task, control, nth, stop)
+            nth = stop
+        else:
+            yield from _read_part(job, task, control, nth)
+            nth += 1
+
+
+def _find_small_end(job: Job, task: UnitTask, first: int, block_bytes: int) -> int:
+    """Return the end of the small files from this part on that fill no more than a block."""
+    stop, held = first, 0
+    while stop < min(len(task.inputs), first + TOGETHER):
+        file = task.inputs[stop]
+        held += file.size
+        if held > block_bytes or not is_small(file, job.config.source):
+            break
+        stop += 1
+    return stop
+
+
+def _read_small_files(
+    job: Job, task: UnitTask, control: Control, first: int, stop: int
+) -> Iterator[tuple[Part, Block]]:
+    """Yield small files as one block; a file that needs the full reader is yielded in its place."""
+    block, places = read_together(task.inputs[first:stop])
+    control.check()
+    done = 0
+    for odd in np.setdiff1d(np.arange(stop - first), places):
+        upto = int(np.searchsorted(places, odd))
+        if upto > done:
+            yield first + places[done:upto], _slice_block(block, done, upto)
+        yield from _read_part(job, task, control, first + int(odd))
+        done = upto
+    if done < len(places):
+        yield first + places[done:], _slice_block(block, done, len(places))
+
+
+def _slice_block(block: Block, start: int, stop: int) -> Block:
+    if stop - start == len(block):
+        return block
+    texts = block.texts.slice(start, stop - start)
+    return Block(texts, block.rows[start:stop], bytes_read=texts.nbytes, rows_read=stop - start)
+
+
+def _read_part(job: Job, task: UnitTask, control: Control, nth: int) -> Iterator[tuple[Part, Block]]:
+    source, columns = job.config.source, job.filters.columns
+    file, part, size = task.inputs[nth], task.unit.parts[nth], control.block_bytes
+    for block in read_blocks(file, part.range, source, block_bytes=size, columns=columns):
+        control.check()
+        yield nth, block
+        del block
+
+
+def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> Iterator[R]:
+    """Yield `work(item)` in the order of the items, with up to `workers` running and one more waiting.
+
+    An error is raised in the place of its result. `items` is closed at the end.
+    """
+    running: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-encode") as pool:
+        try:
+            for item in items:
+                running.append(pool.submit(work, item))
+                if len(running) > workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()
+            if (close := getattr(items, "close", None)) is not None:
+                close()

@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.removal import load_removal
 from tokenmill.datasets.store.cache import make_local_copy
 from tokenmill.errors import DatasetError, TokenmillError
-from tokenmill.pipeline.control import Control
+from tokenmill.pipeline.executors import Control
 from tokenmill.pipeline.job import make_job
 from tokenmill.pipeline.unit import make_task, run_unit
 from tokenmill.report.dataset_tokenizer import load_copy, load_dataset_tokenizer

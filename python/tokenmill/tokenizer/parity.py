@@ -62,7 +62,7 @@ def check_parity(
     most: int = SAMPLE_BYTES,
 ) -> Verdict:
     """Compare on `most` bytes, log the result, and return the tokenizer to continue with."""
-    if not tokenizer.engine.imitates:
+    if not tokenizer.engine.needs_parity_check:
         return Verdict(
             tokenizer, skipped=f"the {tokenizer.strategy.name} strategy runs the tokenizer's own code"
         )

@@ -7,7 +7,6 @@ import pytest
 
 from tokenmill.base.console import lines
 from tokenmill.base.console.logs import StderrHandler, configure, logger
-from tokenmill.base.hardware.memory import GB, Memory
 
 
 @pytest.fixture(autouse=True)
@@ -103,20 +102,6 @@ def test_a_slow_tokenizer_comes_with_its_remedy(capsys):
         "WARNING: Using slow tokenizer - consider upgrading to a fast tokenizer for better performance"
     )
     assert "tokenmill train" in found[1]
-
-
-@pytest.mark.parametrize(
-    ("gigabytes", "line"),
-    [
-        (85.3, "INFO: ✅ Sufficient RAM (85.3GB available), using in-memory processing"),
-        (50, "INFO: ✅ Sufficient RAM (50.0GB available), using in-memory processing"),
-        (49.9, "INFO: ✅ Moderate RAM (49.9GB available), using balanced processing"),
-        (19.9, "WARNING: Limited RAM (19.9GB available), using disk-based processing"),
-    ],
-)
-def test_memory_mode_and_its_line(capsys, gigabytes, line):
-    memory = Memory(int(gigabytes * GB), 128 * GB, None, "free")
-    assert said(capsys, lambda: lines.log_memory(memory)) == [line]
 
 
 @pytest.mark.parametrize(

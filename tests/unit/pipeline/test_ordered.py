@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tokenmill.pipeline.ordered import map_in_order
+from tokenmill.pipeline.unit import map_in_order
 
 
 def test_results_come_in_the_order_of_the_items():

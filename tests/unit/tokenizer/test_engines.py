@@ -26,7 +26,7 @@ def test_engines_agree(engines, name):
 
 
 def test_engines_say_what_they_can_do(engines):
-    abilities = ("frames", "takes_parts", "imitates", "in_processes")
+    abilities = ("frames", "takes_parts", "needs_parity_check", "in_processes")
     told = {
         name: tuple(getattr(tok.engine, ability) for ability in abilities) for name, tok in engines.items()
     }

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from tokenmill.base.console import words
 from tokenmill.base.hardware.memory import GB
-
-if TYPE_CHECKING:
-    from tokenmill.base.hardware.memory import Memory
 
 logger = logging.getLogger("tokenmill")
 PARALLELISM = {
@@ -59,15 +55,11 @@ def log_performance(
     logger.info("Performance configuration: %s", ", ".join(parts))
 
 
-def log_memory(memory: Memory) -> None:
-    """Where a job will hold what is in flight, and the figure that decided it."""
-    free = f"{memory.available / GB:.1f}GB available"
-    if memory.mode == "in-memory":
-        logger.info("✅ Sufficient RAM (%s), using in-memory processing", free)
-    elif memory.mode == "balanced":
-        logger.info("✅ Moderate RAM (%s), using balanced processing", free)
-    else:
-        logger.warning("Limited RAM (%s), using disk-based processing", free)
+def log_memory(available: int, budget: int) -> None:
+    """Log the free memory and the part of it that text and tokens in flight may take."""
+    logger.info(
+        "Memory: %.1fGB available, up to %s of text and tokens in flight", available / GB, words.size(budget)
+    )
 
 
 def log_loading(workers: int, kind: str, batch_size: int, writer_batch_size: int) -> None:

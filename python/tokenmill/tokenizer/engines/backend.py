@@ -50,7 +50,7 @@ class Engine(ABC):
     # Whether `encode_part` can continue where a text was cut.
     takes_parts = False
     # Whether it reproduces another library, with which a long job compares it first.
-    imitates = False
+    needs_parity_check = False
     # Whether worker processes do its work, whatever `threads` says.
     in_processes = False
 

@@ -34,7 +34,7 @@ _BLOCK = 1 << 18
 class NativeEngine(Engine):
     """The core's codec as an `Engine`."""
 
-    frames = takes_parts = imitates = True
+    frames = takes_parts = needs_parity_check = True
 
     def __init__(self, recipe: Recipe) -> None:
         self.codec = _build_codec(recipe)

@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from tokenmill.pipeline.executors.base import RunContext
-from tokenmill.pipeline.executors.local import LocalExecutor
+from tokenmill.pipeline.executors import Control, LocalExecutor
 
 
 def test_a_unit_that_fails_after_its_reader_has_failed_prints_nothing(capsys):
@@ -18,7 +17,7 @@ def test_a_unit_that_fails_after_its_reader_has_failed_prints_nothing(capsys):
             raise OSError(28, "No space left on device")
         return task
 
-    results = LocalExecutor(2, 1 << 30).run(work, None, iter(["quick", "slow"]), 2, RunContext())
+    results = LocalExecutor(2, 1 << 30).run(work, None, iter(["quick", "slow"]), 2, Control())
     assert next(results).result == "quick"
     taken.set()
     # As when the loop over them has raised something: Python prints what a generator raises when it is collected.
@@ -35,5 +34,5 @@ def test_blocks_grow_with_the_threads_as_far_as_memory_goes(threads, budget, exp
     def work(_job, _task, control):
         return control.block_bytes
 
-    results = LocalExecutor(threads, budget).run(work, None, iter(range(threads)), threads, RunContext())
+    results = LocalExecutor(threads, budget).run(work, None, iter(range(threads)), threads, Control())
     assert {done.result for done in results} == {expected}

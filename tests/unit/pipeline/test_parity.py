@@ -6,7 +6,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe
-from tokenmill.pipeline import parity_gate, unit
+from tokenmill.pipeline import parity, unit
 from tokenmill.tokenizer.parity import KEPT, ParityMemory, Verdict, check_parity
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -47,7 +47,7 @@ def counted(monkeypatch, verdict=None):
         calls.append(list(texts))
         return check_parity(tokenizer, texts, **options) if verdict is None else verdict(tokenizer)
 
-    monkeypatch.setattr(parity_gate, "check_parity", compare)
+    monkeypatch.setattr(parity, "check_parity", compare)
     return calls
 
 

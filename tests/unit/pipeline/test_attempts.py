@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from tokenmill.pipeline.executors.cluster_run import LONGEST_PAUSE, MOST_LOSSES, Attempt
+from tokenmill.pipeline.ray import LONGEST_PAUSE, MOST_LOSSES, Attempt
 
 
 def attempt():

@@ -1,0 +1,94 @@
+"""Compare the native engine with Hugging Face on a job's own documents before its units count.
+
+Loading Hugging Face takes longer than many a job. So units are read, encoded and written while the comparison
+runs, but none gets a receipt before it has ended without a difference. After a difference the job starts over
+with Hugging Face's engine.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tokenmill.base.console import lines
+from tokenmill.pipeline.executors import do_nothing
+from tokenmill.tokenizer.engines.huggingface import limit_threads
+from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, check_parity, take_sample
+from tokenmill.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenmill.pipeline.job import Job
+    from tokenmill.pipeline.run import Run
+    from tokenmill.tokenizer.parity import Verdict
+
+# Hugging Face is some two hundred times slower than native, so a comparison on this share of the input adds
+# a tenth to the time of the job itself; a small job still compares this much.
+SHARE = 2048
+SMALL_SAMPLE = 1 << 15
+
+
+class DifferentIdsError(Exception):
+    """Native gives other ids than Hugging Face; `tokenizer` is the one to use instead."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__("native and Hugging Face differ")
+        self.tokenizer = tokenizer
+
+
+def compare_engines(run: Run, texts: list[str]) -> tuple[Job, Callable[[], None]]:
+    """Return the job to begin with, and `await_parity`: it returns when units may count, or raises.
+
+    Where units run in other processes, the comparison is finished first.
+    """
+    job, encoder = run.job, run.job.encoder
+    if not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check:
+        lines.log_skipped_parity("the tokenizer's own code runs, there is nothing to compare", possible=False)
+        return job, do_nothing
+    if not job.config.tokenizer.parity_check or not texts:
+        off = not job.config.tokenizer.parity_check
+        why = "parity_check is false" if off else "no document can be read before the job reads it"
+        lines.log_skipped_parity(f"{why}, so native is not compared with Hugging Face", possible=True)
+        return job, do_nothing
+    total = sum(file.size for file in run.inputs)
+    sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, total // SHARE)))
+    memory = ParityMemory(encoder, sample, job.lenient_special)
+    if memory.has_agreed():
+        lines.log_known_parity(len(sample))
+        return job, do_nothing
+
+    def compare() -> Verdict:
+        with limit_threads(run.threads):
+            verdict = check_parity(encoder, sample, special=job.lenient_special, threads=run.threads)
+        if verdict.skipped:
+            lines.log_skipped_parity(verdict.skipped, possible=True)
+        elif not verdict.difference:
+            memory.remember()
+        return verdict
+
+    if not run.executor.in_process:
+        return replace(job, encoder=compare().tokenizer), do_nothing
+    verdict = _start(compare)
+
+    def await_parity() -> None:
+        if (found := verdict.result()).difference:
+            raise DifferentIdsError(found.tokenizer)
+
+    return job, await_parity
+
+
+def _start(compare: Callable[[], Verdict]) -> Future[Verdict]:
+    """Run the comparison in a daemon thread, which a job that fails need not wait for."""
+    verdict: Future[Verdict] = Future()
+
+    def work() -> None:
+        try:
+            verdict.set_result(compare())
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            verdict.set_exception(error)
+
+    threading.Thread(target=work, name="tokenmill-parity", daemon=True).start()
+    return verdict
