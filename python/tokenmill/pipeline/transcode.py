@@ -22,7 +22,7 @@ from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.sources.memory import MemoryInput
 from tokenmill.sources.model import Block, Known, Range
-from tokenmill.tokenizer.files.hf_json import walk
+from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.extension import find_added_pairs
 from tokenmill.vocab.words import spell_tokens
