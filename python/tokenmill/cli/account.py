@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import click
 
@@ -18,7 +17,7 @@ def show_cost(
     if tokenizer:
         from tokenmill.tokenizer.tokenizer import Tokenizer
 
-        shape = replace(shape, vocab_size=Tokenizer.load(tokenizer).vocab_size)
+        shape = shape.model_copy(update={"vocab_size": Tokenizer.load(tokenizer).vocab_size})
     result = compute_cost(
         shape, context_length=context_length, tokens=None if tokens is None else int(tokens)
     )

@@ -216,9 +216,7 @@ def _measure_size(encoded: EncodedPieces, size: int, shape: ModelShape | None) -
 
 def _compute_cost(shape: ModelShape, size: int, bytes_per_token: float) -> dict[str, Any]:
     """Embedding parameters, and matrix-multiply FLOPs of a forward pass for each byte of text."""
-    from dataclasses import replace
-
-    found = compute_cost(replace(shape, vocab_size=size))
+    found = compute_cost(shape.model_copy(update={"vocab_size": size}))
     embedding = sum(
         count for name, count in found.parameters.items() if "embedding" in name or "output" in name
     )
