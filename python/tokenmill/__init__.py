@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.options import PrepareOptions, TrainOptions
     from tokenmill.tokenizer.batch import TokenBatch
     from tokenmill.tokenizer.engines.backend import Strategy
-    from tokenmill.tokenizer.interop.patch import patch_transformers
+    from tokenmill.tokenizer.interop.hf import patch_transformers
     from tokenmill.tokenizer.tokenizer import Tokenizer
     from tokenmill.vocab.trim import trim
 
@@ -112,7 +112,7 @@ _HOMES = {
     "datasets.trace.traced": ("Stretch", "TracedRow"),
     "tokenizer.engines.backend": ("Strategy",),
     "tokenizer.batch": ("TokenBatch",),
-    "tokenizer.interop.patch": ("patch_transformers",),
+    "tokenizer.interop.hf": ("patch_transformers",),
     "tokenizer.tokenizer": ("Tokenizer",),
     "pipeline.extend": ("extend",),
     "pipeline.prepare": ("prepare",),

@@ -13,7 +13,7 @@ USAGE = "usage: python -m tokenmill.patch SCRIPT.py [arguments of the script] | 
 
 def main(arguments: list[str]) -> int:
     """Patch, then run the script or the module under its own name; its exit code is ours."""
-    from tokenmill.tokenizer.interop.patch import patch_transformers
+    from tokenmill.tokenizer.interop.hf import patch_transformers
 
     module = arguments[:1] == ["-m"]
     rest = arguments[1:] if module else arguments

@@ -1,8 +1,9 @@
-"""A `tokenizers.Tokenizer` whose `encode_batch` runs on our core; all else is the real one's.
+"""A `tokenizers.Tokenizer` whose `encode_batch` runs on our core; everything else is the real one's.
 
-It takes the place of `_tokenizer` in an object of transformers, so everything that transformers does around
-encoding (arguments, warnings, tensors, templates, files) stays its own. What the core does not do (texts that
-come split into words, a template of another kind, a wrong request) the real one does, or says what is wrong.
+It replaces `_tokenizer` in an object of transformers, so everything that transformers does around encoding
+(arguments, warnings, tensors, templates, files) stays its own. The core encodes single texts, with truncation
+on the right and padding. Pairs, strides, left truncation, pre-tokenized texts and invalid requests go to the
+real tokenizer.
 """
 
 from __future__ import annotations
@@ -18,39 +19,35 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.console import lines
 from tokenmill.base.hardware.cpu import FALSE, default_threads
 from tokenmill.errors import TokenmillError
-from tokenmill.tokenizer.interop.hf_encoding import CoreEncoding, fill
-from tokenmill.tokenizer.interop.hf_frames import Frame, read_frame
-from tokenmill.tokenizer.interop.hf_truncation import UnusualError, cut_texts, pad_length
+from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.parity import find_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.recipe import Json
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
-# What changes which ids come out; whoever touches one of them may have changed it.
+# Attributes that decide ids: reading one may mean that the caller changes it.
 _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "model")
 _CHANGES = frozenset({"add_tokens", "add_special_tokens", "train", "train_from_iterator", *_PARTS})
-# What changes the real one as it is pickled; settings of a call are looked at instead.
-_PICKLED = frozenset({"decoder", *_CHANGES})
-# How many bytes are compared with the real one where the caller asked for that.
-COMPARED = 1 << 18
+# The number of bytes that are compared with the real tokenizer on request.
+_COMPARED = 1 << 18
 
 
 class CoreBackend:
-    """The stand-in; with `compare`, the first documents are also encoded by the real one."""
+    """The replacement; with `compare`, the first documents are also encoded by the real tokenizer."""
 
     def __init__(self, real: Any, *, compare: bool = False) -> None:
-        self.__dict__.update(_real=real, _left=COMPARED if compare else 0, _compare=compare)
+        self.__dict__.update(_real=real, _left=_COMPARED if compare else 0, _compare=compare)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """With the real one's state kept: `datasets` asks for it with every `map`, for its fingerprint."""
+        """Pickle with a cached state of the real one: `datasets` pickles with every `map`."""
         settings = _Settings.read(self._real)
-        kept = self.__dict__.get("_pickled")
-        if kept is None or kept[0] != settings:
-            kept = self.__dict__["_pickled"] = (settings, pickle.dumps(self._real))
-        return _unpickle, (kept[1], self._compare)
+        cached = self.__dict__.get("_pickled")
+        if cached is None or cached[0] != settings:
+            cached = self.__dict__["_pickled"] = (settings, pickle.dumps(self._real))
+        return _unpickle, (cached[1], self._compare)
 
     def __getattr__(self, name: str) -> Any:
         self._forget(name)
@@ -61,8 +58,8 @@ class CoreBackend:
         setattr(self._real, name, value)
 
     def _forget(self, touched: str) -> None:
-        """The real one may have changed: what was made of it is made anew when it is needed."""
-        if touched in _PICKLED:
+        """Drop what was derived from the real tokenizer if it may have changed."""
+        if touched in _CHANGES or touched == "decoder":
             self.__dict__.pop("_pickled", None)
         if touched in _CHANGES:
             self.__dict__.pop("core", None)
@@ -70,7 +67,7 @@ class CoreBackend:
 
     @cached_property
     def core(self) -> Tokenizer | None:
-        """Our tokenizer with the ids of the real one; None where the core does not run it."""
+        """Our tokenizer with the ids of the real one; None if the core does not support it."""
         from tokenmill.tokenizer.tokenizer import Tokenizer
 
         try:
@@ -84,9 +81,9 @@ class CoreBackend:
         return made
 
     @cached_property
-    def _frame(self) -> Frame | None:
+    def _frame(self) -> tuple[list[int], list[int]] | None:
         processor = self._real.post_processor
-        return read_frame(None if processor is None else json.loads(processor.__getstate__()))
+        return _read_frame(None if processor is None else json.loads(processor.__getstate__()))
 
     def encode_batch(
         self,
@@ -94,20 +91,35 @@ class CoreBackend:
         is_pretokenized: bool = False,  # noqa: FBT001, FBT002
         add_special_tokens: bool = True,  # noqa: FBT001, FBT002
     ) -> list[Any]:
-        """One encoding for each text or pair."""
-        ask = partial(
-            self._real.encode_batch, is_pretokenized=is_pretokenized, add_special_tokens=add_special_tokens
+        """Return one encoding for each text or pair."""
+        inputs = list(input)  # a copy: `tokens()` and offsets are computed later
+        encode = partial(
+            self._real.encode_batch,
+            inputs,
+            is_pretokenized=is_pretokenized,
+            add_special_tokens=add_special_tokens,
         )
-        texts = None if is_pretokenized else _flatten(input)
-        if texts is None or self.core is None or self._frame is None:
-            return list(ask(list(input)))
+        if is_pretokenized or not all(isinstance(text, str) for text in inputs):
+            return list(encode())
+        before, after = self._frame or ([], [])
+        if not add_special_tokens:
+            before, after = [], []
+        room = self._compute_room(len(before) + len(after))
+        if room == 0 or self._frame is None or self.core is None:
+            return list(encode())
         try:
-            rows = self._encode(texts)
-            return self._build_encodings(
-                input, rows, _Lazy(self._real, ask, input), specials=add_special_tokens
-            )
-        except (UnusualError, TokenmillError):
-            return list(ask(list(input)))
+            rows = self._encode(self.core, inputs)
+        except TokenmillError:  # the real one reports what is wrong in its own words
+            rows = None
+        if rows is None:
+            return list(encode())
+        lazy = _Lazy(self._real, encode)
+        made = [
+            CoreEncoding([*before, *row[:room], *after], len(before), len(after), partial(lazy.get, index))
+            for index, row in enumerate(rows)
+        ]
+        self._pad(made)
+        return made
 
     def encode(
         self,
@@ -116,83 +128,130 @@ class CoreBackend:
         is_pretokenized: bool = False,  # noqa: FBT001, FBT002
         add_special_tokens: bool = True,  # noqa: FBT001, FBT002
     ) -> Any:
-        """One text or pair."""
-        one = sequence if pair is None else (sequence, pair)
-        if is_pretokenized:
+        """Return the encoding of one text or pair."""
+        if is_pretokenized or pair is not None:
             return self._real.encode(sequence, pair, is_pretokenized, add_special_tokens)
-        return self.encode_batch([one], add_special_tokens=add_special_tokens)[0]
+        return self.encode_batch([sequence], add_special_tokens=add_special_tokens)[0]
 
-    def _encode(self, texts: list[str]) -> list[list[int]]:
-        core = self.core
-        assert core is not None
-        special: Special = "text" if self._real.encode_special_tokens else "parse"
-        rows = core.encode_lists(texts, special=special, threads=_count_threads())
-        if self._left > 0:
-            self._compare_with_real(texts, rows)
-        return rows
+    def _compute_room(self, added: int) -> int | None:
+        """Return how many ids of a text are kept: None for all, 0 if the real one must truncate."""
+        truncation = self._real.truncation
+        if truncation is None:
+            return None
+        plain = truncation["direction"] == "right" and truncation["stride"] == 0
+        if not plain or truncation["strategy"] == "only_second":
+            return 0
+        return max(0, int(truncation["max_length"]) - added)
 
-    def _compare_with_real(self, texts: list[str], rows: list[list[int]]) -> None:
-        """Compare with the real one; after a difference the real one encodes alone, and a line says so."""
+    def _encode(self, core: Tokenizer, texts: list[str]) -> list[list[int]] | None:
+        """Return the ids of each text, or None after a difference from the real tokenizer."""
+        as_text = self._real.encode_special_tokens
+        rows = core.encode_lists(texts, special="text" if as_text else "parse", threads=_count_threads())
+        if self._left <= 0:
+            return rows
         held = 0
         sample: list[str] = []
         while held < self._left and len(sample) < len(texts):
             held += len(texts[len(sample)]) + 1
             sample.append(texts[len(sample)])
-        with _Settings(None, None, self._real.encode_special_tokens).apply(self._real):
+        with _Settings(None, None, as_text).apply(self._real):
             theirs = [item.ids for item in self._real.encode_batch_fast(sample, add_special_tokens=False)]
         difference = find_difference(sample, rows[: len(sample)], theirs)
-        self.__dict__["_left"] = self._left - held if difference is None else 0
         if difference is not None:
             lines.log_difference(difference)
-            self.__dict__["core"] = None
-            raise UnusualError
+            self.__dict__.update(core=None, _left=0)
+            return None
+        self.__dict__["_left"] = self._left - held
         if self._left <= 0:
             lines.log_agreement()
-
-    def _build_encodings(
-        self, inputs: Sequence[Any], rows: list[list[int]], lazy: _Lazy, *, specials: bool
-    ) -> list[CoreEncoding]:
-        frame, truncation = self._frame, self._real.truncation
-        assert frame is not None
-        made, place = [], 0
-        for index, one in enumerate(inputs):
-            pair = not isinstance(one, str)
-            texts = rows[place : place + 1 + pair]
-            place += 1 + pair
-            parts = frame.list_parts(pair=pair, specials=specials)
-            if truncation is None:
-                cuts = [[(0, len(ids))] for ids in texts]
-            else:
-                room = truncation["max_length"] - (frame.count_added(pair=pair) if specials else 0)
-                cuts = cut_texts(len(texts[0]), len(texts[1]) if pair else None, room, truncation)
-            filled = fill(parts, texts, cuts)
-            ask = partial(lazy.get, index)
-            encoding = CoreEncoding(filled[0], ask, 1 + pair)
-            encoding.overflowing = [
-                CoreEncoding(row, partial(lazy.get, index, further), 1 + pair)
-                for further, row in enumerate(filled[1:])
-            ]
-            made.append(encoding)
-        self._pad(made)
-        return made
+        return rows
 
     def _pad(self, encodings: list[CoreEncoding]) -> None:
         padding = self._real.padding
         if padding is None or not encodings:
             return
-        length = pad_length(max(len(encoding) for encoding in encodings), padding)
+        length = padding["length"]
+        length = max(map(len, encodings)) if length is None else int(length)
+        length += -length % (padding["pad_to_multiple_of"] or 1)
         for encoding in encodings:
-            for row in (encoding, *encoding.overflowing):
-                row.pad(length, padding)
+            encoding.pad(length, padding)
 
 
-def _unpickle(real: bytes, compare: bool) -> CoreBackend:  # noqa: FBT001 - pickle gives it by place
+class CoreEncoding:
+    """A row with the attributes of `tokenizers.Encoding`; those that the core does not keep are lazy."""
+
+    __slots__ = ("_after", "_before", "_get_real", "_pad_type", "_padded", "ids", "n_sequences")
+
+    def __init__(self, ids: list[int], before: int, after: int, get_real: Callable[[], Any]) -> None:
+        """`before` and `after` are the numbers of special tokens around the text."""
+        self.ids = ids
+        self._before, self._after, self._get_real = before, after, get_real
+        self._padded, self._pad_type = (0, 0), 0
+        self.n_sequences = 1
+
+    def pad(self, length: int, padding: dict[str, Any]) -> None:
+        """Pad to a length, on the side that the options name."""
+        missing = length - len(self.ids)
+        if missing <= 0:
+            return
+        fill, self._pad_type = [padding["pad_id"]] * missing, padding["pad_type_id"]
+        left = padding["direction"] == "left"
+        self.ids, self._padded = (fill + self.ids, (missing, 0)) if left else (self.ids + fill, (0, missing))
+
+    def _make_mask(self, padding: int, special: int, text: int) -> list[int]:
+        left, right = self._padded
+        inner = len(self.ids) - left - right - self._before - self._after
+        return (
+            [padding] * left
+            + [special] * self._before
+            + [text] * inner
+            + [special] * self._after
+            + [padding] * right
+        )
+
+    @property
+    def type_ids(self) -> list[int]:
+        """0 for the text."""
+        return self._make_mask(self._pad_type, 0, 0)
+
+    @property
+    def attention_mask(self) -> list[int]:
+        """0 for padding."""
+        return self._make_mask(0, 1, 1)
+
+    @property
+    def special_tokens_mask(self) -> list[int]:
+        """1 for padding and for what the template added."""
+        return self._make_mask(1, 1, 0)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"Encoding(num_tokens={len(self.ids)}, by tokenmill)"
+
+    def __getattr__(self, name: str) -> Any:
+        """Return tokens, offsets, words, overflow, and the methods that map between them."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._get_real(), name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the real encoding, since nothing else holds the text."""
+        return _return_it, (self._get_real(),)
+
+
+def _return_it(encoding: Any) -> Any:
+    return encoding
+
+
+def _unpickle(real: bytes, compare: bool) -> CoreBackend:  # noqa: FBT001 - pickle passes it by position
     return CoreBackend(pickle.loads(real), compare=compare)  # noqa: S301 - our own bytes, inside a pickle
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """What a call of transformers sets in the real one before it encodes."""
+    """The state that a call of transformers sets in the real tokenizer before it encodes."""
 
     truncation: dict[str, Any] | None
     padding: dict[str, Any] | None
@@ -209,7 +268,7 @@ class _Settings:
 
     @contextmanager
     def apply(self, real: Any) -> Iterator[None]:
-        """Within this block."""
+        """Set the state within this block."""
         before = _Settings.read(real)
         self.write(real)
         try:
@@ -219,41 +278,45 @@ class _Settings:
 
 
 class _Lazy:
-    """The real encodings of a batch, made when somebody reads what the core does not keep."""
+    """The real encodings of a batch, made at the first access to what the core does not keep."""
 
-    def __init__(self, real: Any, ask: Any, inputs: Sequence[Any]) -> None:
-        self._real, self._ask, self._inputs = real, ask, inputs
-        self._settings = _Settings.read(real)
+    def __init__(self, real: Any, encode: Callable[[], Any]) -> None:
+        self._real, self._encode, self._settings = real, encode, _Settings.read(real)
         self._made: list[Any] | None = None
 
-    def get(self, index: int, further: int | None = None) -> Any:
+    def get(self, index: int) -> Any:
         if self._made is None:
             with self._settings.apply(self._real):
-                self._made = self._ask(list(self._inputs))
-        encoding = self._made[index]
-        return encoding if further is None else encoding.overflowing[further]
+                self._made = self._encode()
+        return self._made[index]
 
 
-def _flatten(inputs: Sequence[Any]) -> list[str] | None:
-    """The texts of all inputs, one or two of each; None where one of them is of another kind."""
-    texts: list[str] = []
-    for one in inputs:
-        if isinstance(one, str):
-            texts.append(one)
-        elif (
-            isinstance(one, (tuple, list))
-            and len(one) == 2
-            and isinstance(one[0], str)
-            and isinstance(one[1], str)
-        ):
-            texts.extend(one)
-        else:
+def _read_frame(post_processor: Json | None) -> tuple[list[int], list[int]] | None:
+    """Return the ids that a post-processor puts before and after one text; None if it does anything else."""
+    steps = [step for step in walk(post_processor) if step.get("type") != "ByteLevel"]
+    if not steps:
+        return [], []
+    step = steps[0]
+    if len(steps) == 1 and step.get("type") in {"BertProcessing", "RobertaProcessing"}:
+        return [step["cls"][1]], [step["sep"][1]]
+    if len(steps) > 1 or step.get("type") != "TemplateProcessing":
+        return None
+    ids = {name: entry["ids"] for name, entry in (step.get("special_tokens") or {}).items()}
+    before: list[int] = []
+    after: list[int] | None = None  # a list once the text has come
+    for piece in step["single"]:
+        ((kind, value),) = piece.items()
+        if value["type_id"] != 0 or (kind == "Sequence" and (value["id"] != "A" or after is not None)):
             return None
-    return texts
+        if kind == "Sequence":
+            after = []
+        else:
+            (before if after is None else after).extend(ids[value["id"]])
+    return None if after is None else (before, after)
 
 
 def _count_threads() -> int:
-    """As many as the variables of `tokenizers` say."""
+    """Return the number that the variables of `tokenizers` set, or the default."""
     if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in FALSE:
         return 1
     wanted = os.environ.get("RAYON_NUM_THREADS", "")

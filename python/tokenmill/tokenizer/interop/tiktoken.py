@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.errors import InputError, TokenizerError
-from tokenmill.tokenizer.interop.tiktoken_pieces import complete, encode_piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ class TiktokenEncoding:
                 f"{tokenizer.source}: runs as {tokenizer.strategy}; tiktoken's methods give bytes, which "
                 "only byte-level BPE has; use the tokenizer itself, or as_hf()"
             )
-        self._tokenizer = tokenizer
+        self._tokenizer, self._model = tokenizer, model
         self.name = tokenizer.source
         self._special_tokens = tokenizer.special_tokens
         self._special_token_values = set(self._special_tokens.values())
@@ -49,19 +50,19 @@ class TiktokenEncoding:
     # Text to ids
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """Ids of a text in which special tokens are ordinary text."""
+        """Return the ids of a text, special tokens as ordinary text."""
         return self._encode(text, _NONE)
 
     def encode(
         self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> list[int]:
-        """Ids of a text; a special token that is not allowed is a `ValueError`, unless that is turned off."""
+        """Return the ids of a text; raise `ValueError` for special tokens that are not allowed."""
         return self._encode(text, self._allow([text], allowed_special, disallowed_special))
 
     def encode_to_numpy(
         self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> NDArray[np.uint32]:
-        """The same as an array."""
+        """Return the ids of a text as an array."""
         import numpy as np
 
         allowed = self._allow([text], allowed_special, disallowed_special)
@@ -72,7 +73,7 @@ class TiktokenEncoding:
         return ids.astype(np.uint32, copy=False)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
-        """One list of ids for each text."""
+        """Return one list of ids for each text."""
         return self._encode_many(text, _NONE, num_threads)
 
     def encode_batch(
@@ -83,21 +84,35 @@ class TiktokenEncoding:
         allowed_special: Allowed = _NONE,
         disallowed_special: Disallowed = "all",
     ) -> list[list[int]]:
-        """One list of ids for each text; special tokens as in `encode`."""
+        """Return one list of ids for each text; special tokens as in `encode`."""
         return self._encode_many(text, self._allow(text, allowed_special, disallowed_special), num_threads)
 
     def encode_with_unstable(
         self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
     ) -> tuple[list[int], list[list[int]]]:
-        """The ids that more text cannot change, and what the rest may become."""
+        """Return the ids that more text cannot change, and the ways in which the rest may be encoded."""
         allowed = self._allow([text], allowed_special, disallowed_special)
         parts = _split(_replace_surrogates(text), allowed)
         ids = [token for part in parts for token in self._encode_part(part, allowed)]
         last = parts[-1] if parts and parts[-1] not in allowed else ""
-        return complete(self._tokenizer, ids, last)
+        loose = self._count_unstable(ids, last)
+        if not loose:
+            return ids, []
+        stable, unstable = ids[:-loose], self.decode_bytes(ids[-loose:])
+        ways: set[tuple[int, ...]] = {(self._ids[token],) for token in self._search_prefix(unstable)}
+        for cut in range(1, len(unstable)):
+            for token in self._search_prefix(unstable[cut:]):
+                again = self._encode_bytes_or_piece(unstable[:cut] + token)
+                ways.add(self._cut_at(again, len(unstable)))
+        # More text may separate a blank at the end from what is before it.
+        blank = unstable.decode(errors="replace")[-1:]
+        head = unstable[: len(unstable) - len(blank.encode())]
+        if head and blank.isspace():
+            ways.add((*self._encode_single_piece(head), *self._encode_single_piece(blank)))
+        return stable, [list(way) for way in ways]
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
-        """The id of one token, special ones too; a `KeyError` if there is none."""
+        """Return the id of one token, special ones too; raise `KeyError` if there is none."""
         token = text_or_bytes.encode() if isinstance(text_or_bytes, str) else bytes(text_or_bytes)
         found = self._ids.get(token)
         if found is None:
@@ -107,29 +122,29 @@ class TiktokenEncoding:
     # Ids to text
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of ids; a `KeyError` for an id that is not in the vocabulary."""
+        """Return the bytes of ids; raise `KeyError` for an id that is not in the vocabulary."""
         try:
             return self._tokenizer.decode_bytes(tokens)
         except InputError as error:
             raise KeyError(str(error)) from error
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """The text of ids."""
+        """Return the text of ids."""
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """What one id spells; a `KeyError` for an id that is not in the vocabulary."""
+        """Return the bytes of one id; raise `KeyError` for an id that is not in the vocabulary."""
         try:
             return self._tokenizer.token_bytes(token)
         except InputError as error:
             raise KeyError(str(token)) from error
 
     def decode_tokens_bytes(self, tokens: Sequence[int]) -> list[bytes]:
-        """What each id spells."""
+        """Return the bytes of each id."""
         return [self.decode_single_token_bytes(token) for token in tokens]
 
     def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
-        """The text, and the character at which each id begins (or which it continues)."""
+        """Return the text, and the character at which each id begins (or which it continues)."""
         spelled = self.decode_tokens_bytes(tokens)
         length, offsets = 0, []
         for token in spelled:
@@ -144,7 +159,7 @@ class TiktokenEncoding:
         errors: str = "replace",
         num_threads: int = 8,  # noqa: ARG002 - decoding is quicker than starting threads
     ) -> list[str]:
-        """One text for each list of ids."""
+        """Return one text for each list of ids."""
         return [self.decode(tokens, errors) for tokens in batch]
 
     def decode_bytes_batch(
@@ -153,13 +168,13 @@ class TiktokenEncoding:
         *,
         num_threads: int = 8,  # noqa: ARG002
     ) -> list[bytes]:
-        """The bytes of each list of ids."""
+        """Return the bytes of each list of ids."""
         return [self.decode_bytes(tokens) for tokens in batch]
 
     # What it is
 
     def token_byte_values(self) -> list[bytes]:
-        """The bytes of every token that is not special, sorted."""
+        """Return the bytes of every token that is not special, sorted."""
         return sorted(
             token for token, token_id in self._ids.items() if token_id not in self._special_token_values
         )
@@ -175,7 +190,7 @@ class TiktokenEncoding:
         return set(self._special_tokens)
 
     def is_special_token(self, token: int) -> bool:
-        """Whether an id is that of a special token."""
+        """Return True if an id is that of a special token."""
         return token in self._special_token_values
 
     @property
@@ -185,27 +200,91 @@ class TiktokenEncoding:
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
-        model = self._tokenizer.recipe.model
-        assert model is not None
-        return model.map_ids() | {content.encode(): i for content, i in self._special_tokens.items()}
+        return self._ordinary | {content.encode(): i for content, i in self._special_tokens.items()}
+
+    @cached_property
+    def _ordinary(self) -> dict[bytes, int]:
+        return self._model.map_ids()
+
+    @cached_property
+    def _sorted_tokens(self) -> list[bytes]:
+        return sorted(self._ordinary)
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[bytes, bytes] | bytes, int]:
+        """The rank of each merge by its pair, or by the token that it makes if there are only ranks."""
+        tokens, merges = self._model.tokens, self._model.merges
+        if merges is None:
+            return {tokens[i] or b"": rank for rank, i in enumerate(self._model.rank_order)}
+        return {(tokens[a] or b"", tokens[b] or b""): rank for rank, (a, b) in enumerate(merges)}
 
     def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
-        """Ids of bytes that no pattern cuts."""
+        """Return the ids of bytes that are one piece, by merging the pair of lowest rank."""
         data = text_or_bytes.encode() if isinstance(text_or_bytes, str) else bytes(text_or_bytes)
-        return encode_piece(self._tokenizer, data)
+        by_token = self._model.merges is None
+        if data in self._ordinary and (by_token or self._model.ignore_merges):
+            return [self._ordinary[data]]
+        parts = [data[i : i + 1] for i in range(len(data))]
+        while len(parts) > 1:
+            pairs = pairwise(parts)
+            ranks = [self._ranks.get(left + right if by_token else (left, right)) for left, right in pairs]
+            best = min((rank for rank in ranks if rank is not None), default=None)
+            if best is None:
+                break
+            at = ranks.index(best)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        return [self._ordinary[part] for part in parts]
 
     def _encode_bytes(self, text: bytes) -> list[int]:
-        """Ids of bytes; what is not UTF-8 at their end joins the last piece of what is."""
+        """Return the ids of bytes; invalid UTF-8 at the end joins the last piece before it."""
         try:
             return self._encode(text.decode(), _NONE)
         except UnicodeDecodeError as error:
-            ids = self._encode(text[: error.start].decode(), _NONE)
-            stable, _ = complete(self._tokenizer, ids, text[: error.start].decode(), completions=False)
-            rest = text[len(self.decode_bytes(stable)) :]
-            return stable + encode_piece(self._tokenizer, rest)
+            valid = text[: error.start].decode()
+            ids = self._encode(valid, _NONE)
+            stable = ids[: len(ids) - self._count_unstable(ids, valid)]
+            return stable + self._encode_single_piece(text[len(self.decode_bytes(stable)) :])
+
+    def _encode_bytes_or_piece(self, data: bytes) -> list[int]:
+        try:
+            return self._tokenizer.encode(data.decode(), special="text")
+        except UnicodeDecodeError:
+            return self._encode_single_piece(data)
+
+    def _count_unstable(self, ids: list[int], last: str) -> int:
+        """Return how many ids belong to the last piece, and to the blanks before it if it is blank."""
+        if not last:
+            return 0
+        ends = self._tokenizer.engine.piece_ends(last, "text") or [0]
+        begin = ends[-2] if len(ends) > 1 else 0
+        loose = len(self.encode_ordinary(last)) - len(self.encode_ordinary(last.encode()[:begin].decode()))
+
+        def is_blank(index: int) -> bool:
+            return not self.decode_single_token_bytes(ids[index]).strip(b" \n\t")
+
+        if loose and is_blank(len(ids) - loose):
+            while loose < len(ids) and is_blank(len(ids) - loose - 1):
+                loose += 1
+        return loose
+
+    def _cut_at(self, ids: list[int], length: int) -> tuple[int, ...]:
+        """Return the first ids that cover `length` bytes."""
+        covered = 0
+        for index, token in enumerate(ids):
+            covered += len(self.decode_single_token_bytes(token))
+            if covered >= length:
+                return tuple(ids[: index + 1])
+        return tuple(ids)
+
+    def _search_prefix(self, prefix: bytes) -> list[bytes]:
+        """Return the tokens that begin with `prefix`."""
+        first = last = bisect_left(self._sorted_tokens, prefix)
+        while last < len(self._sorted_tokens) and self._sorted_tokens[last].startswith(prefix):
+            last += 1
+        return self._sorted_tokens[first:last]
 
     def _allow(self, texts: list[str], allowed: Allowed, disallowed: Disallowed) -> AbstractSet[str]:
-        """The special tokens to read as tokens; raises `InputError` if a text contains a forbidden one."""
+        """Return the special tokens to parse; raise `InputError` if a text contains a forbidden one."""
         wanted = self.special_tokens_set if isinstance(allowed, str) else allowed
         refused = self.special_tokens_set - wanted if isinstance(disallowed, str) else disallowed
         if refused:
@@ -236,7 +315,7 @@ class TiktokenEncoding:
 
 
 def _replace_surrogates(text: str) -> str:
-    """Surrogate pairs become their character, lone ones U+FFFD, as tiktoken has it."""
+    """Replace surrogate pairs by their character and lone ones by U+FFFD, as tiktoken does."""
     if not isinstance(text, str):
         raise TypeError(f"expected a str, found {type(text).__name__}")
     try:
@@ -247,7 +326,7 @@ def _replace_surrogates(text: str) -> str:
 
 
 def _split(text: str, allowed: AbstractSet[str]) -> list[str]:
-    """The text at its allowed special tokens, which are parts of their own."""
+    """Split the text at its allowed special tokens, which are parts too."""
     if not allowed:
         return [text] if text else []
     return [part for part in re.split(f"({_compile_any(frozenset(allowed)).pattern})", text) if part]
@@ -261,7 +340,7 @@ def _compile_any(tokens: frozenset[str]) -> re.Pattern[str]:
 
 
 def _goes_on(byte: int) -> bool:
-    """Whether a byte continues a character."""
+    """Return True if a byte continues a character."""
     return 0x80 <= byte < 0xC0
 
 
