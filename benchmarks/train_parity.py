@@ -24,7 +24,7 @@ from tokenmill._core import spell
 from tokenmill.pipeline.train import run
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
-from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.training import counting as inputs
 from tokenmill.training.merging import train_merges
 
@@ -36,7 +36,7 @@ import reference  # noqa: E402 - from the tests of this checkout
 def texts_of(paths):
     config = SourceConfig(inputs=tuple(map(str, paths)))
     files = discover(config)
-    config, _ = settle(config, files)
+    config, _ = infer_fields(config, files)
     for file in files:
         for part in cut_ranges(file, 1 << 30):
             for block in read_blocks(file, part, config):

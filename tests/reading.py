@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
 
 
 @dataclass
@@ -23,7 +23,7 @@ def read_all(*inputs, unit_bytes=1 << 30, block_bytes=1 << 20, files=None, colum
     """Every document of the inputs; rows are numbered through each file."""
     config = SourceConfig(inputs=tuple(map(str, inputs)), **options)
     files = discover(config) if files is None else files
-    config, _ = settle(config, files)
+    config, _ = infer_fields(config, files)
     found = Found()
     for file in files:
         first = 0

@@ -11,7 +11,7 @@ from tokenmill.datasets.ledger.plan import PLAN_VERSION, load_plan
 from tokenmill.datasets.ledger.record import encode_record, to_plain
 from tokenmill.errors import InputError
 from tokenmill.pipeline import unit
-from tokenmill.sources.small_files import SMALL
+from tokenmill.sources.read import SMALL
 
 GOOD = [f"document {number}: {'텍스트 ' * (number % 7)}\r\nline\n".encode() for number in range(60)]
 ODD = {

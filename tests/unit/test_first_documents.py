@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, settle
-from tokenmill.sources.first_documents import LONGEST, read_first_documents
+from tokenmill.sources import discover, infer_fields
+from tokenmill.sources.read import LONGEST, read_first_documents
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def look(tmp_path):
             (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         config = SourceConfig(inputs=(str(tmp_path),))
         found = discover(config)
-        return read_first_documents(found, settle(config, found)[0], most)
+        return read_first_documents(found, infer_fields(config, found)[0], most)
 
     return write_and_look
 

@@ -18,8 +18,7 @@ from reading import read_all
 from tokenmill.errors import InputError, InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, raw, read_blocks
-from tokenmill.sources.faults import ChangedInputError
-from tokenmill.sources.model import InputFile, Range
+from tokenmill.sources.model import ChangedInputError, InputFile, Range
 from tokenmill.sources.raw import local_identity
 
 
@@ -248,15 +247,15 @@ def test_a_file_named_json_that_is_being_written_is_not_taken_for_damaged(tmp_pa
         list(blocks)
 
 
-def test_a_folder_that_cannot_be_listed_is_named(tmp_path):
+def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path):
     (tmp_path / "shut").mkdir()
     (tmp_path / "a.jsonl").write_bytes(jsonl())
     (tmp_path / "shut").chmod(0)
     code = (
-        "import logging, os, sys\n"
+        "import os, sys\n"
         "from tokenmill.settings.schema import SourceConfig\n"
         "from tokenmill.sources import discover\n"
-        "logging.basicConfig()\n"
+        "SourceConfig(inputs=(sys.argv[1],))\n"
         "os.getuid() or (os.setgroups([]), os.setgid(65534), os.setuid(65534))\n"
         "for policy in ('fail', 'skip'):\n"
         "    try:\n"
@@ -271,5 +270,46 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split("\n")[:2] == ["FileFaultError True", "1"]
-    assert "its files are left out" in done.stderr
+    assert done.stdout.split("\n")[:2] == ["InputError True"] * 2
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_failed_stat_ends_the_job(tmp_path, monkeypatch, on_error, linked):
+    """Only ENOENT means that nothing is there: a folder may not be taken for a file and left out."""
+    folder = tmp_path / "in" / "sub"
+    folder.mkdir(parents=True)
+    write_format(folder, "jsonl")
+    (tmp_path / "in" / "b.jsonl").write_bytes(jsonl())
+    (tmp_path / "in" / "link").symlink_to(folder)
+    named = tmp_path / "in" if linked else folder
+    failing = str(tmp_path / "in" / "link" if linked else folder)
+    plain_stat, plain_scan = os.stat, os.scandir
+
+    def fail(path, *rest, **options):
+        if os.fspath(path) == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain_stat(path, *rest, **options)
+
+    class Entry:
+        def __init__(self, entry):
+            self.entry, self.name, self.path = entry, entry.name, entry.path
+            self.is_symlink = entry.is_symlink
+
+        def is_dir(self):
+            return bool(fail(self.path) and self.entry.is_dir())
+
+    class Scan:
+        def __init__(self, path):
+            self.path = path
+
+        def __enter__(self):
+            return [Entry(entry) for entry in plain_scan(self.path)]
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(os, "stat", fail)
+    monkeypatch.setattr(os, "scandir", Scan)
+    with pytest.raises(InputUnavailableError, match="Input/output error"):
+        discover(SourceConfig(inputs=(str(named),), on_error=on_error))

@@ -40,12 +40,12 @@ def command(
     from tokenmill.pipeline.estimate import take_sample
     from tokenmill.report.bench import bench, draw_chart
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources import discover, settle
+    from tokenmill.sources import discover, infer_fields
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     source = SourceConfig(inputs=inputs, text_field=text_field)
     files = discover(source)
-    source, _ = settle(source, files)
+    source, _ = infer_fields(source, files)
     sample = take_sample(files, source, size=int(megabytes * 1e6))
     texts = [text.as_py() for block in sample.blocks for text in block]
     result = bench(Tokenizer.load(tokenizer), texts, turns=turns, threads=threads)

@@ -26,7 +26,7 @@ from tokenmill.errors import InputError
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.cost import compute_cost, load_shape
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,7 @@ def estimate(
     tok = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     config = SourceConfig(inputs=tuple(inputs), **source)
     files = discover(config)
-    config, notes = settle(config, files)
+    config, notes = infer_fields(config, files)
     started = time.monotonic()
     sample = take_sample(files, config, size=sample_bytes, seed=seed)
     read_seconds = time.monotonic() - started

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +9,11 @@ from tokenmill.base.run_files import EVENTS, PROGRESS
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.errors import ConfigError, StoreError, explain_missing
+from tokenmill.sources.hub import NAME
 
 if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 CARD = "README.md"
 
 
@@ -24,7 +23,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
     The same files again are not sent twice: the hub knows them by their hashes. Raises `StoreError` if the
     hub refuses.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not the name of a dataset on the hub; expected ORG/NAME")
     manifest = load_manifest(Path(root))
     with explain_missing("huggingface_hub", "hf", "pushing to the hub"):

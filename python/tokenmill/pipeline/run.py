@@ -33,7 +33,7 @@ from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.pipeline.recorder import Recorder
 from tokenmill.pipeline.unit import hash_unit, make_task, run_unit
 from tokenmill.sources import cut_ranges
-from tokenmill.sources.first_documents import read_first_documents
+from tokenmill.sources.read import read_first_documents
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.files.kinds import copy_files
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.unit import UnitTask
     from tokenmill.sources import InputFile
-    from tokenmill.sources.first_documents import FirstDocuments
+    from tokenmill.sources.read import FirstDocuments
 
 logger = logging.getLogger("tokenmill.prepare")
 # What a job writes in any format, the manifest first; --fresh removes these and the formats' own files.

@@ -1,4 +1,4 @@
-"""Turn settings into runs: find the inputs, load the tokenizer, settle and log what was left open."""
+"""Turn settings into runs: find the inputs, load the tokenizer, infer_fields and log what was left open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tokenmill.pipeline.ranks import is_alone
 from tokenmill.pipeline.run import Run
 from tokenmill.pipeline.set_up_chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.settings.resolve import cap_threads
-from tokenmill.sources import discover, settle
+from tokenmill.sources import discover, infer_fields
 from tokenmill.sources.fields import list_record_fields
 from tokenmill.sources.stores import is_remote, join_address
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -159,7 +159,9 @@ def _settle_job(
     if path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
     encoder = load_tokenizer(resolved, tokenizer)
-    source, found = settle(resolved.config.source, inputs, lambda: prefers_chat(resolved.config, encoder))
+    source, found = infer_fields(
+        resolved.config.source, inputs, lambda: prefers_chat(resolved.config, encoder)
+    )
     config = replace(resolved.config, source=source)
     if list_record_fields(source):
         config = settle_chat(resolved, config)

@@ -21,11 +21,10 @@ from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
 from tokenmill.pipeline.encode import encode_kept, keep_blocks
 from tokenmill.pipeline.shards import ShardBuilder
 from tokenmill.sources import read_blocks
-from tokenmill.sources.faults import explain_refusal
 from tokenmill.sources.fields import make_fields
-from tokenmill.sources.model import Block, Reject
+from tokenmill.sources.model import Block, Reject, explain_refusal
+from tokenmill.sources.read import is_small, read_together
 from tokenmill.sources.records import name_record
-from tokenmill.sources.small_files import is_small, read_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -160,12 +160,12 @@ def read_sample(data: tuple[str, ...]) -> list[str]:
     if not data:
         return []
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources import discover, settle
-    from tokenmill.sources.first_documents import read_first_documents
+    from tokenmill.sources import discover, infer_fields
+    from tokenmill.sources.read import read_first_documents
 
     try:
         files = discover(SourceConfig(inputs=data))
-        source, _ = settle(SourceConfig(inputs=data), files)
+        source, _ = infer_fields(SourceConfig(inputs=data), files)
         return read_first_documents(files, source).texts
     except TokenmillError:
         return []

@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -208,7 +208,7 @@ def extrapolate(result: Measurement, total_bytes: float) -> None:
 
 def _read_corpus(corpus: str, text_field: str | None, most_bytes: int | None) -> Iterator[Any]:
     files = discover(SourceConfig(inputs=(corpus,), text_field=text_field))
-    source, _ = settle(SourceConfig(inputs=(corpus,), text_field=text_field), files)
+    source, _ = infer_fields(SourceConfig(inputs=(corpus,), text_field=text_field), files)
     seen = 0
     for file in files:
         for part in cut_ranges(file, 64 << 20):

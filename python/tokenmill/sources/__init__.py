@@ -1,9 +1,8 @@
 """Bytes of any supported file to blocks of documents."""
 
 from tokenmill.sources.discover import discover
+from tokenmill.sources.fields import infer_fields
 from tokenmill.sources.model import Block, InputFile, Range, Reject
-from tokenmill.sources.ranges import cut_ranges
-from tokenmill.sources.read import read_blocks
-from tokenmill.sources.settle import settle
+from tokenmill.sources.read import cut_ranges, read_blocks
 
-__all__ = ["Block", "InputFile", "Range", "Reject", "cut_ranges", "discover", "read_blocks", "settle"]
+__all__ = ["Block", "InputFile", "Range", "Reject", "cut_ranges", "discover", "infer_fields", "read_blocks"]

@@ -1,20 +1,28 @@
-"""Inputs as the user names them (paths, globs, directories, URLs) to a sorted list of files."""
+"""Inputs as the user names them (paths, globs, directories, URLs) to a sorted list of files.
+
+Links to directories are followed. A directory is walked once, whatever the number of links to it: its
+documents would be there twice, and a link to a directory above would never end.
+"""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import stat
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from heapq import heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenmill.base.near import near_paths
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
-from tokenmill.sources import hf_directory, hub, small_files
-from tokenmill.sources.formats import FORMATS
-from tokenmill.sources.identify import identify
-from tokenmill.sources.raw import local_identity, remote_identity, retry
+from tokenmill.sources import hub
+from tokenmill.sources.model import FileFaultError
+from tokenmill.sources.raw import local_identity, remote_identity, retry, stat_path
+from tokenmill.sources.sniff import SUFFIXES, identify, parse_name
 from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
-from tokenmill.sources.walking import MAGIC, Wish, expand, is_wanted, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,15 +31,16 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile
 
 _LONGEST_SHOWN = 120
-# Files whose first bytes are held at once.
-_TOGETHER = 128
+_MAGIC = frozenset("*?[")
+# Files of a directory that `datasets.save_to_disk` wrote.
+STATE, SPLITS = "state.json", "dataset_dict.json"
 
 
 def discover(config: SourceConfig, output: str | None = None) -> list[InputFile]:
-    """Every file that `config.inputs` names, once, sorted by its name.
+    """Return every file that `config.inputs` names, once, sorted by its name.
 
-    What is below `output` is left out where a folder or a pattern brings it: a job that is run again must not
-    read what it wrote.
+    Files below `output` that a directory or a pattern includes are left out, so that a job that is run again
+    does not read what it wrote.
 
     >>> from pathlib import Path
     >>> from tokenmill.settings.schema import SourceConfig
@@ -42,32 +51,16 @@ def discover(config: SourceConfig, output: str | None = None) -> list[InputFile]
     if not config.inputs:
         raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")
     found: dict[str, InputFile] = {}
-    mine = None if output is None or is_remote(output) else os.path.realpath(output)
+    walk = _Walk(config, None if output is None or is_remote(output) else os.path.realpath(output))
     for name in config.inputs:
-        for file in _find(name, config, mine):
+        for file in _find(name, walk):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
     return keep_split(files, config.split)
 
 
-def _find(name: str, config: SourceConfig, mine: str | None) -> Iterator[InputFile]:
-    """The files that one name stands for."""
-    if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name)):
-        places = hub.locate(name, config)
-        # A dataset of one split is that split; of several, each becomes a dataset, as from a DatasetDict.
-        several = len({split for _, split in places}) > 1
-        for place, split in places:
-            if config.split in {None, split} or not several:
-                files = _find_remote(place, config) if is_remote(place) else [_identify_path(place, config)]
-                yield from (replace(file, split=split if several else None) for file in files)
-    elif is_remote(name):
-        yield from _find_remote(name, config)
-    else:
-        yield from _find_local(name, config, mine)
-
-
 def keep_split(files: list[InputFile], split: str | None) -> list[InputFile]:
-    """The files of a split, and those that belong to none; all if no split is asked for."""
+    """Return the files of a split and those without one; all if `split` is None."""
     if split is None:
         return files
     kept = [file for file in files if file.split in {split, None}]
@@ -77,43 +70,171 @@ def keep_split(files: list[InputFile], split: str | None) -> list[InputFile]:
     return kept
 
 
-def _find_local(name: str, config: SourceConfig, mine: str | None) -> Iterator[InputFile]:
+class _Walk(NamedTuple):
+    """The config, and the local output of the job, whose files are not inputs."""
+
+    config: SourceConfig
+    output: str | None
+
+    def is_wanted(self, name: str) -> bool:
+        """Return True if a file of that name is read when its directory is given."""
+        known = parse_name(name).format
+        return known is not None and self.config.format in {"auto", known, "hf"}
+
+    def list_entries(self, folder: str) -> list[os.DirEntry[str]]:
+        """Return the entries of a directory, none of the output's; a directory that cannot be read raises."""
+        if self.output is not None and os.path.realpath(folder) == self.output:
+            return []
+
+        def look() -> list[os.DirEntry[str]]:
+            with os.scandir(folder) as entries:
+                return list(entries)
+
+        try:
+            return retry(folder, look)
+        except FileFaultError as fault:
+            raise InputError(
+                f"{folder}: the directory cannot be listed: {fault.reject.sample}. Its files would "
+                "be missing; allow reading it, or name the inputs without it"
+            ) from fault
+
+    def list_files(self, folder: str) -> Iterator[str]:
+        """Yield every file below a directory that is not hidden and has the name of a known format."""
+        seen: set[tuple[int, int]] = set()
+        waiting = [folder]
+        while waiting:
+            # Links come after all real directories, whose names are preferred.
+            links: list[str] = []
+            yield from self._list_files(heappop(waiting), seen, links)
+            for link in links:
+                heappush(waiting, link)
+
+    def _list_files(self, folder: str, seen: set[tuple[int, int]], links: list[str]) -> Iterator[str]:
+        if (inode := _get_inode(folder)) in seen:
+            return
+        seen.add(inode)
+        for entry in self.list_entries(folder):
+            if _is_folder(entry):
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_symlink():
+                    links.append(entry.path)
+                else:
+                    yield from self._list_files(entry.path, seen, links)
+            elif not entry.name.startswith((".", "_")) and self.is_wanted(entry.name):
+                yield entry.path
+
+    def expand(
+        self, folder: str, parts: list[str], above: frozenset[tuple[int, int]] = frozenset()
+    ) -> Iterator[str]:
+        """Yield the paths below a directory that match a pattern; `**` is any number of visible directories.
+
+        `above` are the directories that `**` has matched: a link to one of them is not followed.
+        """
+        if not parts:
+            yield folder
+            return
+        first, rest = parts[0], parts[1:]
+        if not _MAGIC & set(first):
+            path = os.path.join(folder, first)  # noqa: PTH118
+            if os.path.lexists(path):
+                yield from self.expand(path, rest)
+            return
+        if first == "**":
+            if (inode := _get_inode(folder)) in above:
+                return
+            above |= {inode}
+            yield from self.expand(folder, rest)
+        for entry in self.list_entries(folder):
+            hidden = entry.name.startswith(".") and not first.startswith(".")
+            if hidden or not fnmatchcase(entry.name, first) or (rest and not _is_folder(entry)):
+                continue
+            yield from self.expand(entry.path, *((parts, above) if first == "**" else (rest,)))
+
+
+def _get_inode(folder: str) -> tuple[int, int]:
+    status = retry(folder, lambda: os.stat(folder))  # noqa: PTH116
+    return status.st_dev, status.st_ino
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False  # a link to itself, which reading reports
+        status = stat_path(entry.path)
+        return status is not None and stat.S_ISDIR(status.st_mode)
+
+
+def _find(name: str, walk: _Walk) -> Iterator[InputFile]:
+    """Yield the files that one name stands for."""
+    config = walk.config
+    if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name) and not stat_path(name)):
+        places = hub.locate(name, config)
+        # Of several splits each becomes a dataset, as from a `DatasetDict`.
+        several = len({split for _, split in places}) > 1
+        for place, split in places:
+            if config.split in {None, split} or not several:
+                files = _find_remote(place, walk) if is_remote(place) else [_identify_path(place, config)]
+                yield from (replace(file, split=split if several else None) for file in files)
+    elif is_remote(name):
+        yield from _find_remote(name, walk)
+    else:
+        yield from _find_local(name, walk)
+
+
+def _find_local(name: str, walk: _Walk) -> Iterator[InputFile]:
     path = os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - keeps a glob's characters
-    if os.path.isdir(path):  # noqa: PTH112
-        if os.path.realpath(path) == mine:
-            raise ConfigError(
-                f"{path} is both an input and the output, so a second run would read what the first one "
-                "wrote; name another output, which may be a folder below it"
-            )
-        yield from _find_in_directory(path, config, mine)
-    elif os.path.exists(path):  # noqa: PTH110
-        yield _identify_path(path, config)
-    elif MAGIC & set(path):
-        # What a pattern ends with is looked for in every folder below, as the shell does.
+    status = stat_path(path)
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        yield from _find_in_directory(path, walk)
+    elif status is not None:
+        yield _identify_path(path, walk.config)
+    elif _MAGIC & set(path):
+        # A final `**` matches files in every directory below, as in the shell.
         root, *parts = Path(path).parts
-        matches = sorted(set(expand(root, [*parts, "*"] if parts[-1] == "**" else parts, Wish(config, mine))))
+        matches = sorted(set(walk.expand(root, [*parts, "*"] if parts[-1] == "**" else parts)))
         if not matches:
             raise _explain_absence(name, "the pattern matches nothing")
         for match in matches:
-            if os.path.isdir(match):  # noqa: PTH112
-                if hf_directory.is_saved(match):
-                    yield from _find_in_directory(match, config, mine)
-            else:
-                yield _identify_path(match, config)
+            found = stat_path(match)
+            if found is None or not stat.S_ISDIR(found.st_mode):
+                yield _identify_path(match, walk.config)
+            elif _is_saved(match):
+                yield from _find_saved(Path(match), walk.config)
     elif os.path.islink(path):  # noqa: PTH114
         raise InputNotFoundError(f"{path} is a link to {os.readlink(path)}, where there is no file")  # noqa: PTH115
     else:
         raise _explain_absence(name, "no such file or directory")
 
 
+def _find_in_directory(path: str, walk: _Walk) -> Iterator[InputFile]:
+    if os.path.realpath(path) == walk.output:
+        raise ConfigError(
+            f"{path} is both an input and the output, so a second run would read what the first one "
+            "wrote; name another output, which may be a folder below it"
+        )
+    if _is_saved(path):
+        yield from _find_saved(Path(path), walk.config)
+        return
+    names = sorted(walk.list_files(path))
+    if not names:
+        known = ", ".join(sorted(suffix for suffixes in SUFFIXES.values() for suffix in suffixes))
+        raise InputNotFoundError(
+            f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
+        )
+    yield from (_identify_path(each, walk.config) for each in names)
+
+
 def _explain_absence(name: str, problem: str) -> InputNotFoundError:
-    """The error for a missing path; a document given instead of a path is not printed whole."""
+    """Return the error for a missing path; a document given instead of a path is shortened."""
     shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
     text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
     hint = (
         "; this looks like a text, not a path: pass texts as dataset=[...] to prepare, iter(texts) to train"
     )
-    near = [] if text or MAGIC & set(name) else near_paths(Path(name))
+    near = [] if text or _MAGIC & set(name) else near_paths(Path(name))
     meant = f"; did you mean {' or '.join(map(str, near))}?" if near else ""
     return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else meant}")
 
@@ -121,40 +242,16 @@ def _explain_absence(name: str, problem: str) -> InputNotFoundError:
 def _identify_path(
     path: str, config: SourceConfig, *, split: str | None = None, saved: bool = False
 ) -> InputFile:
-    stat = retry(path, lambda: os.stat(path))  # noqa: PTH116
-    return identify(path, stat.st_size, local_identity(stat), config, split=split, saved=saved)
+    status = retry(path, lambda: os.stat(path))  # noqa: PTH116
+    return identify(path, status.st_size, local_identity(status), config, split=split, saved=saved)
 
 
-def _find_in_directory(path: str, config: SourceConfig, mine: str | None) -> Iterator[InputFile]:
-    if hf_directory.is_saved(path):
-        for split, member in hf_directory.list_members(path):
-            yield _identify_path(member, config, split=split, saved=True)
-        return
-    names = sorted(walk(path, Wish(config, mine)))
-    if not names:
-        known = ", ".join(sorted(suffix for kind in FORMATS.values() for suffix in kind.suffixes))
-        raise InputNotFoundError(
-            f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
-        )
-    yield from _identify_all(names, config)
-
-
-def _identify_all(names: list[str], config: SourceConfig) -> Iterator[InputFile]:
-    """Files one after another, their first bytes read for many at once."""
-    for first in range(0, len(names), _TOGETHER):
-        for name, found in small_files.read_starts(names[first : first + _TOGETHER]):
-            if found is None:
-                yield _identify_path(name, config)
-            else:
-                yield identify(name, found.size, found.identity, config, start=found.data)
-
-
-def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
+def _find_remote(name: str, walk: _Walk) -> Iterator[InputFile]:
     system, path = open_filesystem(name)
     scheme = name.partition("://")[0]
     system.invalidate_cache()
     try:
-        infos = _list_remote(system, path, config)
+        infos = _list_remote(system, path, walk)
     except FileNotFoundError as error:
         raise InputNotFoundError(f"{name}: does not exist") from error
     except remote_errors() as error:
@@ -165,15 +262,53 @@ def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
         raise InputNotFoundError(f"{name}: no file there is in a known format")
     for info in sorted(infos, key=lambda info: str(info["name"])):
         url = system.unstrip_protocol(info["name"]) if scheme not in {"http", "https"} else str(info["name"])
-        yield identify(url, int(info["size"] or 0), remote_identity(info), config)
+        yield identify(url, int(info["size"] or 0), remote_identity(info), walk.config)
 
 
-def _list_remote(system: Any, path: str, config: SourceConfig) -> list[dict[str, Any]]:
-    if MAGIC & set(path):
+def _list_remote(system: Any, path: str, walk: _Walk) -> list[dict[str, Any]]:
+    if _MAGIC & set(path):
         listed = system.glob(path, detail=True)
         return [info for info in listed.values() if info["type"] == "file"]
     info = system.info(path)
     if info["type"] == "file":
         return [info | {"name": path}]
     found = system.find(path, detail=True).values()
-    return [info for info in found if is_wanted(str(info["name"]).rpartition("/")[2], config)]
+    return [info for info in found if walk.is_wanted(str(info["name"]).rpartition("/")[2])]
+
+
+def _is_saved(path: str) -> bool:
+    """Return True if a directory is a `Dataset` or `DatasetDict` saved with `save_to_disk`."""
+    return any(stat_path(os.path.join(path, name)) is not None for name in (SPLITS, STATE))  # noqa: PTH118
+
+
+def _find_saved(folder: Path, config: SourceConfig) -> Iterator[InputFile]:
+    """Yield the Arrow files of a saved dataset, with their splits."""
+    parts: list[tuple[Any, Path]] = [(None, folder)]
+    if stat_path(str(folder / SPLITS)) is not None:
+        parts = [(split, folder / str(split)) for split in _load(folder / SPLITS).get("splits", [])]
+    for split, part in parts:
+        state = _load(part / STATE)
+        if state.get("_indices_data_files"):
+            raise InputError(
+                f"{part}: the dataset was saved with a selection of its rows, which would be lost; "
+                "load and save it again: Dataset.load_from_disk(...).flatten_indices().save_to_disk(...)"
+            )
+        files = [part / str(entry["filename"]) for entry in state.get("_data_files", [])]
+        missing = [str(file) for file in files if stat_path(str(file)) is None]
+        if missing or not files:
+            raise InputError(
+                f"{part}: {STATE} lists data files that do not exist: {missing or 'none at all'}"
+            )
+        named = split or state.get("_split")
+        for file in files:
+            yield _identify_path(str(file), config, split=str(named) if named else None, saved=True)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected a JSON object, found {type(value).__name__}")
+    return value

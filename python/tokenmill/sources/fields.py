@@ -1,31 +1,29 @@
-"""Which field or template makes a document's text, given or detected."""
+"""Which field, template or conversation makes a document's text, given or inferred."""
 
 from __future__ import annotations
 
+import logging
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.console import words
 from tokenmill.errors import ConfigError, InputError
+from tokenmill.sources.model import MEMORY, FileFaultError
+from tokenmill.sources.sniff import get_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.model import InputFile, Range
 
-TEXT_NAMES = (
-    "text",
-    "content",
-    "body",
-    "document",
-    "raw_content",
-    "article",
-    "passage",
-    "markdown",
-    "code",
-    "sentence",
-)
+logger = logging.getLogger("tokenmill.sources")
+# Records that are looked at to infer the fields.
+SAMPLE_RECORDS = 100
+# Fields that are the text: those that win over a prompt and its completion, and those that do not.
+TEXT_NAMES = ("text", "content", "body", "document", "raw_content", "article")
+WEAK_TEXT_NAMES = ("passage", "markdown", "code", "sentence")
 TURN_NAMES = (
     ("prompt", "response"),
     ("prompt", "completion"),
@@ -34,14 +32,14 @@ TURN_NAMES = (
     ("question", "answer"),
     ("input", "output"),
 )
-# Fields of messages; the first that is there is taken.
+# Fields of messages; the first that exists is used.
 MESSAGES_NAMES = ("messages", "conversations", "conversation")
 # A question may come with the text that it is about.
 CONTEXT_NAMES = {"instruction": ("input", "context")}
-# Fields that a conversation's template may ask for, and a system message of its own.
+# Fields that a chat template may use, and a separate system message.
 BESIDE_NAMES = ("system", "tools", "documents", "chat_template_kwargs")
 PREFERENCE_NAMES = ("chosen", "rejected")
-# A text of this part alone is the whole record, as JSON.
+# The text is the whole record as JSON.
 RECORD: tuple[str, ...] = ()
 
 
@@ -52,12 +50,12 @@ class Fields:
     text: tuple[str | tuple[str, ...], ...]
     id: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
-    # Of a text that is the record, the fields that it needs; others may be left out.
+    # The fields needed of a text that is the record.
     record: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
-        """Whether the text is the record itself."""
+        """True if the text is the record itself."""
         return self.text == (RECORD,)
 
     @property
@@ -76,7 +74,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a reader of one format is asked for."""
+    """What the reader of a format has to read; with `parts`, a document may come in several blocks."""
 
     file: InputFile
     part: Range
@@ -87,7 +85,7 @@ class Request:
 
 
 def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
-    """The fields that a config names; `text` if it names none."""
+    """Return the fields that a config names; `text` if it names none."""
     if config.text_field is not None and config.template is not None:
         raise ConfigError("text_field and template are both given; keep one of them")
     named = split_path(config.id_field) if config.id_field else None
@@ -101,7 +99,7 @@ def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
 
 
 def list_record_fields(config: SourceConfig) -> tuple[str, ...]:
-    """The fields that a conversation of this config is made of; none where documents are texts."""
+    """Return the fields that a conversation of this config is made of; empty if documents are texts."""
     fields = (config.messages_field,) if config.messages_field else config.prompt_field
     if not fields:
         return ()
@@ -109,33 +107,8 @@ def list_record_fields(config: SourceConfig) -> tuple[str, ...]:
     return (*fields, *answer, *BESIDE_NAMES, *config.chat_columns)
 
 
-def choose_conversation(
-    strings: Sequence[str], everything: Sequence[str], where: str
-) -> dict[str, Any] | None:
-    """The settings for records that are conversations; None if a field is simply the text.
-
-    `choose_conversation([], ["messages"], ...)` -> `{"messages_field": "messages"}`.
-    """
-    if any(name in strings for name in TEXT_NAMES):
-        return None
-    for name in MESSAGES_NAMES:
-        if name in everything and name not in strings:
-            return {"messages_field": name}
-    if all(name in everything for name in PREFERENCE_NAMES):
-        raise InputError(
-            f"{where}: these are preference pairs ({', '.join(everything)}), which a loss mask cannot "
-            "express: it only says what is learned. To learn the chosen answers, set messages_field: chosen "
-            "(or completion_field: chosen and a prompt_field)"
-        )
-    for prompt, completion in TURN_NAMES:
-        if prompt in everything and completion in everything:
-            about = tuple(name for name in CONTEXT_NAMES.get(prompt, ()) if name in strings)
-            return {"prompt_field": (prompt, *about), "completion_field": completion}
-    return None
-
-
 def split_path(name: str) -> tuple[str, ...]:
-    r"""Dots lead into objects, `\.` is a dot: `"meta.lang"` -> `("meta", "lang")`."""
+    r"""Split a field name; dots lead into objects, `\.` is a dot: `"meta.lang"` -> `("meta", "lang")`."""
     parts = name.replace("\\.", "\0").split(".")
     if not all(parts):
         raise ConfigError(
@@ -145,7 +118,7 @@ def split_path(name: str) -> tuple[str, ...]:
 
 
 def parse_template(template: str) -> tuple[str | tuple[str, ...], ...]:
-    r"""`"{title}\n\n{text}"` -> `(("title",), "\n\n", ("text",))`; `{{` and `}}` are braces."""
+    r"""Parse `"{title}\n\n{text}"` -> `(("title",), "\n\n", ("text",))`; `{{` and `}}` are braces."""
     parts: list[str | tuple[str, ...]] = []
     try:
         for literal, name, spec, conversion in string.Formatter().parse(template):
@@ -167,17 +140,101 @@ def parse_template(template: str) -> tuple[str | tuple[str, ...], ...]:
     return tuple(parts)
 
 
-def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tuple[str | None, str | None]:
-    """The text field (or a template for instruction data) among columns of strings.
+def collect_fields(records: Iterable[Mapping[str, bool]]) -> tuple[list[str], list[str]]:
+    """Return the names that hold a string (or null) in every record that has them, and all names."""
+    kinds: dict[str, bool] = {}
+    for record in records:
+        for name, text in record.items():
+            kinds[name] = kinds.get(name, True) and text
+    return [name for name, text in kinds.items() if text], list(kinds)
 
-    `choose(["title", "text"], ...)` -> `("text", None)`; `["prompt", "response"]` -> a template.
+
+def infer_fields(
+    config: SourceConfig, files: Sequence[InputFile], prefers_chat: Callable[[], bool] | None = None
+) -> tuple[SourceConfig, list[str]]:
+    """Return the config with its text field, template or conversation, and lines that describe the choice.
+
+    `prefers_chat` tells whether a prompt and its completion are a conversation; without it no record is one.
     """
-    for name in TEXT_NAMES:
-        if name in strings:
-            return name, None
-    for turns in TURN_NAMES:
-        if all(name in strings for name in turns):
-            return None, "\n\n".join(f"{{{name}}}" for name in turns)
+    kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
+    chosen = [f"Input: {words.amount(len(files), 'file')}, {'; '.join(kinds)}"]
+    chosen += [
+        f"Text files: {line}"
+        for line in sorted({_describe_txt_mode(file) for file in files if file.format == "txt"})
+    ]
+    chosen += [note for file in files for note in file.notes]
+    if config.messages_field or config.prompt_field:
+        return _check_pair(config), [*chosen, _describe_conversation(config)]
+    if config.text_field or config.template:
+        return config, chosen
+    for first in (file for file in files if file.format != "txt" and (file.size or file.format == MEMORY)):
+        try:
+            strings, everything = get_reader(first).list_fields(first, config)
+        except FileFaultError:
+            if config.on_error == "fail":
+                raise
+            continue
+        if not everything and first.format == MEMORY:
+            continue  # an iterable may turn out to be empty
+        if prefers_chat is not None:
+            found = choose_conversation(strings, everything, first.url)
+            pair = [] if found is None else [*found.get("prompt_field", ()), found.get("completion_field")]
+            # A pair of texts without a chat template is a text.
+            if found and (not pair or any(name not in strings for name in pair) or prefers_chat()):
+                config = replace(config, **found)
+                return config, [*chosen, f"{_describe_conversation(config)} (found in {first.url})"]
+        field, template = choose(strings, everything, first.url)
+        choice = f"field {field!r}" if field else f"template {template!r}"
+        config = replace(config, text_field=field, template=template)
+        return config, [*chosen, f"Text: {choice} (found in {first.url})"]
+    return config, chosen
+
+
+def choose_conversation(
+    strings: Sequence[str], everything: Sequence[str], where: str
+) -> dict[str, Any] | None:
+    """Return the settings for records that are conversations; None if a field is the text.
+
+    `choose_conversation([], ["messages"], ...)` -> `{"messages_field": "messages"}`.
+    """
+    if any(name in strings for name in TEXT_NAMES):
+        return None
+    for name in MESSAGES_NAMES:
+        if name in everything and name not in strings:
+            return {"messages_field": name}
+    if all(name in everything for name in PREFERENCE_NAMES):
+        raise InputError(
+            f"{where}: these are preference pairs ({', '.join(everything)}), which a loss mask cannot "
+            "express. To train on the chosen answers, set messages_field: chosen (or completion_field: "
+            "chosen and a prompt_field)"
+        )
+    for prompt, completion in TURN_NAMES:
+        if prompt in everything and completion in everything:
+            about = tuple(name for name in CONTEXT_NAMES.get(prompt, ()) if name in strings)
+            return {"prompt_field": (prompt, *about), "completion_field": completion}
+    return None
+
+
+def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tuple[str | None, str | None]:
+    """Choose the text field, or a template for instruction data, among columns of strings.
+
+    `choose(["title", "text"], ...)` -> `("text", None)`; `["prompt", "response"]` -> a template. Log a
+    warning if there is another candidate.
+    """
+    found: list[tuple[str | None, str | None]] = [(name, None) for name in TEXT_NAMES if name in strings]
+    pairs = [turns for turns in TURN_NAMES if all(name in strings for name in turns)]
+    found += [(None, "\n\n".join(f"{{{name}}}" for name in turns)) for turns in pairs]
+    found += [(name, None) for name in WEAK_TEXT_NAMES if name in strings]
+    if len(found) > 1:
+        names = [repr(field or template) for field, template in found]
+        logger.warning(
+            "%s: the text is %s; %s could be it as well. Set text_field or template to choose",
+            where,
+            names[0],
+            ", ".join(names[1:]),
+        )
+    if found:
+        return found[0]
     if len(strings) == 1:
         return strings[0].replace(".", "\\."), None
     raise InputError(
@@ -185,3 +242,26 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
         f"of these {', '.join(strings) or 'none'} hold strings. Name one with text_field, or several with a "
         'template such as "{title}\\n\\n{text}"'
     )
+
+
+def _check_pair(config: SourceConfig) -> SourceConfig:
+    if config.prompt_field and config.messages_field:
+        raise ConfigError("messages_field and prompt_field are both given; keep one of them")
+    if config.prompt_field and not config.completion_field:
+        raise ConfigError(f"prompt_field {', '.join(config.prompt_field)} needs a completion_field")
+    if config.text_field or config.template:
+        raise ConfigError("a conversation has no text_field and no template; leave them out")
+    return config
+
+
+def _describe_conversation(config: SourceConfig) -> str:
+    if config.messages_field:
+        return f"Conversations: field {config.messages_field!r}"
+    asked = " and ".join(repr(name) for name in config.prompt_field)
+    return f"Conversations: {asked} answered by {config.completion_field!r}"
+
+
+def _describe_txt_mode(file: InputFile) -> str:
+    if file.txt_mode == "separator":
+        return f"a document ends at each {file.separator!r}"
+    return "each line is a document" if file.txt_mode == "line" else "each file is a document"

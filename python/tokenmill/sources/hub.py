@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputNotFoundError, InputUnavailableError, explain_missing
-from tokenmill.sources.detect import parse_name
+from tokenmill.sources.sniff import parse_name
 from tokenmill.sources.stores import first_line
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from tokenmill.settings.schema import SourceConfig
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _URL = re.compile(r"hf://datasets/([A-Za-z0-9][\w.-]*/[\w.-]+)(?:@([^/]+(?:/convert/parquet)?))?/?")
 # Where the hub keeps what it made of datasets that have no Parquet of their own.
 CONVERTED = "refs/convert/parquet"
 
 
 def looks_like_name(name: str) -> bool:
-    """`org/name`, where no file or folder has that path."""
-    return bool(_NAME.fullmatch(name)) and parse_name(name).format is None and not Path(name).exists()
+    """Return True for `org/name` without a suffix of a format."""
+    return bool(NAME.fullmatch(name)) and parse_name(name).format is None
 
 
 def is_whole(url: str) -> bool:

@@ -21,9 +21,8 @@ import pyarrow as pa
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
 from tokenmill.sources.columnar import batch_to_block, cut_batch
-from tokenmill.sources.heads import SAMPLE_RECORDS, collect_fields
-from tokenmill.sources.model import MEMORY, Block, InputFile
-from tokenmill.sources.ranges import cut_equally
+from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
+from tokenmill.sources.model import MEMORY, Block, InputFile, cut_equally
 from tokenmill.sources.records import (
     RecordOrigin,
     RecordPlaces,
@@ -102,7 +101,7 @@ def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
                 del _ATTACHED[url]
 
 
-def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
+def cut(file: InputFile, unit_bytes: int) -> list[Range] | None:
     """Return ranges of rows; None for data that can only be iterated."""
     data = _get_data(file)
     if data.ranges is not None:
@@ -110,7 +109,7 @@ def cut_rows(file: InputFile, unit_bytes: int) -> list[Range] | None:
     return None if data.rows is None else cut_equally("rows", data.rows, file.size, unit_bytes)
 
 
-def list_memory_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
     """Return the fields of the first records that hold strings, and all; a string is a record with a text."""
     records = ({"text": item} if isinstance(item, str) else item for item in _get_data(file).sample())
     return collect_fields(
@@ -120,7 +119,7 @@ def list_memory_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str
     )
 
 
-def read_memory(request: Request) -> Iterator[Block]:
+def read(request: Request) -> Iterator[Block]:
     """Yield the blocks of a range of rows of an attached object."""
     part = request.part
     stop = part.stop if part.kind == "rows" else None
@@ -264,7 +263,7 @@ class _Items(MemoryInput):
                     yield Block(texts, numbers, bytes_read=len(data), rows_read=len(held))
                 else:
                     origin = RecordOrigin(places, rows, 0, len(data))
-                    yield records_to_block(request, reader.read(data), origin, "json")
+                    yield records_to_block(request, reader.read(data), origin)
                 rows += len(held)
 
 

@@ -1,12 +1,14 @@
-"""What the sources give: inputs, ranges of them, and blocks of documents with what was refused."""
+"""Inputs, ranges of them, blocks of documents, and what is wrong with an input."""
 
 from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.texts import Texts
+from tokenmill.errors import InputError
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
@@ -25,9 +27,9 @@ RangeKind = Literal["file", "bytes", "groups", "batches", "rows"]
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One input as it was found: where, what it is, and how to notice that it changed.
+    """One input as it was found.
 
-    `identity` is size and mtime locally, size and etag (or what the store has) remotely.
+    `identity` changes with the file: size and mtime locally, size and etag (or another version) remotely.
     """
 
     url: str
@@ -42,15 +44,15 @@ class InputFile:
 
     @property
     def local(self) -> bool:
-        """Whether `url` is a path of this machine."""
+        """True if `url` is a path of this machine."""
         return not is_remote(self.url) and self.format != MEMORY
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A part of an input: bytes, row groups or record batches `[start, stop)`, or all of it.
+    """A part of an input: bytes, row groups, record batches or rows `[start, stop)`, or all of it.
 
-    The cut depends on the input and on `unit_bytes` alone. `size` is about how many bytes it has.
+    The cut depends on the input and on `unit_bytes` alone. `size` is the approximate number of bytes.
     """
 
     kind: RangeKind
@@ -62,9 +64,16 @@ class Range:
         return f"{self.kind}:{self.start}-{self.stop}"
 
 
+def cut_equally(kind: Literal["bytes", "rows"], length: int, size: int, unit_bytes: int) -> list[Range]:
+    """Return ranges of equal length and about `unit_bytes`, without a small rest at the end."""
+    count = max(min(-(-size // unit_bytes), length), 1)
+    edges = [length * at // count for at in range(count + 1)]
+    return [Range(kind, start, stop, size // count) for start, stop in pairwise(edges)]
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A record (or the rest of a file) that was left out: why, `file:line:byte`, and some of it."""
+    """A record, or the rest of a file, that was left out: the reason, `file:line:byte` and a sample."""
 
     reason: str
     place: str
@@ -73,10 +82,9 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an earlier job made of a block's documents: `ids[offsets[i]:offsets[i + 1]]`, in their frame.
+    """Ids of a block's documents from an earlier job: `ids[offsets[i]:offsets[i + 1]]`.
 
-    Those that are `stale` must be encoded anew; the others are as they would come out. `frame` are the BOS
-    and EOS around them.
+    Documents that are `stale` must be encoded again. `frame` are the BOS and EOS ids around each document.
     """
 
     ids: NDArray[Any]
@@ -85,7 +93,7 @@ class Known:
     frame: tuple[int | None, int | None]
 
     def slice(self, start: int, count: int) -> Known:
-        """Those of some neighbours."""
+        """Return the ids of a run of documents."""
         offsets = self.offsets[start : start + count + 1]
         stale = self.stale[start : start + count]
         return Known(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0], stale, self.frame)
@@ -95,10 +103,9 @@ class Known:
 class Block:
     """Some documents of a range, in file order.
 
-    `rows` are record numbers within the range, from 0, counted over good, blank and refused records
-    alike; `rows_read` says how many records this block passed, so that the sum over a range and the
-    ranges before it gives a record's number in its file. `refused` and `replaced` count by reason;
-    `rejects` has the first of each block only.
+    `rows` are record numbers within the range, from 0, counted over good, blank and rejected records alike.
+    `rows_read` is the number of records in this block. `refused` and `replaced` count by reason; `rejects`
+    has the first of each block only. With `goes_on`, the text of this block continues in the next one.
     """
 
     texts: Texts = field(default_factory=Texts)
@@ -110,9 +117,69 @@ class Block:
     rejects: tuple[Reject, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     replaced: Mapping[str, int] = field(default_factory=dict)
-    # The text of this block goes on in the next one.
     goes_on: bool = False
     known: Known | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+WORDS = {
+    "invalid_utf8": "bytes that are not UTF-8",
+    "lone_surrogate": "a lone surrogate, which is not a character",
+    "broken_json": "broken JSON",
+    "not_an_object": "a record that is not an object",
+    "missing_field": "a record without the text field",
+    "not_a_string": "a text field that is not a string",
+    "too_deep": "JSON nested more than 990 levels deep",
+    "over_long": "a record longer than max_record_bytes",
+    "bad_messages": "a record whose messages cannot be read",
+    "bad_role": "a message whose role is not a word",
+    "bad_content": "a message whose content is neither text nor parts of text",
+    "template_refuses": "a conversation that its chat template refuses",
+    "template_limit": "a chat template that does not end",
+    "role_left_out": "a message that its chat template leaves out",
+    "special_string": "the string of a special token where it is not text",
+    "unproved_mask": "a conversation whose loss mask cannot be proved",
+    "field_count": "a row with more or fewer fields than the header",
+    "broken_quote": "a quoted field that does not end",
+    "truncated": "a file that ends too early",
+    "damaged": "a file that cannot be decoded further",
+    "bomb": "a file that expands more than max_expansion times",
+    "unreadable": "a file that cannot be read",
+    "wrong_extension": "a file that is not what its name says",
+}
+# Reasons whose sample is an explanation and not a part of the record.
+_EXPLAINED = frozenset(
+    {
+        *("bad_messages", "bad_role", "bad_content", "template_refuses", "template_limit", "role_left_out"),
+        *("special_string", "unproved_mask"),
+    }
+)
+
+
+class FileFaultError(InputError):
+    """A fault of a whole file, found while reading it. Documents read before it remain valid."""
+
+    def __init__(self, reason: str, place: str, detail: str) -> None:
+        super().__init__(
+            f"{place}: {WORDS[reason]}: {detail}. Replace the file, or set on_error to 'skip' to keep "
+            "what could be read and count the rest"
+        )
+        self.reject = Reject(reason, place, detail)
+
+
+class ChangedInputError(InputError):
+    """An input is no longer the file that was planned; it is raised whatever `on_error` is."""
+
+
+def explain_refusal(reject: Reject) -> InputError:
+    """Return the error for a bad record when `on_error` is `fail`."""
+    words = WORDS.get(reject.reason, reject.reason)
+    if reject.reason in _EXPLAINED:
+        sample, remedies = reject.sample, "(leave such records out, counted)"
+    else:
+        sample = repr(reject.sample)
+        remedies = "(leave such records out, counted) or 'replace' (put U+FFFD where text is not Unicode)"
+    fix = "Raise max_record_bytes" if reject.reason == "over_long" else "Fix the record"
+    return InputError(f"{reject.place}: {words}: {sample}. {fix}, or set on_error to 'skip' {remedies}")

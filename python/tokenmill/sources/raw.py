@@ -1,7 +1,7 @@
-"""The bytes of an input as they are stored, and whether it is still the file that was planned.
+"""Stored bytes of an input, and the check that it is still the file that was planned.
 
-A fault of the machine (a disk, a network, too many open files) says nothing about the content. It is tried
-again, and then ends the unit: no policy for bad records counts it as one.
+A fault of the machine (a disk, a network, too many open files) says nothing about the content. It is retried,
+and then ends the unit: no policy for bad records counts it as one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from tokenmill.errors import InputError, InputNotFoundError, InputUnavailableError
-from tokenmill.sources.faults import ChangedInputError, FileFaultError
-from tokenmill.sources.model import MEMORY
+from tokenmill.sources.model import MEMORY, ChangedInputError, FileFaultError
 from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
 
 if TYPE_CHECKING:
@@ -30,44 +29,29 @@ T = TypeVar("T")
 # Seconds between the attempts of one call.
 PAUSES = (0.1, 0.4, 1.6)
 _READ_AHEAD_BYTES = 8 << 20
-_NO_PLAIN_FILE = "a pipe, a socket or a device: write it to a file first"
-# What a path that is no file answers with, however often one asks.
-_NO_FILES = {errno.ELOOP: "a link that leads back to itself", errno.ENXIO: _NO_PLAIN_FILE}
-# What stores call the version of an object, the surest first.
+_NOT_A_FILE = "a pipe, a socket or a device: write it to a file first"
+# Errors of a path that is not a file, which a retry cannot change.
+_UNREADABLE = {errno.ELOOP: "a link that leads back to itself", errno.ENXIO: _NOT_A_FILE}
+# Names under which stores list the version of an object, the most reliable first.
 _VERSION_KEYS = (
-    "ETag",
-    "etag",
-    "e_tag",
-    "blob_id",
-    "md5Hash",
-    "crc32c",
-    "LastModified",
-    "last_modified",
-    "mtime",
-    "created",
+    *("ETag", "etag", "e_tag", "blob_id", "md5Hash", "crc32c"),
+    *("LastModified", "last_modified", "mtime", "created"),
 )
 
 
-def local_identity(stat: os.stat_result) -> str:
-    """Size and mtime: `"120-1700000000000000000"`."""
-    return make_identity(stat.st_size, stat.st_mtime_ns)
-
-
-def make_identity(size: int, modified: int) -> str:
-    """The identity of a local file of that size, last changed so many nanoseconds after 1970."""
-    return f"{size}-{modified}"
+def local_identity(status: os.stat_result) -> str:
+    """Return size and mtime: `"120-1700000000000000000"`."""
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def remote_identity(info: dict[str, Any]) -> str:
-    """Size and whatever the store has to tell versions apart: an etag, a checksum, a time."""
-    for key in _VERSION_KEYS:
-        if info.get(key):
-            return f"{info.get('size')}-{str(info[key]).strip(chr(34))}"
-    return str(info.get("size"))
+    """Return size and the version that the store lists: an etag, a checksum or a time."""
+    version = next((str(info[key]) for key in _VERSION_KEYS if info.get(key)), None)
+    return str(info.get("size")) if version is None else f"{info.get('size')}-{version.strip(chr(34))}"
 
 
 def retry(url: str, work: Callable[[], T]) -> T:
-    """What `work` gives; a fault of the machine or of a store is tried again some times."""
+    """Return the result of `work`; retry after a fault of the machine or of a store."""
     pauses = iter(PAUSES)
     while True:
         try:
@@ -79,7 +63,7 @@ def retry(url: str, work: Callable[[], T]) -> T:
         except remote_errors() as error:
             if isinstance(error, PermissionError) and not is_remote(url):
                 raise FileFaultError("unreadable", url, f"no permission ({error})") from error
-            if (words := _NO_FILES.get(getattr(error, "errno", None) or 0)) is not None:
+            if (words := _UNREADABLE.get(getattr(error, "errno", None) or 0)) is not None:
                 raise FileFaultError("unreadable", url, words) from error
             pause = next(pauses, None)
             if pause is None:
@@ -91,11 +75,23 @@ def retry(url: str, work: Callable[[], T]) -> T:
             time.sleep(pause)
 
 
+def stat_path(path: str) -> os.stat_result | None:
+    """Return the status of a local path, or None if nothing is there; any other failure raises."""
+
+    def look() -> os.stat_result | None:
+        try:
+            return os.stat(path)  # noqa: PTH116 - a path object cannot hold every name
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    return retry(path, look)
+
+
 class RawFile(io.RawIOBase):
-    """An open input that opens itself again, where it was, after a fault of the machine."""
+    """An open input that reopens itself at its position after a fault of the machine."""
 
     def __init__(self, file: InputFile) -> None:
-        """Open `file` after a check that it is the one that was planned."""
+        """Open `file` and check that it is the one that was planned."""
         super().__init__()
         self._input = file
         self._file: BinaryIO | None = None
@@ -110,12 +106,12 @@ class RawFile(io.RawIOBase):
                     self._file.seek(self._at)
                 return work(self._file)
             except BaseException:
-                self._let_go()
+                self._close_file()
                 raise
 
         return retry(self._input.url, once)
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -127,7 +123,7 @@ class RawFile(io.RawIOBase):
         return count
 
     def read(self, size: int = -1) -> bytes:
-        """`size` bytes, or all that are left; fewer only at the end, since Arrow takes fewer for the end."""
+        """Return `size` bytes, or the rest; fewer only at the end, which Arrow relies on."""
         data = self._read_some(size)
         while data and len(data) < size and (more := self._read_some(size - len(data))):
             data += more
@@ -139,72 +135,54 @@ class RawFile(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, as any file does."""
+        """Move to a position, as any file does."""
         self._at = self._attempt(lambda file: cast("int", file.seek(offset, whence)))
         return self._at
 
     def tell(self) -> int:
-        """Where the next byte is read."""
+        """Return the position of the next byte."""
         return self._at
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
-    def seekable(self) -> bool:
-        """Always."""
-        return True
+    seekable = readable
 
     def close(self) -> None:
         """Close the file."""
-        self._let_go()
+        self._close_file()
         super().close()
 
 
 def _open(file: InputFile) -> BinaryIO:
-    """The file itself, unbuffered; raises unless it is the one that was planned."""
+    """Open the file without a buffer; raise unless it is the one that was planned."""
     if not file.local:
         system, path = _look_up(file)
-        return cast("BinaryIO", system.open(path, "rb", **_choose_buffering(system)))
-    # At once: a pipe would otherwise wait for a writer for ever.
+        # Large requests; each client has its own option for them.
+        obstore = type(system).__module__.startswith("obstore")
+        options: dict[str, Any] = {} if obstore else {"cache_type": "readahead"}
+        options["buffer_size" if obstore else "block_size"] = _READ_AHEAD_BYTES
+        return cast("BinaryIO", system.open(path, "rb", **options))
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(file.url, flags)
     try:
-        _compare(file, local_identity(_require_plain(file, os.fstat(handle))))
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileFaultError("unreadable", file.url, _NOT_A_FILE)  # noqa: TRY301
+        _compare(file, local_identity(status))
     except BaseException:
         os.close(handle)
         raise
     return cast("BinaryIO", os.fdopen(handle, "rb", buffering=0))
 
 
-def _require_plain(file: InputFile, status: os.stat_result) -> os.stat_result:
-    if not stat.S_ISREG(status.st_mode):
-        raise FileFaultError("unreadable", file.url, _NO_PLAIN_FILE)
-    return status
-
-
 def _look_up(file: InputFile) -> tuple[Any, str]:
-    system, path, identity = _ask(file.url)
-    _compare(file, identity)
-    return system, path
-
-
-def find_remote_identity(url: str) -> str:
-    """What a remote file is now: its size and version."""
-    return retry(url, lambda: _ask(url)[2])
-
-
-def _ask(url: str) -> tuple[Any, str, str]:
-    system, path = open_filesystem(url)
+    system, path = open_filesystem(file.url)
     system.invalidate_cache()  # a cached listing would show the object as it was
-    return system, path, remote_identity(system.info(path))
-
-
-def _choose_buffering(system: Any) -> dict[str, Any]:
-    """How to ask for large requests: each kind of client has its own word for it."""
-    if type(system).__module__.startswith("obstore"):
-        return {"buffer_size": _READ_AHEAD_BYTES}
-    return {"block_size": _READ_AHEAD_BYTES, "cache_type": "readahead"}
+    _compare(file, remote_identity(system.info(path)))
+    return system, path
 
 
 def _compare(file: InputFile, found: str) -> None:
@@ -215,8 +193,8 @@ def _compare(file: InputFile, found: str) -> None:
         )
 
 
-def check_unchanged(file: InputFile) -> int | None:
-    """Raise `ChangedInputError` unless an input is still the one that was planned; give its inode."""
+def _check_unchanged(file: InputFile) -> int | None:
+    """Raise `ChangedInputError` unless an input is still the one that was planned; return its inode."""
     if file.format == MEMORY:
         return None
 
@@ -224,7 +202,7 @@ def check_unchanged(file: InputFile) -> int | None:
         if not file.local:
             _look_up(file)
             return None
-        status = os.stat(file.url)  # noqa: PTH116 - a path object could not hold every name
+        status = os.stat(file.url)  # noqa: PTH116 - a path object cannot hold every name
         _compare(file, local_identity(status))
         return status.st_ino
 
@@ -233,24 +211,24 @@ def check_unchanged(file: InputFile) -> int | None:
 
 @contextmanager
 def require_unchanged(file: InputFile) -> Iterator[None]:
-    """Whatever is read of an input inside counts only if the input is the same before and after.
+    """Raise `ChangedInputError` unless the input is the same file before and after the context.
 
     A file that replaces another may have the same size and time, but not the same inode.
     """
-    before = check_unchanged(file) if file.local else None
+
+    def check() -> None:
+        after = _check_unchanged(file)
+        if before is not None and after != before:
+            raise ChangedInputError(
+                f"{file.url}: another file replaced it while it was being read. Run the same command again "
+                "when nothing is writing to the inputs"
+            )
+
+    before = _check_unchanged(file) if file.local else None
     try:
         yield
     except InputError:
-        # What looks like damage may be a file that somebody is writing.
-        _check_same(file, before)
+        # What looks like damage may be a file that is being written.
+        check()
         raise
-    _check_same(file, before)
-
-
-def _check_same(file: InputFile, before: int | None) -> None:
-    after = check_unchanged(file)
-    if before is not None and after != before:
-        raise ChangedInputError(
-            f"{file.url}: another file replaced it while it was being read. Run the same command again when "
-            "nothing is writing to the inputs"
-        )
+    check()

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tokenmill.sources.faults import FileFaultError, explain_refusal
+import numpy as np
+
+from tokenmill import _core
+from tokenmill.base.texts import Texts
+from tokenmill.errors import TokenmillError
 from tokenmill.sources.fields import Request, make_fields
-from tokenmill.sources.formats import find_input_format
-from tokenmill.sources.model import Block
+from tokenmill.sources.model import MEMORY, Block, FileFaultError, Range, explain_refusal
 from tokenmill.sources.raw import require_unchanged
+from tokenmill.sources.sniff import get_reader
+from tokenmill.sources.windows import BOM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.model import InputFile, Range
+    from tokenmill.sources.model import InputFile
 
 DEFAULT_BLOCK_BYTES = 4 << 20
+# Files up to this size may be read many at once.
+SMALL = 1 << 16
+# A look at the first documents: the number of files, bytes of each, and characters of a document.
+_LOOK_FILES = 8
+_LOOK_BLOCK_BYTES = 1 << 18
+_LOOK_BYTES = 1 << 19
+LONGEST = 1 << 16
+
+
+def cut_ranges(file: InputFile, unit_bytes: int) -> list[Range]:
+    """Cut an input into ranges of about `unit_bytes`, in file order; they cover it exactly.
+
+    A plain file of lines is cut at any byte (a record belongs to the range it starts in), Parquet between
+    row groups, Arrow files between record batches. Other inputs are one range.
+    """
+    try:
+        found: list[Range] | None = get_reader(file).cut(file, unit_bytes)
+    except FileFaultError:
+        found = None  # reading it meets the same fault, and there the policy decides
+    return [Range("file", 0, file.size, file.size)] if found is None else found
 
 
 def read_blocks(
@@ -28,22 +56,19 @@ def read_blocks(
     columns: Sequence[str] = (),
     parts: bool = False,
 ) -> Iterator[Block]:
-    """Blocks of about `block_bytes` of text, in file order.
+    """Yield blocks of about `block_bytes` of text, in file order.
 
-    `columns` are delivered beside the text for a predicate. With `parts`, a text file that is one document
-    may come in several blocks, of which all but the last say that it goes on.
+    `columns` are read beside the text for a predicate. With `parts`, a text file that is one document may
+    come in several blocks, of which all but the last have `goes_on`.
 
     Under `fail` the first bad record or a fault of the file raises `InputError`; otherwise both are counted,
-    and what was read before a fault stays. A fault of the machine raises
-    `InputUnavailableError` and an input that is not the one that was planned, before or after it was read,
-    `ChangedInputError`, whatever the policy.
+    and what was read before a fault stays. Whatever the policy, a fault of the machine raises
+    `InputUnavailableError`, and an input that is not the planned one raises `ChangedInputError`.
     """
-    blocks = find_input_format(file).read(
-        Request(file, part, config, make_fields(config, columns), block_bytes, parts)
-    )
+    request = Request(file, part, config, make_fields(config, columns), block_bytes, parts)
     try:
         with require_unchanged(file):
-            for block in blocks:
+            for block in get_reader(file).read(request):
                 if block.rejects and config.on_error == "fail":
                     raise explain_refusal(block.rejects[0])
                 yield block
@@ -52,3 +77,91 @@ def read_blocks(
         if config.on_error == "fail":
             raise
         yield Block(rejects=(fault.reject,), refused={fault.reject.reason: 1})
+
+
+def is_small(file: InputFile, config: SourceConfig) -> bool:
+    """Return True if a file is one document that can be read together with its neighbours."""
+    plain = file.format == "txt" and file.txt_mode == "file" and file.compression is None and file.local
+    return plain and 0 < file.size <= min(SMALL, config.max_record_bytes)
+
+
+def read_together(files: Sequence[InputFile]) -> tuple[Block, NDArray[np.int32]]:
+    """Read small files in one call of the core: a block of documents and the file number of each.
+
+    A file that is missing or changed, is not UTF-8 or has a byte order mark is left out, to be read by
+    `read_blocks`, which reports it.
+    """
+    data, offsets, about = _core.read_small([file.url for file in files], SMALL)
+    good = np.array(
+        [
+            size >= 0 and f"{size}-{modified}" == file.identity and data[start : start + 3] != BOM
+            for file, (size, modified, _), start in zip(
+                files, np.asarray(about).reshape(-1, 3).tolist(), offsets, strict=False
+            )
+        ]
+    )
+    good[[row for row, _ in _core.invalid_rows(data, np.asarray(offsets))]] = False
+    texts = Texts(data, offsets).filter(good)
+    rows = np.zeros(len(texts), np.int64)
+    block = Block(texts, rows, bytes_read=texts.nbytes, rows_read=len(texts))
+    return block, np.flatnonzero(good).astype(np.int32)
+
+
+@dataclass
+class FirstDocuments:
+    """The beginnings of some documents, their total size, and what was read to get them.
+
+    It is `complete` if the inputs have no other documents.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    bytes: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    complete: bool = False
+
+    @property
+    def average_bytes(self) -> float | None:
+        """The average document size, or None without documents."""
+        return self.bytes / len(self.texts) if self.texts else None
+
+    def count_records(self, total_bytes: int | None) -> int | None:
+        """Estimate the number of records of inputs of `total_bytes`; None if it is not known."""
+        if self.complete or not self.bytes_read or total_bytes is None:
+            return self.rows_read if self.complete else None
+        return round(total_bytes * self.rows_read / self.bytes_read)
+
+
+def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:
+    """Read up to `most` documents, some from each of up to eight files spread over the list.
+
+    A record that cannot be read is left out here: the job itself meets it again and reports it.
+    """
+    chosen = files[:: max(1, len(files) // _LOOK_FILES)][:_LOOK_FILES]
+    lenient = replace(source, on_error="skip")
+    share = max(1, most // max(1, len(chosen)))
+    found, ended = FirstDocuments(), 0
+    for file in chosen:
+        try:
+            ended += _look_at(found, file, lenient, share)
+        except (TokenmillError, OSError):
+            continue
+    found.complete = ended == len(files)
+    return found
+
+
+def _look_at(found: FirstDocuments, file: InputFile, source: SourceConfig, most: int) -> bool:
+    """Add documents of one file; return True if it has no more."""
+    if file.format == MEMORY and cut_ranges(file, 1 << 62)[0].kind == "file":
+        return False  # it can be iterated only once, by the job
+    wanted, enough = len(found.texts) + most, found.bytes_read + _LOOK_BYTES
+    whole = Range("file", 0, file.size, file.size)
+    for block in read_blocks(file, whole, source, block_bytes=_LOOK_BLOCK_BYTES):
+        texts = block.texts.slice(0, wanted - len(found.texts))
+        found.rows_read += block.rows_read
+        found.bytes_read += block.bytes_read
+        found.bytes += texts.nbytes
+        found.texts += [texts.read_start(place, LONGEST) for place in range(len(texts))]
+        if len(found.texts) >= wanted or found.bytes_read >= enough:
+            return False
+    return True

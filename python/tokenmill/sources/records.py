@@ -2,62 +2,91 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from array import array
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
-from tokenmill.sources.compression import open_stream
-from tokenmill.sources.model import Block, Reject
+from tokenmill.sources.compression import open_stream, read_head
+from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
+from tokenmill.sources.model import Block, Reject, cut_equally
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.windows import BOM, Buffer, Cut, Window, find_first_byte, read_windows
+from tokenmill.sources.windows import BOM, Buffer, Cut, find_first_byte, overlaps_itself, read_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import InputFile, Range
     from tokenmill.sources.where import TextColumn
 
-# A line number is found by counting from the file's start; beyond this it would cost more than it tells.
+    Reader = Callable[[memoryview], _core.Records]
+
+# A line number is found by counting lines from the start of the file, up to this size.
 _COUNTABLE_BYTES = 1 << 30
 _COUNT_STEP = 8 << 20
 
 
-class Reader(Protocol):
-    """Whole records in, flat buffers out."""
+def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+    """Return the fields of the first lines that hold strings, and all; plain text has none."""
+    if file.format == "txt":
+        return [], []
+    lines = read_head(file, config.max_expansion).removeprefix(codecs.BOM_UTF8).split(b"\n", SAMPLE_RECORDS)
+    found = [_core.json_members(line) for line in lines[:SAMPLE_RECORDS]]
+    # A single line that is longer than the head has the fields that the head shows.
+    return collect_fields(mark_strings(members) for members, whole in found if whole or len(lines) == 1)
 
-    def read(self, block: memoryview, /) -> _core.Records:
-        """Read every record of `block`."""
+
+def mark_strings(members: Iterable[tuple[str, str]]) -> dict[str, bool]:
+    """Return whether each member of a JSON object is a string or null, by the first character."""
+    return {name: first in {'"', "n"} for name, first in members}
 
 
-@dataclass(frozen=True, slots=True)
-class TextReader:
-    """Documents between separators; an empty separator makes one document of everything."""
+def cut(file: InputFile, unit_bytes: int) -> list[Range] | None:
+    """Cut a plain file at any byte: a record belongs to the range it starts in."""
+    whole = file.compression is not None or file.txt_mode == "file" or file.size <= unit_bytes
+    if whole or overlaps_itself((file.separator or "").encode()):
+        return None
+    return cut_equally("bytes", file.size, file.size, unit_bytes)
 
-    separator: bytes
-    limit: int
-    replace: bool
 
-    def read(self, block: memoryview, /) -> _core.Records:
-        """Split `block`."""
+def read(request: Request) -> Iterator[Block]:
+    """Yield the blocks of the documents that start in the range."""
+    file, config, paths = request.file, request.config, request.fields.paths
+    if file.format == "jsonl":
+        return _read_range(request, make_json_reader(request).read, b"\n")
+    if paths:
+        raise InputError(
+            f"{file.url}: a text file has no fields, but id_field or a predicate asks for "
+            f"{', '.join('.'.join(path) for path in paths)}; leave it out for this input"
+        )
+    separator = {"line": "\n", "separator": file.separator or ""}.get(file.txt_mode or "", "").encode()
+
+    def split(block: memoryview) -> _core.Records:
         return _core.split_text(
-            block, self.separator, strip_cr=self.separator == b"\n", limit=self.limit, replace=self.replace
+            block,
+            separator,
+            strip_cr=separator == b"\n",
+            limit=config.max_record_bytes,
+            replace=config.on_error == "replace",
         )
 
-
-def read_jsonl(request: Request) -> Iterator[Block]:
-    """Blocks of the JSON Lines that start in the range."""
-    yield from _read_range(request, make_json_reader(request), b"\n")
+    # Under `skip` all of a document must be good before any of it counts.
+    large = 4 * request.block_bytes < file.size and file.compression is None
+    if request.parts and not separator and large and config.on_error != "skip":
+        return _read_parts(request, split)
+    return _read_range(request, split, separator)
 
 
 def make_json_reader(request: Request) -> _core.JsonlReader:
-    """The core's reader for the fields that are asked for."""
+    """Return the core's reader for the requested fields."""
     return _core.JsonlReader(
         [part if isinstance(part, str) else list(part) for part in request.fields.text],
         [list(path) for path in request.fields.paths],
@@ -66,33 +95,8 @@ def make_json_reader(request: Request) -> _core.JsonlReader:
     )
 
 
-def read_txt(request: Request) -> Iterator[Block]:
-    """Blocks of the documents of a plain text file."""
-    file, paths = request.file, request.fields.paths
-    if paths:
-        raise InputError(
-            f"{file.url}: a text file has no fields, but id_field or a predicate asks for "
-            f"{', '.join('.'.join(path) for path in paths)}; leave it out for this input"
-        )
-    separators = {"file": b"", "line": b"\n", "separator": (file.separator or "").encode()}
-    separator = separators[file.txt_mode or "file"]
-    config = request.config
-    reader = TextReader(separator, config.max_record_bytes, config.on_error == "replace")
-    if not separator and _can_go_on(request):
-        yield from _read_parts(request, reader)
-    else:
-        yield from _read_range(request, reader, separator)
-
-
-def _can_go_on(request: Request) -> bool:
-    """Return True if one document may come in parts; under `skip` all of it must be good first."""
-    file, config = request.file, request.config
-    large = 4 * request.block_bytes < file.size
-    return request.parts and large and file.compression is None and config.on_error != "skip"
-
-
 def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
-    """One document in parts that end between two characters; all but the last say that it goes on."""
+    """Yield one document in parts that end between two characters."""
     places = RecordPlaces(request.file)
     with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
         buffer = Buffer(stream, 0, request.block_bytes)
@@ -102,19 +106,13 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
             buffer.read(request.block_bytes)
             if buffer.fault is not None:
                 raise buffer.fault
-            end = buffer.fill if buffer.ended else _find_last_character(buffer)
-            records = reader.read(memoryview(buffer.data)[:end])
-            block = records_to_block(request, records, RecordOrigin(places, 0, buffer.offset, end), "json")
+            end = buffer.fill
+            if not buffer.ended:  # before the last character, which may be cut off
+                end = next((at for at in range(end - 1, end - 4, -1) if buffer.data[at] >= 0xC0), end)
+            records = reader(memoryview(buffer.data)[:end])
+            block = records_to_block(request, records, RecordOrigin(places, 0, buffer.offset, end))
             yield replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
             buffer.drop(end)
-
-
-def _find_last_character(buffer: Buffer) -> int:
-    """Where the last character that may be cut off begins."""
-    for at in range(buffer.fill - 1, buffer.fill - 4, -1):
-        if buffer.data[at] >= 0xC0:
-            return at
-    return buffer.fill
 
 
 def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Block]:
@@ -126,10 +124,12 @@ def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[
     with closing(open_stream(file, start, config.max_expansion)) as stream:
         for window in read_windows(stream, cut):
             if window.over_long:
-                block = _refuse_over_long(window, rows, places)
+                sample = bytes(window.data[:60]).decode("utf-8", "replace")
+                reject = Reject("over_long", places.describe(rows, window.offset), sample)
+                block = Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
             else:
                 origin = RecordOrigin(places, rows, window.offset, len(window.data))
-                block = records_to_block(request, reader.read(window.data), origin, "json")
+                block = records_to_block(request, reader(window.data), origin)
             rows += block.rows_read
             yield block
             del block  # before the next one is read: it may be large
@@ -149,10 +149,14 @@ def records_to_block(
     request: Request,
     records: _core.Records,
     origin: RecordOrigin,
-    kind: Literal["json", "csv"],
+    *,
+    typed: bool = True,
     names: tuple[str, ...] = (),
 ) -> Block:
-    """What the core read, as a block; `names` are the columns behind the others that a record is made of."""
+    """Return the core's records as a block.
+
+    Columns of CSV are not `typed`. `names` are the last columns, which together are the record.
+    """
     rejects = tuple(
         Reject(
             reason,
@@ -162,7 +166,7 @@ def records_to_block(
         for reason, row, byte, sample in records.rejects
     )
     fields = request.fields
-    columns = _make_columns(records, kind) if fields.paths or names else []
+    columns = _make_columns(records, typed=typed) if fields.paths or names else []
     texts = Texts(*records.texts)
     if names:
         split = len(columns) - len(names)
@@ -183,13 +187,10 @@ def records_to_block(
     )
 
 
-def _make_columns(records: _core.Records, kind: Literal["json", "csv"]) -> list[TextColumn]:
+def _make_columns(records: _core.Records, *, typed: bool) -> list[TextColumn]:
     from tokenmill.sources.where import TextColumn  # here, since it imports Arrow
 
-    return [
-        TextColumn(kinds, Texts(data, ends).to_arrow(), typed=kind == "json")
-        for kinds, data, ends in records.columns
-    ]
+    return [TextColumn(kinds, Texts(data, ends).to_arrow(), typed) for kinds, data, ends in records.columns]
 
 
 def row_to_json(row: Any) -> bytes:
@@ -205,14 +206,8 @@ def rows_to_json(rows: Iterable[Any]) -> Texts:
     return Texts(b"".join(lines), array("q", accumulate(map(len, lines), initial=0)))
 
 
-def _refuse_over_long(window: Window, rows: int, places: RecordPlaces) -> Block:
-    sample = bytes(window.data[:60]).decode("utf-8", "replace")
-    reject = Reject("over_long", places.describe(rows, window.offset), sample)
-    return Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
-
-
 def name_record(file: InputFile, part: Range, row: int) -> str:
-    """`"corpus.jsonl:12"`: where a record of a range stands, looked up only when it must be named."""
+    """Return `"corpus.jsonl:12"`, the place of a record of a range."""
     if part.kind == "bytes" and part.start:
         return RecordPlaces(file, part.start, lines=True).describe(row, 0).rpartition(":")[0]
     before = part.start if part.kind == "rows" else 0
@@ -224,9 +219,9 @@ def name_record(file: InputFile, part: Range, row: int) -> str:
 
 
 class RecordPlaces:
-    """`file:line:byte` of a record; for a range inside a file the lines before it are counted once.
+    """Describes records as `file:line:byte`; the lines before a range are counted once, on demand.
 
-    In a file that is not of lines, the number is that of the record.
+    In a file without lines, the number is that of the record.
     """
 
     def __init__(self, file: InputFile, start: int = 0, *, lines: bool = False) -> None:
@@ -236,18 +231,17 @@ class RecordPlaces:
         self._before: int | None = 0 if start == 0 else None
 
     def describe(self, row: int, byte: int) -> str:
-        """`"corpus.jsonl:12:3456"`; the line is left out where counting it would read too much."""
+        """Return `"corpus.jsonl:12:3456"`, without the line where counting would read too much."""
         if self._before is None and self._lines and self._file.local and self._start <= _COUNTABLE_BYTES:
-            self._before = _count_lines(self._file, self._start)
+            self._before = self._count_lines()
         line = "" if self._before is None else str(self._before + row + 1)
         return f"{self._file.url}:{line}:{byte}"
 
-
-def _count_lines(file: InputFile, start: int) -> int:
-    """Newlines before the first record of a range, the one that ends at or after `start` included."""
-    count, at = 0, 0
-    with closing(RawFile(file)) as raw:
-        while at < start - 1 and (data := raw.read(min(_COUNT_STEP, start - 1 - at))):
-            count += data.count(b"\n")
-            at += len(data)
-    return count + 1
+    def _count_lines(self) -> int:
+        """Count the newlines before the first record, the one that ends at or after the start included."""
+        count, left = 1, self._start - 1
+        with RawFile(self._file) as raw:
+            while left > 0 and (data := raw.read(min(_COUNT_STEP, left))):
+                count += data.count(b"\n")
+                left -= len(data)
+        return count

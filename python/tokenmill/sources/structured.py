@@ -2,107 +2,81 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import codecs
+import csv
+import io
 from contextlib import closing
-from typing import TYPE_CHECKING, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from tokenmill import _core
 from tokenmill.errors import InputError
-from tokenmill.sources.compression import open_stream
-from tokenmill.sources.faults import FileFaultError
-from tokenmill.sources.heads import DELIMITERS, is_single_record, read_csv_header
-from tokenmill.sources.identify import read_decoded_head
-from tokenmill.sources.records import RecordOrigin, RecordPlaces, make_json_reader, records_to_block
+from tokenmill.sources.compression import open_stream, read_head
+from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
+from tokenmill.sources.model import FileFaultError
+from tokenmill.sources.records import (
+    RecordOrigin,
+    RecordPlaces,
+    make_json_reader,
+    mark_strings,
+    records_to_block,
+)
 from tokenmill.sources.windows import BOM, Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import Block
+    from tokenmill.sources.model import Block, InputFile
 
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _END = 4  # the core's state behind a JSON value
 
 
-class _Parser(ABC):
-    """Takes bytes that start between two records; gives whole records and how many bytes they took."""
-
-    column: Literal["json", "csv"] = "json"
-    """How columns of this format answer."""
-    names: tuple[str, ...] = ()
-    """The fields that a record is put together from, where the parser does not give it whole."""
-
-    @abstractmethod
-    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
-        """Read what is whole; `last` says that nothing follows."""
-
-    def find_fault(self) -> str | None:
-        """What is wrong with the rest of the file, after the last call."""
-        return None
+def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+    """Return the fields that hold strings, and all, as far as the head shows them."""
+    head = read_head(file, config.max_expansion)
+    if file.format == "json":
+        return collect_fields(map(mark_strings, _read_members(head.removeprefix(codecs.BOM_UTF8))))
+    names = _read_header(head, file)[0]
+    return names, names
 
 
-def read_csv(request: Request) -> Iterator[Block]:
-    """Blocks of the rows of a delimited file; the first row names the fields."""
-    head = read_decoded_head(request.file, request.config.max_expansion)
-    delimiter = DELIMITERS[request.file.format]
-    names, width = read_csv_header(head, delimiter, request.file.url)
-    if names:
-        reader = _make_csv_reader(request, names, delimiter)
-        yield from _read_records(
-            request, _Rows(reader, tuple(names) if request.fields.whole else ()), skip=width
-        )
+def cut(_file: InputFile, _unit_bytes: int) -> None:
+    """Return None: these formats cannot be entered in the middle."""
 
 
-def _make_csv_reader(request: Request, names: list[str], delimiter: str) -> _core.CsvReader:
-    def find_column(path: tuple[str, ...]) -> int:
-        name = ".".join(path)
-        if names.count(name) != 1:
-            problem = "has no field" if name not in names else "has more than one field"
-            raise InputError(
-                f"{request.file.url}: the first row {problem} {name!r}; it has {', '.join(names)}"
-            )
-        return names.index(name)
+def read(request: Request) -> Iterator[Block]:
+    """Yield the blocks of a delimited file, or of the records in one JSON value.
 
-    fields = request.fields
-    # A record is put together from its fields, which stand behind the columns that are asked for.
-    whole = [find_column((name,)) for name in names] if fields.whole else []
-    text = [] if fields.whole else fields.text
-    return _core.CsvReader(
-        [part if isinstance(part, str) else find_column(part) for part in text],
-        [*(find_column(path) for path in fields.paths), *whole],
-        delimiter=ord(delimiter),
-        width=len(names),
-        limit=request.config.max_record_bytes,
-        replace=request.config.on_error == "replace",
-    )
-
-
-class _Rows(_Parser):
-    column = "csv"
-
-    def __init__(self, reader: _core.CsvReader, names: tuple[str, ...]) -> None:
-        self._reader = reader
-        self.names = names
-
-    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
-        return self._reader.read(data, last=last)
-
-
-def read_json(request: Request) -> Iterator[Block]:
-    """Blocks of the records in one JSON value: an array, an object of records, or one record."""
-    head = read_decoded_head(request.file, request.config.max_expansion)
+    The value is an array, an object of records, or one record.
+    """
+    head = read_head(request.file, request.config.max_expansion)
+    if request.file.format != "json":
+        names, width = _read_header(head, request.file)
+        if names:
+            yield from _read_records(request, _Rows(request, names), skip=width)
+        return
     skip = len(BOM) if head.startswith(BOM) else 0
-    reader = make_json_reader(request)
-    fields = request.fields
-    if is_single_record(head, fields.record[:1] if fields.whole else fields.roots, text=not fields.whole):
-        yield from _read_records(request, _OneRecord(reader), skip=skip)
+    if _is_single_record(head[skip:], request):
+        yield from _read_records(request, _OneRecord(request), skip=skip)
     elif head.strip():
-        yield from _read_records(request, _Elements(reader), skip=skip)
+        yield from _read_records(request, _Elements(request), skip=skip)
 
 
-class _Elements(_Parser):
-    def __init__(self, reader: _core.JsonlReader) -> None:
-        self._reader = reader
+class _Elements:
+    """Reads the elements of a JSON array or object.
+
+    A parser takes bytes that start between two records, and returns the whole records and their length.
+    """
+
+    typed = True
+    names: tuple[str, ...] = ()
+    """The last columns, which together are the record, where the parser does not return it whole."""
+
+    def __init__(self, request: Request) -> None:
+        self._reader = make_json_reader(request)
         self._state = 0
         self._broken = self._last = False
 
@@ -112,25 +86,60 @@ class _Elements(_Parser):
         return records, used
 
     def find_fault(self) -> str | None:
+        """Return what is wrong with the rest of the file after the last call, or None."""
         if self._broken:
             return "the JSON value is broken here, and nothing after it can be read"
         return "the JSON value does not end" if self._last and self._state != _END else None
 
 
-class _OneRecord(_Parser):
-    def __init__(self, reader: _core.JsonlReader) -> None:
-        self._reader = reader
-
+class _OneRecord(_Elements):
     def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
         whole = b"[" + bytes(data) + b"]" if last else b""
         return self._reader.read_elements(whole, 0, last=False)[0], len(data) if last else 0
 
 
-def _read_records(request: Request, parser: _Parser, *, skip: int) -> Iterator[Block]:
+class _Rows:
+    """Reads the rows of a delimited file."""
+
+    typed = False
+
+    def __init__(self, request: Request, names: list[str]) -> None:
+        def find_column(path: tuple[str, ...]) -> int:
+            name = ".".join(path)
+            if names.count(name) != 1:
+                problem = "has no field" if name not in names else "has more than one field"
+                raise InputError(
+                    f"{request.file.url}: the first row {problem} {name!r}; it has {', '.join(names)}"
+                )
+            return names.index(name)
+
+        fields = request.fields
+        self.names = tuple(names) if fields.whole else ()
+        self._reader = _core.CsvReader(
+            [
+                part if isinstance(part, str) else find_column(part)
+                for part in (() if fields.whole else fields.text)
+            ],
+            [*map(find_column, fields.paths), *(find_column((name,)) for name in self.names)],
+            delimiter=ord(_DELIMITERS[request.file.format]),
+            width=len(names),
+            limit=request.config.max_record_bytes,
+            replace=request.config.on_error == "replace",
+        )
+
+    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
+        return self._reader.read(data, last=last)
+
+    def find_fault(self) -> str | None:
+        """Return None: a bad row does not spoil the next."""
+        return None
+
+
+def _read_records(request: Request, parser: _Elements | _Rows, *, skip: int) -> Iterator[Block]:
     """Feed the parser windows that hold at least one whole record each."""
-    file, config, rows = request.file, request.config, 0
+    file, limit, rows = request.file, request.config.max_record_bytes, 0
     places = RecordPlaces(file)
-    with closing(open_stream(file, 0, config.max_expansion)) as stream:
+    with closing(open_stream(file, 0, request.config.max_expansion)) as stream:
         buffer = Buffer(stream, 0, request.block_bytes)
         buffer.read(skip)
         buffer.drop(skip)
@@ -142,10 +151,13 @@ def _read_records(request: Request, parser: _Parser, *, skip: int) -> Iterator[B
             if buffer.fault and not used:
                 raise buffer.fault
             if not (used or buffer.ended or parser.find_fault()):
-                target = _enlarge(buffer, request)
+                if buffer.fill > limit:
+                    place = f"{file.url}::{buffer.offset}"
+                    raise FileFaultError("over_long", place, f"no record ends within {limit} bytes")
+                target = min(2 * buffer.fill, limit + 1)
                 continue
             origin = RecordOrigin(places, rows, buffer.offset, used)
-            block = records_to_block(request, records, origin, parser.column, parser.names)
+            block = records_to_block(request, records, origin, typed=parser.typed, names=parser.names)
             rows += block.rows_read
             yield block
             if fault := parser.find_fault():
@@ -157,9 +169,37 @@ def _read_records(request: Request, parser: _Parser, *, skip: int) -> Iterator[B
             raise buffer.fault
 
 
-def _enlarge(buffer: Buffer, request: Request) -> int:
-    limit = request.config.max_record_bytes
-    if buffer.fill > limit:
-        place = f"{request.file.url}::{buffer.offset}"
-        raise FileFaultError("over_long", place, f"no record ends within {limit} bytes")
-    return min(2 * buffer.fill, limit + 1)
+def _read_header(head: bytes, file: InputFile) -> tuple[list[str], int]:
+    r"""Return the names of the fields and the length of their row: `b"a,b\n1,2"` -> `(["a", "b"], 4)`."""
+    end = -1
+    while (end := head.find(b"\n", end + 1)) >= 0 and head.count(b'"', 0, end) % 2:
+        continue
+    row = head if end < 0 else head[: end + 1]
+    try:
+        lines = io.StringIO(row.decode("utf-8-sig"), newline="")
+        names = next(csv.reader(lines, delimiter=_DELIMITERS[file.format]), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{file.url}:1: the first row must name the fields, but cannot be read: {error}"
+        ) from error
+    return names, len(row)
+
+
+def _is_single_record(head: bytes, request: Request) -> bool:
+    """Return True if the value is an object with a requested field, which for a text is a string."""
+    fields = request.fields
+    roots = fields.record[:1] if fields.whole else fields.roots
+    members, _ = _core.json_members(head)
+    return any(name in roots and (fields.whole or first == '"') for name, first in members)
+
+
+def _read_members(head: bytes) -> Iterator[list[tuple[str, str]]]:
+    """Yield the members of each record, and of the value itself if it has a text."""
+    whole = _core.JsonlReader([[]], [], limit=len(head) + 1, replace=True)
+    # The comma ends a record that the head ends with.
+    data, offsets = whole.read_elements(head + b",", 0, last=False)[0].texts
+    for start, end in pairwise(offsets[: SAMPLE_RECORDS + 1]):
+        yield _core.json_members(bytes(data[start:end]))[0]
+    top = [(name, first) for name, first in _core.json_members(head)[0] if first not in "[{"]
+    if any(first == '"' for _, first in top):
+        yield top

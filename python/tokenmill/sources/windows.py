@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tokenmill.sources.faults import FileFaultError
+from tokenmill.sources.model import FileFaultError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,9 @@ from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import ConfigError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, read_blocks, settle
+from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.sources.discover import keep_split
-from tokenmill.sources.faults import explain_refusal
-from tokenmill.sources.model import MEMORY
+from tokenmill.sources.model import MEMORY, explain_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -113,7 +112,7 @@ def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) ->
 
 
 def _settle_corpus(config: SourceConfig, files: list[InputFile]) -> Corpus:
-    config, notes = settle(config, files)
+    config, notes = infer_fields(config, files)
     return Corpus(files, config, notes)
 
 

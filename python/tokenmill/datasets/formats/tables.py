@@ -19,7 +19,7 @@ from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.formats.files import Items
 from tokenmill.datasets.formats.format import Format
 from tokenmill.datasets.formats.writer import BatchWriter
-from tokenmill.sources.hf_directory import SPLITS, STATE
+from tokenmill.sources.discover import SPLITS, STATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

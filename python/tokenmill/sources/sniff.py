@@ -1,0 +1,173 @@
+"""Format, compression and text mode of a file, by its name and its first bytes, which must agree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tokenmill.sources.compression import HEAD_BYTES, detect_compression, read_head
+from tokenmill.sources.compression import SUFFIXES as COMPRESSIONS
+from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
+from tokenmill.sources.raw import RawFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenmill.settings.schema import SourceConfig
+
+SUFFIXES = {
+    "txt": (".txt", ".text", ".md"),
+    "jsonl": (".jsonl", ".ndjson", ".jsonlines"),
+    "json": (".json",),
+    "csv": (".csv",),
+    "tsv": (".tsv",),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
+}
+_BY_SUFFIX = {suffix: name for name, suffixes in SUFFIXES.items() for suffix in suffixes}
+_MAGIC = {"parquet": (b"PAR1",), "arrow": (b"ARROW1", b"\xff\xff\xff\xff")}
+# The module of each format has `read`, `list_fields` and `cut`. It is imported when used: some need Arrow.
+_READERS = {
+    "txt": "records",
+    "jsonl": "records",
+    "json": "structured",
+    "csv": "structured",
+    "tsv": "structured",
+    "parquet": "columnar",
+    "arrow": "columnar",
+    MEMORY: "memory",
+}
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+DEFAULT_SEPARATOR = "<|endoftext|>"
+# A plain text file up to this size is one document, a larger one is a document per line.
+_WHOLE_FILE_BYTES = 16 << 20
+_START_BYTES = 64 << 10
+
+
+class Named(NamedTuple):
+    """Format and compression that a file name stands for."""
+
+    format: str | None
+    compression: str | None
+
+
+def get_reader(file: InputFile) -> Any:
+    """Return the module that reads an input."""
+    return import_module(f"tokenmill.sources.{_READERS[file.format]}")
+
+
+def parse_name(name: str) -> Named:
+    """Parse the suffixes of a name: `"a/b.jsonl.zst"` -> `("jsonl", "zstd")`."""
+    # Not pathlib, which takes long for many files. A leading dot is not a suffix.
+    last = name.rstrip("/").rpartition("/")[2].lstrip(".")
+    suffixes = [f".{each.lower()}" for each in last.split(".")[1:]] if not last.endswith(".") else []
+    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    rest = suffixes[:-1] if compression else suffixes
+    return Named(_BY_SUFFIX.get(rest[-1]) if rest else None, compression)
+
+
+def identify(
+    url: str, size: int, identity: str, config: SourceConfig, *, split: str | None = None, saved: bool = False
+) -> InputFile:
+    """Return an input with its format; the user's `format` overrides its name and first bytes.
+
+    `saved` marks an Arrow file of a saved Hugging Face dataset.
+    """
+    named = Named("arrow", None) if saved else parse_name(url)
+    file = InputFile(url, size, identity, named.format or "", split=split)
+    try:
+        with RawFile(file) as raw:
+            start = raw.read(_START_BYTES)
+    except FileFaultError:
+        if config.on_error == "fail":
+            raise
+        return replace(file, format=named.format or "jsonl", compression=named.compression)
+    compression, binary = detect_compression(start), _detect_binary(start)
+    wrong = None if saved and binary == "arrow" else _find_disagreement(url, named, start)
+    if wrong and config.on_error == "fail":
+        raise FileFaultError("wrong_extension", url, wrong)
+    file = replace(file, compression=compression, notes=(wrong,) if wrong else ())
+
+    def read_decoded() -> bytes:
+        complete = compression is None and len(start) == size
+        return start if complete else read_head(file, config.max_expansion)
+
+    if config.format not in {"auto", "hf"}:
+        kind = str(config.format)
+    elif compression is None and binary:
+        kind = binary
+    elif named.format and not wrong:
+        kind = named.format
+    else:
+        kind = _detect_text_format(read_decoded())
+    if kind == "json" and config.format != "json" and _is_lines_of_json(read_decoded()):
+        note = f"{url} is named .json but holds JSON Lines, and is read as such"
+        return replace(file, format="jsonl", notes=(*file.notes, note))
+    file = replace(file, format=kind)
+    return _choose_txt_mode(file, config, read_decoded) if kind == "txt" else file
+
+
+def _detect_binary(head: bytes) -> str | None:
+    return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def _detect_text_format(head: bytes) -> str:
+    stripped = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if stripped.startswith(b"["):
+        return "json"
+    if not stripped.startswith(b"{"):
+        return "txt"
+    line, newline, _ = stripped.partition(b"\n")
+    try:
+        json.loads(line)
+    except RecursionError:
+        return "jsonl"  # whose reader reports that it is too deep
+    except ValueError:
+        return "json" if newline else "jsonl"
+    return "jsonl"
+
+
+def _is_lines_of_json(head: bytes) -> bool:
+    """Return True if a file named `.json` holds JSON Lines, as many published corpora do."""
+    first, _, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
+    if not first.startswith(b"{") or not rest.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _find_disagreement(name: str, named: Named, head: bytes) -> str | None:
+    """Return why the name does not fit the first bytes, or None."""
+    compression, binary = detect_compression(head), _detect_binary(head)
+    if head.startswith(_UTF16_MARKS) and not binary:
+        return f"{name} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+    other = f"bytes {head[:8]!r}" if head else "an empty file"
+    if named.compression != compression and (head or named.compression):
+        expected, found = named.compression or "uncompressed", compression or other
+    elif compression is None and named.format in _MAGIC and binary != named.format:
+        expected, found = named.format, binary or other
+    elif compression is None and binary and named.format not in {binary, None}:
+        expected, found = named.format, binary
+    else:
+        return None
+    return f"{name} should be {expected} by its name, but holds {found}"
+
+
+def _choose_txt_mode(file: InputFile, config: SourceConfig, read_decoded: Callable[[], bytes]) -> InputFile:
+    mode: Literal["file", "line", "separator"]
+    if config.txt_mode != "auto":
+        mode = config.txt_mode
+    elif config.document_separator is not None:
+        mode = "separator"
+    else:
+        head = read_decoded()
+        small = file.compression is None and file.size <= _WHOLE_FILE_BYTES
+        mode = "file" if len(head) < HEAD_BYTES or small else "line"
+        if DEFAULT_SEPARATOR.encode() in head:
+            mode = "separator"
+    separator = config.document_separator or DEFAULT_SEPARATOR
+    return replace(file, txt_mode=mode, separator=separator if mode == "separator" else None)
