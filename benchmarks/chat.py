@@ -148,9 +148,9 @@ def show_where(chats, tokenizer):
     from datetime import date
 
     from tokenmill import Tokenizer
-    from tokenmill.chat.chat import Chat
-    from tokenmill.chat.conversation import RecordShape, read_conversation
-    from tokenmill.chat.ids import ChatEncoder
+    from tokenmill.chat.encode import ChatEncoder
+    from tokenmill.chat.records import RecordShape, read_conversation
+    from tokenmill.chat.render import ChatRenderer
     from tokenmill.chat.template import ChatTemplate, find_template, list_token_variables
 
     loaded = Tokenizer.load(str(tokenizer))
@@ -158,7 +158,7 @@ def show_where(chats, tokenizer):
     name, source = find_template(loaded.recipe, None)
     shape = RecordShape("messages")
     template = ChatTemplate(name, source, date(2026, 1, 31), list_token_variables(loaded.recipe))
-    chat = Chat(shape, template, "assistant", encoder.strings)
+    chat = ChatRenderer(shape, template, "assistant", encoder.strings)
     lines = [json.dumps(each) for each in chats]
     _, parsing = cpu(lambda: [read_conversation(line, shape) for line in lines])
     rendered, rendering = cpu(lambda: [chat.render(line) for line in lines])

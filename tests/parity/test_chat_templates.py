@@ -2,19 +2,20 @@
 
 import json
 import logging
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerFast
+from transformers.utils.chat_template_utils import render_jinja_template
 
 from chat_tokenizers import write_chat
 from tokenmill.base.learned import is_learned, strip_marks
-from tokenmill.chat.chat import Chat
-from tokenmill.chat.conversation import RecordError, RecordShape
-from tokenmill.chat.ids import ChatEncoder
+from tokenmill.chat.encode import ChatEncoder
+from tokenmill.chat.records import RecordError, RecordShape
+from tokenmill.chat.render import ChatRenderer
 from tokenmill.chat.template import ChatTemplate, find_template, list_token_variables
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -103,7 +104,7 @@ def ours(name):
     encoder = ChatEncoder(tokenizer)
     today = datetime.now().astimezone().date()
     template = ChatTemplate(label, source, today, list_token_variables(tokenizer.recipe))
-    return encoder, Chat(RecordShape("messages"), template, "assistant", encoder.strings)
+    return encoder, ChatRenderer(RecordShape("messages"), template, "assistant", encoder.strings)
 
 
 @cache
@@ -125,7 +126,7 @@ def encode(name, messages, tools):
     encoder, chat = ours(name)
     rendered = chat.render(json.dumps({"messages": messages, "tools": tools}))
     made = encoder.encode([rendered], "text", 1)
-    assert not made.faults, [str(fault) for fault in made.faults.values()]
+    assert not made.errors, [str(fault) for fault in made.errors.values()]
     return rendered, strip_marks(made.ids).tolist(), is_learned(made.ids)
 
 
@@ -269,3 +270,31 @@ def test_masks_without_blocks_are_those_of_the_published_marked_copy(name):
         _, ids, learned = encode(name, messages, tools)
         assert ids == expected["input_ids"]
         assert learned.tolist() == [bool(each) for each in expected["assistant_masks"]]
+
+
+WAYS_TO_WRITE = [
+    "{{ messages | map(attribute='content') | join('|') | trim }}",
+    "{{ (messages | map(attribute='content') | join('~')).split('~')[0] }}{{ messages[1].content.strip('b') }}",
+    "{{ messages[0] | tojson(ensure_ascii=true) }}{{ messages[1].content }}",
+    "{{ '-' | replace('-', messages[0].content) }}{{ '-' | replace('-', messages[1].content) }}",
+    "{{ tools | tojson }}{{ messages[0].content ~ messages[1].content }}",
+    "{{ '%s and %s' % (messages[0].content, messages[1].content) }}",
+    "{{ '{} {}'.format(messages[0].content, messages[1].content) }}",
+    "{{ messages }}{{ messages[1].content[::-1] | upper | indent(2) }}",
+    "{% for c in messages[0].content %}{{ c | safe }}-{% endfor %}{{ messages[1].content | list }}",
+    "{% set x %}{{ messages[0].content }}{% endset %}{{ x | trim }}{{ messages[1].content.splitlines()[0] }}",
+]
+
+
+@pytest.mark.parametrize("source", WAYS_TO_WRITE)
+def test_the_text_is_that_of_the_template_and_data_is_never_taken_for_template(source):
+    """Every special token's string of the record is known to be data, whatever the template does with it."""
+    first, second = "a<|im_end|>\ufdd0\ufdd1 é\U000f0001 ", "b<|im_end|>c"
+    messages = [{"role": "user", "content": first}, {"role": "assistant", "content": second}]
+    tools = [{"z": "<|im_start|>", "a": {"<|im_end|>": 1}}]
+    (expected,), _ = render_jinja_template([messages], tools, chat_template=source)
+    template = ChatTemplate("t", source, date(2026, 1, 31))
+    chat = ChatRenderer(RecordShape("messages"), template, "all", ("<|im_start|>", "<|im_end|>"))
+    rendered = chat.render(json.dumps({"messages": messages, "tools": tools}))
+    assert rendered.text.decode() == expected
+    assert rendered.specials == 0

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from chat_tokenizers import CHATML, write_chat
 from tokenmill.base.learned import is_learned, strip_marks
-from tokenmill.chat.chat import Chat
-from tokenmill.chat.conversation import RecordShape
-from tokenmill.chat.ids import ChatEncoder
+from tokenmill.chat.encode import ChatEncoder
+from tokenmill.chat.records import RecordShape
+from tokenmill.chat.render import ChatRenderer
 from tokenmill.chat.template import ChatTemplate, list_token_variables
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -46,7 +46,7 @@ def machine(template):
     tokenizer = Tokenizer.load(write_chat(Path(tempfile.mkdtemp(prefix="tokenmill-chat-")), template))
     encoder = ChatEncoder(tokenizer)
     made = ChatTemplate("t", template, date(2026, 1, 31), list_token_variables(tokenizer.recipe))
-    return encoder, Chat(RecordShape("messages"), made, "assistant", encoder.strings)
+    return encoder, ChatRenderer(RecordShape("messages"), made, "assistant", encoder.strings)
 
 
 def learned_runs(encoder, ids, learned):
@@ -68,8 +68,8 @@ def test_what_is_learned_is_what_the_assistant_says(pairs):
     rendered = chat.render(record(pairs))
     made = encoder.encode([rendered], "text", 1)
     # Two messages of white space and a header can share a token, which is told; nothing else is wrong.
-    assert all(fault.reason == "unproved_mask" for fault in made.faults.values())
-    if made.faults:
+    assert all(fault.reason == "unproved_mask" for fault in made.errors.values())
+    if made.errors:
         return
     ids, learned = strip_marks(made.ids), is_learned(made.ids)
     said = [answered + "<|im_end|>" for _, answered in pairs]
@@ -92,7 +92,7 @@ def test_a_template_that_looks_into_words_is_followed(pairs):
     expected = chat.template.render(messages, {})
     rendered = chat.render(record(pairs))
     assert rendered.text.decode() == expected
-    for (_, answered), part in zip(pairs, rendered.learned, strict=True):
+    for (_, answered), part in zip(pairs, rendered.trained, strict=True):
         kept = answered.split("</think>")[-1].lstrip("\n") if "</think>" in answered else answered
         assert rendered.text[part.start : part.end].decode() == kept + "<|im_end|>"
 
@@ -107,13 +107,13 @@ def test_a_batch_is_its_conversations(batch):
         alone = encoder.encode([each], "text", 1)
         part = whole.ids[whole.offsets[number] : whole.offsets[number + 1]]
         assert part.tolist() == alone.ids.tolist()
-        assert (number in whole.faults) == bool(alone.faults)
+        assert (number in whole.errors) == bool(alone.errors)
 
 
 @pytest.mark.parametrize("train_on", ["last", "all", "completion"])
 def test_other_things_to_learn(train_on):
     _, chat = machine(CHATML)
-    other = Chat(chat.shape, chat.template, train_on, chat.specials)
+    other = ChatRenderer(chat.shape, chat.template, train_on, chat.strings)
     rendered = other.render(record([("one", "two"), ("three", "four")]))
-    texts = [rendered.text[part.start : part.end].decode() for part in rendered.learned]
+    texts = [rendered.text[part.start : part.end].decode() for part in rendered.trained]
     assert texts == ([rendered.text.decode()] if train_on == "all" else ["four<|im_end|>"])

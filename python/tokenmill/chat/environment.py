@@ -1,48 +1,105 @@
-"""The sandbox in which templates run: that of transformers, with limits, and aware of symbols.
+"""The sandbox in which templates run: that of transformers, with limits, and able to trace strings.
 
-Every loop, call, filter, test and `in` of a template goes through here, so that it ends, and so that the
-characters of a symbol are never read unnoticed.
+Every loop, call, filter and operator of a template passes through here, so that each can be counted and so
+that no string of a record loses its origin in a traced render.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import wraps
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes
-from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension, loopcontrols
-from jinja2.runtime import Undefined
+from jinja2.filters import make_attrgetter
+from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
+from jinja2.utils import Namespace, pass_context
 from jinja2.visitor import NodeTransformer
 
-from tokenmill.chat.limits import Budget
-from tokenmill.chat.symbols import BEGIN, END, MARK, Symbol, UntraceableError
+from tokenmill.chat.tracing import BLOCK_END, BLOCK_START, Traced, blend, interleave, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import date
 
-    from tokenmill.chat.symbols import Tracer
+# What one rendering may cost. Steps are the same on every machine; the time is far above what they take.
+MOST_STEPS = 2_000_000
+STEPS_PER_MESSAGE = 2_000
+MOST_SECONDS = 60.0
+MOST_CHARACTERS = 1 << 28
+MOST_ITEMS = 1 << 22
+_LARGEST_NUMBER = 1 << 20
+_LARGE_WIDTH = re.compile(r"\d{7,}")
 
-# What filters may do with lists of symbols without looking into one.
+# Filters whose result consists of the very objects they were given, or keeps track of origins by itself.
 _CARRIES = frozenset(
     {
         *("length", "count", "list", "first", "last", "reverse", "select", "reject", "selectattr", "map"),
-        *("rejectattr", "items", "dictsort", "default", "d", "attr", "batch", "slice"),
+        *("rejectattr", "items", "dictsort", "sort", "unique", "groupby", "default", "d", "attr", "batch"),
+        *("slice", "join", "min", "max"),
     }
 )
-_PURE = frozenset(["lower", "upper", "capitalize", "title", "indent", "replace"])
-_IS = frozenset(["string", "iterable", "sequence", "defined"])
-_IS_NOT = frozenset(
-    {
-        *("mapping", "number", "integer", "float", "boolean", "true", "false", "none", "undefined"),
-        *("callable", "escaped"),
-    }
-)
-_COMPARES = frozenset(["eq", "equalto", "==", "ne", "!="])
+_CARRIES_STRINGS = frozenset(["trim", "string"])
+# Methods and filters whose result can be longer than everything they are given.
+_GROWS = frozenset(["expandtabs", "indent", "wordwrap", "format", "format_map", "urlize"])
+
+
+class TemplateLimitError(Exception):
+    """A template runs for too long, or writes too much."""
+
+
+class Budget:
+    """The steps, characters and time left to one rendering."""
+
+    def __init__(self, messages: int = 0, characters: int = 0) -> None:
+        self._most = MOST_STEPS + STEPS_PER_MESSAGE * messages
+        self._steps = self._most
+        self._characters = MOST_CHARACTERS + 64 * characters
+        self._until = monotonic() + MOST_SECONDS
+
+    def step(self, count: int = 1) -> None:
+        """Count turns of loops and calls."""
+        self._steps -= count
+        if self._steps < 0:
+            raise TemplateLimitError(f"it takes more than {self._most:,} steps for one conversation")
+        if self._steps & 63 == 0 and monotonic() > self._until:
+            raise TemplateLimitError(f"it takes more than {MOST_SECONDS:.0f} seconds for one conversation")
+
+    def check_numbers(self, *values: Any) -> None:
+        """Raise for numbers that no width or count needs."""
+        for value in values:
+            if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+                raise TemplateLimitError(f"it calls a function with the number {value}, which is too large")
+
+    def check_size(self, size: int) -> None:
+        """Raise if a result of so many characters would be too long."""
+        if size > self._characters:
+            raise TemplateLimitError(f"it makes a text of more than {MOST_CHARACTERS:,} characters")
+
+    def check_growth(self, name: str, text: str, arguments: tuple[Any, ...]) -> None:
+        """Raise before a method or filter makes a text that is too long."""
+        lengths = [len(each) for each in arguments if isinstance(each, str)]
+        if name == "replace" and len(lengths) > 1:
+            self.check_size(text.count(arguments[0]) * lengths[1])
+        elif name in _GROWS:
+            if name.startswith("format") and _LARGE_WIDTH.search(text):
+                raise TemplateLimitError("it writes with a width that is too large")
+            numbers = [each for each in arguments if isinstance(each, int)]
+            self.check_size(len(text) * max([*lengths, *numbers, 1]))
+
+    def spend(self, result: Any) -> Any:
+        """Count the characters of a result; raise if there are too many."""
+        if isinstance(result, str):
+            self.check_size(len(result))
+            self._characters -= len(result)
+        elif isinstance(result, list | tuple) and len(result) > MOST_ITEMS:
+            raise TemplateLimitError(f"it makes a list of more than {MOST_ITEMS:,} items")
+        return result
 
 
 class Generation(Extension):
@@ -51,36 +108,54 @@ class Generation(Extension):
     tags = {"generation"}  # noqa: RUF012 - Jinja's own
 
     def parse(self, parser: Any) -> nodes.Node:
-        """A block that calls `_mark` with its body."""
+        """Return a block that calls `_mark` with its body."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
 
     def _mark(self, caller: Callable[[], str]) -> str:
         environment: Any = self.environment
-        found: str = environment.concat([BEGIN, caller(), END])
-        return found
+        if not environment.tracing:
+            return caller()
+        return join([Traced("", ((0, BLOCK_START),)), caller(), Traced("", ((0, BLOCK_END),))])
 
 
-class _Watch(NodeTransformer):
-    """Loops count their turns, `in` and `~` become filters that know symbols."""
+class _Instrument(NodeTransformer):
+    """Make loops count their turns and name their item, and `~` a filter that traces."""
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - named by Jinja
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_macro = False
+
+    def visit_For(self, node: nodes.For) -> Any:  # noqa: N802 - named by Jinja
+        self._depth += 1
         self.generic_visit(node)
+        self._depth -= 1
         node.iter = _make_filter(node.iter, "_count_turns")
+        if self._in_macro or not isinstance(node.target, nodes.Name):
+            return node
+        depth = nodes.Const(self._depth)
+        item = nodes.Name(node.target.name, "load", lineno=node.lineno)
+        node.body.insert(0, nodes.ExprStmt(_make_filter(item, "_enter", depth), lineno=node.lineno))
+        none = nodes.Const(None, lineno=node.lineno)
+        return [node, nodes.ExprStmt(_make_filter(none, "_enter", depth), lineno=node.lineno)]
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
+        before, self._in_macro = self._in_macro, True
+        self.generic_visit(node)
+        self._in_macro = before
         return node
 
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        names = [operand.op for operand in node.ops]
-        if len(names) == 1 and names[0] in {"in", "notin"}:
-            found: nodes.Expr = _make_filter(node.expr, "_is_in", node.ops[0].expr)
-            return nodes.Not(found, lineno=node.lineno) if names[0] == "notin" else found
-        return node
+    visit_CallBlock = visit_Macro  # noqa: N815
+    visit_AssignBlock = visit_Macro  # noqa: N815
+    visit_FilterBlock = visit_Macro  # noqa: N815
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         return _make_filter(nodes.List(node.nodes, lineno=node.lineno), "_concat")
+
+    def visit_ScopedEvalContextModifier(self, node: nodes.Node) -> nodes.Node:  # noqa: N802
+        raise TemplateSyntaxError("a chat template cannot set autoescape", node.lineno)
 
 
 def _make_filter(node: Any, name: str, *arguments: Any) -> nodes.Filter:
@@ -94,7 +169,7 @@ class _Dict:
         return dict(*arguments, **items)
 
     def fromkeys(self, *arguments: Any) -> dict[Any, Any]:
-        """`dict.fromkeys`."""
+        """Call `dict.fromkeys`."""
         return dict.fromkeys(*arguments)
 
 
@@ -108,79 +183,112 @@ class _Namespace(Namespace):
 
 
 class ChatEnvironment(ImmutableSandboxedEnvironment):
-    """One environment for one template; `tracer` is set while a template runs on symbols."""
+    """The environment of one template, which renders one conversation at a time."""
 
     intercepted_binops = frozenset({"+", "*", "%", "**"})
 
     def __init__(self, today: date) -> None:
-        super().__init__(
-            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols], cache_size=0
-        )
-        self.tracer: Tracer | None = None
+        self.tracing = False
         self.budget = Budget()
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[Generation, loopcontrols],
+            cache_size=0,
+            finalize=self._to_text,
+        )
+        # The numbers of the messages by the identity of their dictionaries, and the loops that are running.
+        self._numbers: dict[int, int] = {}
+        self._loops: list[int | None] = []
         # Data must be reproducible, so nothing random is allowed.
         self.globals.pop("lipsum", None)
         self.filters.pop("random", None)
-        self.filters["tojson"] = _to_json
-        self.filters = {name: self._watch_filter(name, each) for name, each in self.filters.items()}
-        self.tests = {name: self._watch_test(name, each) for name, each in self.tests.items()}
-        self.filters |= {"_count_turns": self._count_turns, "_is_in": self._is_in, "_concat": self.concat}
+        self.filters |= {"tojson": _to_json, "join": self._join_filter}
+        self.filters = {name: self._watch(name, each) for name, each in self.filters.items()}
+        self.tests = {name: self._count_call(each) for name, each in self.tests.items()}
+        self.filters |= {"_count_turns": self._count_turns, "_concat": self.concat, "_enter": self._enter}
         self.globals |= {
-            "raise_exception": self._raise,
+            "raise_exception": _raise,
             "strftime_now": today.strftime,
             "dict": _Dict(),
             "namespace": _Namespace,
         }
 
+    def run(
+        self, template: Any, variables: dict[str, Any], budget: Budget, *, tracing: bool = False
+    ) -> list[tuple[str, int | None]]:
+        """Return what the template writes, each part with the message that its loop is at."""
+        self.tracing, self.budget = tracing, budget
+        self._numbers = {id(message): number for number, message in enumerate(variables["messages"])}
+        self._loops = []
+        parts = template.root_render_func(template.new_context(variables))
+        return [(budget.spend(part), self._find_message()) for part in parts]
+
+    def _find_message(self) -> int | None:
+        return next((number for number in self._loops if number is not None), None)
+
+    @pass_context  # so that Jinja does not evaluate it while it compiles
+    def _enter(self, _context: Any, item: Any, depth: int) -> None:
+        self._loops[depth:] = [self._numbers.get(id(item))]
+
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         parsed = super()._parse(source, name, filename)
-        watched: nodes.Template = _Watch().visit(parsed)
-        return watched
+        instrumented: nodes.Template = _Instrument().visit(parsed)
+        return instrumented
 
     def concat(self, parts: Iterable[Any]) -> str:
-        """What blocks, macros and `~` are joined by."""
-        held = [part if isinstance(part, str) else str(part) for part in parts]
-        text = "".join(held)
-        self.budget.check_text(text)
-        return self.tracer.wrap(text) if self.tracer is not None else text
+        """Join what blocks, macros and `~` consist of."""
+        held = [self._to_text(part) for part in parts]
+        self.budget.check_size(sum(map(len, held)))
+        return str(self.budget.spend(join(held)))
+
+    def _to_text(self, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        text: str = blend(str(value), value) if self.tracing else str(value)
+        return text
+
+    def _join_filter(self, value: Any, d: Any = "", attribute: Any = None) -> str:
+        items = value if attribute is None else map(make_attrgetter(self, attribute), value)
+        return self.concat(interleave(d, items))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Operators that can make a large string, or look into one."""
+        """Apply an operator that can make a large value."""
         self.budget.step()
         if operator in {"*", "**"}:
             self.budget.check_numbers(left, right)
-        if operator in {"*", "%"} and self.tracer is not None and isinstance(left, str):
-            self._refuse_symbols("%", (left, right))
-        return self.budget.check_text(super().call_binop(context, operator, left, right))
+            for size, count in ((left, right), (right, left)):
+                if isinstance(size, str | list | tuple) and isinstance(count, int):
+                    self.budget.check_size(len(size) * count)
+        if operator == "%" and isinstance(left, str):
+            self.budget.check_growth("format", left, right if isinstance(right, tuple) else (right,))
+        result = super().call_binop(context, operator, left, right)
+        if self.tracing and isinstance(result, str) and type(result) is not Traced:
+            result = blend(result, left, right)
+        return self.budget.spend(result)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - Jinja's own
-        """Everything that a template calls."""
+        """Call whatever a template calls."""
         __self.budget.step()
-        __self.budget.check_numbers(*args)
-        owner = getattr(__obj, "__self__", None)
-        if __self.tracer is not None and type(owner) in {str, bytes, int, float}:
-            if type(owner) is str and getattr(__obj, "__name__", "") == "join" and args:
-                return __self.tracer.join(_interleave(owner, args[0]))
-            # Jinja hands the variables of a loop along under names of its own.
-            named = [value for name, value in kwargs.items() if not name.startswith("_")]
-            __self._refuse_symbols(f"a method of {type(owner).__name__}", (args, named))
-        return __self.budget.check_text(super().call(__context, __obj, *args, **kwargs))
-
-    def _raise(self, message: Any) -> None:
-        shown = str(message)
-        if self.tracer is not None and MARK in shown:
-            shown = "".join(
-                part if isinstance(part, str) else self.tracer.values[part.number].text[:80]
-                for part in self.tracer.split_parts(shown)
-            )
-        raise TemplateError(shown)
+        __self.budget.check_numbers(*args, *kwargs.values())
+        method = getattr(__obj, "__wrapped__", __obj)  # Jinja wraps `format`
+        owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
+        if isinstance(owner, str):
+            if name == "join" and len(args) == 1:
+                return __self.concat(interleave(owner, args[0]))
+            __self.budget.check_growth(name, owner, args)
+        result = super().call(__context, __obj, *args, **kwargs)
+        follows = isinstance(owner, Traced | dict | list | tuple) or isinstance(__obj, Macro | LoopContext)
+        if __self.tracing and not follows and (isinstance(result, str) or isinstance(owner, str)):
+            # Jinja passes the variables of a loop along under names of its own.
+            result = blend(result, owner, args, [kwargs[key] for key in kwargs if not key.startswith("_")])
+        return __self.budget.spend(result)
 
     def _count_turns(self, items: Any) -> Iterator[Any] | Any:
         if isinstance(items, Undefined):
             return items
         if isinstance(items, list | tuple | dict | range):
-            self.budget.steps -= len(items)
-            self.budget.step()
+            self.budget.step(len(items))
             return items
         return self._count_each(items)
 
@@ -189,133 +297,33 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             self.budget.step()
             yield item
 
-    def _is_in(self, item: Any, holder: Any) -> bool:
-        if isinstance(item, Symbol) and isinstance(holder, str) and not isinstance(holder, Symbol):
-            raise UntraceableError("a symbol looked for in a string")
-        return item in holder
-
-    def _refuse_symbols(self, what: str, values: Any) -> None:
-        if self.tracer is not None and _has_symbol(values):
-            raise UntraceableError(what)
-
-    def _watch_filter(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _watch(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             self.budget.step()
             self.budget.check_numbers(*args, *kwargs.values())
-            if self.tracer is None or not _has_symbol((args, kwargs)):
-                return self.budget.check_text(function(*args, **kwargs))
-            return self._filter_symbols(name, function, args, kwargs)
+            place = next((at for at, each in enumerate(args) if isinstance(each, str)), None)
+            if place is not None:
+                self.budget.check_growth(name, args[place], (*args[place + 1 :], *kwargs.values()))
+            result = function(*args, **kwargs)
+            follows = name in _CARRIES or (place == 0 and name in _CARRIES_STRINGS)
+            if self.tracing and not follows:
+                result = blend(result, args, kwargs)
+            return self.budget.spend(result)
 
         return run
 
-    def _filter_symbols(
-        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        assert self.tracer is not None, "symbols are there only while tracing"
-        if name == "tojson":
-            return self.tracer.wrap(_to_json(_escape(args[0], self.tracer), *args[1:], **kwargs))
-        if name == "join" and not kwargs:
-            *_, items, glue = args if isinstance(args[-1], str) else (*args, "")
-            return self.tracer.join(_interleave(glue, items))
-        place = next((at for at, each in enumerate(args) if isinstance(each, Symbol)), None)
-        if name in {"default", "d"} or (place is None and name in _CARRIES):
-            return function(*args, **kwargs)
-        if place is None:
-            raise UntraceableError(f"the filter {name}")
-        return self._filter_symbol(name, function, args, place, kwargs)
-
-    def _filter_symbol(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        place: int,
-        kwargs: dict[str, Any],
-    ) -> Any:
-        assert self.tracer is not None, "symbols are there only while tracing"
-        symbol, rest = args[place], args[place + 1 :]
-        if name == "trim":
-            return symbol.strip(*rest, *kwargs.values())
-        if name == "string":
-            return symbol
-        if name in {"length", "count"}:
-            return len(symbol)
-        if name in _PURE and not kwargs:
-            # What stands before the symbol is the environment, which none of these asks for anything.
-            return self.tracer.derive(_Pure(name, function, args[:place]), symbol, *rest)
-        raise UntraceableError(f"the filter {name}")
-
-    def _watch_test(self, name: str, function: Any) -> Callable[..., Any]:
+    def _count_call(self, function: Any) -> Callable[..., Any]:
         @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             self.budget.step()
-            if self.tracer is None or not _has_symbol(args):
-                return function(*args, **kwargs)
-            return self._test_symbols(name, function, args)
+            return function(*args, **kwargs)
 
         return run
 
-    def _test_symbols(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        value = args[0]
-        if name in _IS | _IS_NOT:
-            return name in _IS if isinstance(value, Symbol) else function(*args)
-        if name in _COMPARES:
-            return (value == args[1]) == (name not in {"ne", "!="})
-        if name == "in":
-            return self._is_in(value, args[1])
-        raise UntraceableError(f"the test {name}")
 
-
-class _Pure:
-    """A filter of Jinja as a note: equal to another of the same name, so that a trace finds it again."""
-
-    def __init__(self, name: str, function: Callable[..., Any], before: tuple[Any, ...]) -> None:
-        self.name = name
-        self._function = function
-        self._before = before
-
-    def __call__(self, *arguments: Any) -> str:
-        return str(self._function(*self._before, *arguments))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Pure) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-
-def _interleave(glue: str, items: Any) -> list[Any]:
-    found: list[Any] = []
-    for item in items:
-        found += [glue, item] if found else [item]
-    return found
-
-
-def _has_symbol(value: Any, depth: int = 6) -> bool:
-    """Whether a value contains a symbol, or is nested so deeply that it may."""
-    if isinstance(value, str):
-        return isinstance(value, Symbol)
-    if isinstance(value, dict):
-        return depth == 0 or any(_has_symbol(item, depth - 1) for item in value.values())
-    if isinstance(value, list | tuple):
-        return depth == 0 or any(_has_symbol(item, depth - 1) for item in value)
-    return False
-
-
-def escape_json(text: str) -> str:
-    """The characters of a string between the quotes of JSON, as a note."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _escape(value: Any, tracer: Tracer) -> Any:
-    if isinstance(value, Symbol):
-        return tracer.derive(escape_json, value)
-    if isinstance(value, dict):
-        return {key: _escape(item, tracer) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_escape(item, tracer) for item in value]
-    return value
+def _raise(message: Any) -> None:
+    raise TemplateError(str(message))
 
 
 def _to_json(

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.chat.conversation import RecordError
-from tokenmill.chat.limits import LARGEST_TEMPLATE, Budget, TemplateLimitError
+from tokenmill.chat.records import RecordError
+from tokenmill.chat.tracing import UntraceableError, lay_out, trace_message, trace_value
 from tokenmill.errors import ConfigError, explain_missing
 from tokenmill.tokenizer.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
 from tokenmill.tokenizer.recipe import find_role_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import date
+    from collections.abc import Sequence
 
-    from tokenmill.chat.symbols import Tracer
+    from tokenmill.chat.records import Message
+    from tokenmill.chat.tracing import Layout
     from tokenmill.tokenizer.recipe import Recipe
 
 DEFAULT = "default"
+LARGEST_TEMPLATE = 1 << 20
 OPTION = "--chat-template FILE|NAME"
 
 
-def find_own_templates(recipe: Recipe) -> dict[str, str]:
+def list_own_templates(recipe: Recipe) -> dict[str, str]:
     """The templates that came with a tokenizer, by name; the one without a name is `default`."""
     found = _list_templates(recipe.config.get("chat_template"))
     beside = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
@@ -65,7 +66,7 @@ def list_built_in() -> dict[str, Path]:
 
 def find_template(recipe: Recipe, asked: str | None) -> tuple[str, str]:
     """The name and the text of the template that is asked for: a file, a name, or the tokenizer's own."""
-    own = find_own_templates(recipe)
+    own = list_own_templates(recipe)
     if asked is not None and Path(asked).is_file():
         return asked, _read(Path(asked))
     name = DEFAULT if asked is None else asked
@@ -97,6 +98,40 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
 
 
+def make_template(
+    recipe: Recipe, asked: str | None, variables: Sequence[str] = (), day: str | None = None
+) -> ChatTemplate:
+    """Return the template that is asked for, or the tokenizer's own, compiled."""
+    name, text = find_template(recipe, asked)
+    given = list_token_variables(recipe) | parse_variables(variables)
+    template = ChatTemplate(name, text, _parse_date(day), given)
+    template.check()
+    return template
+
+
+def parse_variables(given: Sequence[str]) -> dict[str, Any]:
+    """`("enable_thinking=false", "name=Ann")` -> `{"enable_thinking": False, "name": "Ann"}`."""
+    found: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name.isidentifier():
+            raise ConfigError(f"chat_variables: {each!r} is not name=value, such as enable_thinking=false")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _parse_date(given: str | None) -> date:
+    if given is None:
+        return datetime.now().astimezone().date()
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        raise ConfigError(f"chat_date {given!r} is not a date; expected one such as 2026-01-31") from None
+
+
 def list_token_variables(recipe: Recipe) -> dict[str, str]:
     """`bos_token`, `eos_token` and what else the config names, as templates ask for them."""
     found: dict[str, str] = {}
@@ -124,13 +159,13 @@ class ChatTemplate:
         return ChatTemplate, (self.name, self.source, self.today, self.variables)
 
     @property
-    def tells_the_date(self) -> bool:
-        """Whether the day on which it runs is in what it writes."""
+    def uses_date(self) -> bool:
+        """Return whether the day on which it runs is in what it writes."""
         return "strftime_now" in self.source
 
     @cached_property
     def _lock(self) -> Any:
-        return RLock()
+        return Lock()
 
     @cached_property
     def _compiled(self) -> tuple[Any, Any]:
@@ -152,43 +187,64 @@ class ChatTemplate:
         """Compile it now, so that a fault in its text is reported before a job begins."""
         assert self._compiled
 
-    @contextmanager
-    def use_tracer(self, tracer: Tracer | None) -> Iterator[None]:
-        """Within this block, this thread may render symbols of `tracer`."""
-        with self._lock:
-            environment, _ = self._compiled
-            before, environment.tracer = environment.tracer, tracer
-            try:
-                yield
-            finally:
-                environment.tracer = before
+    @cached_property
+    def takes_parts(self) -> bool:
+        """Return whether it renders a content of parts like the same content as one string."""
 
-    def render(self, messages: list[dict[str, Any]], more: dict[str, Any], *, prompt: bool = False) -> str:
-        """The text of some messages; raises `RecordError` with the reason if the template refuses them."""
-        with self._lock:
-            environment, template = self._compiled
-            environment.budget = Budget()
-            given = {"tools": None, "documents": None, **self.variables, **more}
-            context = template.new_context({**given, "messages": messages, "add_generation_prompt": prompt})
-            return str(_run(self.name, environment, template, context))
+        def render(content: Any) -> str:
+            return self.render(
+                [{"role": "user", "content": content}, {"role": "assistant", "content": content}], {}
+            )
 
+        try:
+            return render([{"type": "text", "text": "word"}]) == render("word")
+        except RecordError:
+            return False
 
-def _run(name: str, environment: Any, template: Any, context: Any) -> Any:
-    from jinja2.exceptions import TemplateError
+    def render(self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False) -> str:
+        """Return the text of some messages; raises `RecordError` if the template refuses them or fails."""
+        return "".join(part for part, _ in self._run(messages, variables, prompt=prompt, tracing=False))
 
-    from tokenmill.chat.symbols import UntraceableError
+    def trace(self, messages: list[Message], variables: dict[str, Any], text: str) -> Layout:
+        """Return the layout of the text of messages; raises `UntraceableError` if it cannot be found."""
+        traced = [trace_message(message, number) for number, message in enumerate(messages)]
+        given = {key: trace_value(value) for key, value in variables.items()}
+        try:
+            layout = lay_out(self._run(traced, given, prompt=False, tracing=True))
+        except RecordError as error:
+            raise UntraceableError(error.detail) from None
+        if layout.text != text:
+            raise UntraceableError("it writes another text for strings that are traced")
+        return layout
 
-    try:
-        return environment.concat(template.root_render_func(context))
-    except UntraceableError:
-        raise
-    except TemplateLimitError as error:
-        raise RecordError("template_limit", f"the chat template {name} was stopped: {error}") from None
-    except RecursionError:
-        raise RecordError("template_limit", f"the chat template {name} calls itself without end") from None
-    except TemplateError as error:
-        raise RecordError("template_refuses", f"the chat template {name} says: {error.message}") from None
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
-        raise RecordError(
-            "template_refuses", f"the chat template {name} fails: {type(error).__name__}: {error}"
-        ) from None
+    def _run(
+        self, messages: list[Message], variables: dict[str, Any], *, prompt: bool, tracing: bool
+    ) -> list[tuple[str, int | None]]:
+        environment, template = self._compiled
+        from jinja2.exceptions import TemplateError
+
+        from tokenmill.chat.environment import Budget, TemplateLimitError
+
+        given = {"tools": None, "documents": None, **self.variables, **variables}
+        given |= {"messages": messages, "add_generation_prompt": prompt}
+        size = sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str))
+        try:
+            with self._lock:
+                found: list[tuple[str, int | None]] = environment.run(
+                    template, given, Budget(len(messages), size), tracing=tracing
+                )
+                return found
+        except UntraceableError:
+            raise
+        except TemplateLimitError as error:
+            detail = f"the chat template {self.name} was stopped: {error}"
+            raise RecordError("template_limit", detail) from None
+        except RecursionError:
+            detail = f"the chat template {self.name} calls itself without end"
+            raise RecordError("template_limit", detail) from None
+        except TemplateError as error:
+            detail = f"the chat template {self.name} says: {error.message}"
+            raise RecordError("template_refuses", detail) from None
+        except Exception as error:  # noqa: BLE001 - a template can raise anything that Python can
+            detail = f"the chat template {self.name} fails: {type(error).__name__}: {error}"
+            raise RecordError("template_refuses", detail) from None

@@ -1,204 +1,330 @@
-"""One conversation through its template, on symbols or, where that is not possible, on its words."""
+"""Strings that carry the origin of their characters through a template.
+
+A traced render gives the template `Traced` strings in place of the strings of a record. They have the same
+characters and behave the same, and each result derived from them knows which part came from which message.
+A result that cannot be attributed exactly gets a `Blend` of everything that took part in it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn, Self
 
-from tokenmill.chat.conversation import ANSWERER, RecordError
-from tokenmill.chat.renders import SymbolRender, WordRender
-from tokenmill.chat.script import LearnedStretch, Rendered, Skeleton, place_turns
-from tokenmill.chat.structure import list_fixed_strings
-from tokenmill.chat.symbols import MARKS, Ref, Tracer, UntraceableError
-from tokenmill.chat.turns import Turn, TurnFinder, UnprovedError, find_turns_in_blocks, take_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tokenmill.chat.conversation import Conversation, Message
-    from tokenmill.chat.specials import Specials
-    from tokenmill.chat.structure import Structure
-    from tokenmill.chat.symbols import Note
-    from tokenmill.chat.template import ChatTemplate
+# Origins besides message numbers: data of the record that is in no message, and the borders of a `generation`
+# block, which are pieces without characters.
+RECORD, BLOCK_START, BLOCK_END = -1, -2, -3
+_BORDERS = (BLOCK_START, BLOCK_END)
+_NO_DATA = (None, *_BORDERS)
+# Values under these keys are identifiers. They are data, but not the words of a message.
+_IDENTIFIERS = frozenset(("type", "id", "tool_call_id"))
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """Decides which messages are learned."""
-
-    train_on: str
-
-    def choose(self, conversation: Conversation) -> list[int]:
-        """The numbers of the messages that are learned."""
-        roles = [message["role"] for message in conversation.messages]
-        answers = [number for number, role in enumerate(roles) if role == ANSWERER]
-        if self.train_on == "last":
-            return answers[-1:]
-        if self.train_on == "completion":
-            start = conversation.answered
-            if start is None:
-                asked = [number for number, role in enumerate(roles) if role == "user"]
-                start = asked[-1] + 1 if asked else 0
-            return [number for number in answers if number >= start]
-        return answers
+class UntraceableError(Exception):
+    """The template does something with a string that cannot be followed."""
 
 
-@dataclass(frozen=True)
-class Tracing:
-    """How conversations become text: the template, the special tokens, and what is learned."""
+class Blend(NamedTuple):
+    """The origin of a text made by an operation that is not followed character by character."""
 
-    template: ChatTemplate
-    specials: Specials
-    teacher: Teacher
+    owners: frozenset[int]
+    # Strings of the template that took part, and whether some of them were text rather than arguments.
+    literals: frozenset[str]
+    has_text: bool
 
-    @property
-    def eos(self) -> str | None:
-        """The string that ends a text."""
-        told = self.template.variables.get("eos_token")
-        return told if isinstance(told, str) else None
 
-    def trace(
-        self, conversation: Conversation, structure: Structure
-    ) -> tuple[Rendered, list[Note], Skeleton | None]:
-        """The text; and where it was made on symbols, the notes and the text with holes."""
-        if not any(mark in leaf.text for leaf in structure.leaves for mark in MARKS):
-            tracer = Tracer((leaf.text, leaf.message) for leaf in structure.leaves)
-            try:
-                with self.template.use_tracer(tracer):
-                    skeleton = self._build_skeleton(conversation, structure, tracer)
-                filled = skeleton.fill([value.text for value in tracer.values])
-            except UntraceableError:
-                pass
+Origin = int | Blend | None  # None is the template
+Piece = tuple[int, Origin]
+
+
+class Traced(str):
+    """A string whose `pieces` give the length and the origin of its parts, in order."""
+
+    __slots__ = ("pieces",)
+
+    pieces: tuple[Piece, ...]
+
+    def __new__(cls, text: str, pieces: tuple[Piece, ...] | None = None) -> Self:
+        """Create a string; pieces are missing only if other code builds a string of this class."""
+        if pieces is None:
+            raise UntraceableError("a string built by another function")
+        made = super().__new__(cls, text)
+        made.pieces = pieces
+        return made
+
+    def __str__(self) -> str:
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return join([self, other]) if isinstance(other, str) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return join([other, self]) if isinstance(other, str) else NotImplemented
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.cut(place, place + 1) for place in range(len(self)))
+
+    def __getitem__(self, key: Any) -> str:
+        text = super().__getitem__(key)
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            return self.cut(start, max(start, stop)) if step == 1 else blend(text, self)
+        return self.cut(key % len(self), key % len(self) + 1)
+
+    def cut(self, start: int, stop: int, *, keep_empty: bool = False) -> str:
+        """Return the characters `[start, stop)`; `keep_empty` keeps pieces that have none left."""
+        pieces: list[Piece] = []
+        at = 0
+        for length, origin in self.pieces:
+            low, high = max(at, start), min(at + length, stop)
+            if low < high or keep_empty or (length == 0 and start <= at <= stop):
+                pieces.append((max(high - low, 0), origin))
+            at += length
+        if start >= stop and all(origin in _NO_DATA for _, origin in pieces):
+            # An empty string is still the (empty) words of its message.
+            pieces += dict.fromkeys((0, origin) for _, origin in self.pieces if origin not in _NO_DATA)
+        return Traced(str.__getitem__(self, slice(start, stop)), tuple(pieces))
+
+    def strip(self, chars: str | None = None) -> str:
+        """Strip both ends."""
+        start = len(self) - len(str.lstrip(self, chars))
+        return self.cut(start, max(start, len(str.rstrip(self, chars))), keep_empty=True)
+
+    def lstrip(self, chars: str | None = None) -> str:
+        """Strip the start."""
+        return self.cut(len(self) - len(str.lstrip(self, chars)), len(self), keep_empty=True)
+
+    def rstrip(self, chars: str | None = None) -> str:
+        """Strip the end."""
+        return self.cut(0, len(str.rstrip(self, chars)), keep_empty=True)
+
+    def removeprefix(self, prefix: str, /) -> str:
+        """Remove a prefix."""
+        return self.cut(len(self) - len(str.removeprefix(self, prefix)), len(self))
+
+    def removesuffix(self, suffix: str, /) -> str:
+        """Remove a suffix."""
+        return self.cut(0, len(str.removesuffix(self, suffix)))
+
+    def split(self, sep: str | None = None, maxsplit: Any = -1) -> list[str]:
+        """Split, exactly if there is a separator."""
+        return self._cut_parts(str.split(self, sep, maxsplit), sep)
+
+    def rsplit(self, sep: str | None = None, maxsplit: Any = -1) -> list[str]:
+        """Split from the end."""
+        return self._cut_parts(str.rsplit(self, sep, maxsplit), sep)
+
+    def _cut_parts(self, parts: list[str], separator: str | None) -> list[str]:
+        if separator is None:
+            return list(blend(parts, self))
+        found, at = [], 0
+        for part in parts:
+            found.append(self.cut(at, at + len(part)))
+            at += len(part) + len(separator)
+        return found
+
+    def join(self, parts: Iterable[Any], /) -> str:
+        """Join parts with this string between them."""
+        return join(interleave(self, parts))
+
+
+def _blend_method(name: str) -> Any:
+    plain = getattr(str, name)
+
+    def method(self: Traced, *args: Any, **options: Any) -> Any:
+        return blend(plain(self, *args, **options), self, args, options)
+
+    return method
+
+
+def _refuse_method(name: str) -> Any:
+    def method(_self: Traced, *_args: Any, **_options: Any) -> NoReturn:
+        raise UntraceableError(f"str.{name}")
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    *(
+        "lower",
+        "upper",
+        "title",
+        "capitalize",
+        "casefold",
+        "swapcase",
+        "replace",
+        "expandtabs",
+        "center",
+        "ljust",
+    ),
+    *("rjust", "zfill", "splitlines", "partition", "rpartition", "translate"),
+    *("__mul__", "__rmul__", "__mod__", "__rmod__"),
+):
+    setattr(Traced, _name, _blend_method(_name))
+for _name in ("encode", "format", "format_map"):
+    setattr(Traced, _name, _refuse_method(_name))
+
+
+def join(parts: Iterable[str]) -> str:
+    """Return the parts end to end, traced if one of them is."""
+    held = list(parts)
+    text = "".join(held)
+    if not any(type(part) is Traced for part in held):
+        return text
+    pieces: list[Piece] = []
+    for part in held:
+        if type(part) is Traced:
+            pieces += part.pieces
+        elif part:
+            pieces.append((len(part), None))
+    return Traced(text, tuple(pieces))
+
+
+def interleave(separator: str, items: Iterable[Any]) -> list[str]:
+    """Return items with a separator between them."""
+    found: list[str] = []
+    for item in items:
+        found += [separator, item] if found else [item]
+    return found
+
+
+def blend(result: Any, *values: Any) -> Any:
+    """Return the result of an operation on some values, traced to all of them if one is `Traced`."""
+    mix = _Mix()
+    mix.add(values)
+    if not mix.found:
+        return result
+    owners = mix.owners - {RECORD} or mix.owners
+    alone = len(owners) == 1 and not mix.literals
+    origin = next(iter(owners)) if alone else Blend(frozenset(owners), frozenset(mix.literals), mix.has_text)
+    return _attribute(result, origin)
+
+
+def _attribute(result: Any, origin: Origin) -> Any:
+    if isinstance(result, str):
+        return Traced(str.__str__(result), ((len(result), origin),))
+    if isinstance(result, list | tuple):
+        return type(result)([_attribute(item, origin) for item in result])
+    if isinstance(result, Iterator):
+        return (_attribute(item, origin) for item in result)
+    return result
+
+
+@dataclass
+class _Mix:
+    """The origins of some values."""
+
+    found: bool = False
+    owners: set[int] = field(default_factory=set)
+    literals: set[str] = field(default_factory=set)
+    has_text: bool = False
+
+    def add(self, value: Any) -> None:
+        if type(value) is Traced:
+            self._add_pieces(value)
+        elif isinstance(value, str):
+            if value:
+                self.literals.add(str.__str__(value))
+        elif isinstance(value, dict):
+            self.add(value.keys())
+            self.add(value.values())
+        elif isinstance(value, list | tuple | KeysView | ValuesView | ItemsView):
+            for item in value:
+                self.add(item)
+
+    def _add_pieces(self, value: Traced) -> None:
+        self.found = True
+        at = 0
+        for length, origin in value.pieces:
+            if origin is None:
+                text = str.__getitem__(value, slice(at, at + length))
+                self.literals.add(text)
+                self.has_text = self.has_text or bool(text.strip())
+            elif isinstance(origin, Blend):
+                self.owners |= origin.owners
+                self.literals |= origin.literals
+                self.has_text = self.has_text or origin.has_text
+            elif origin in _BORDERS:
+                raise UntraceableError("a generation block that is changed after it is written")
             else:
-                return filled, tracer.notes, skeleton
-        with self.template.use_tracer(None):
-            return self._from_words(conversation, structure), [], None
-
-    def _build_skeleton(self, conversation: Conversation, structure: Structure, tracer: Tracer) -> Skeleton:
-        self._check_fixed(structure)
-        render = SymbolRender(self.template, conversation, tracer)
-        try:
-            whole, blocks = take_blocks(render.render_all())
-        except RecordError as error:
-            # It is raised again for the words themselves, which is what the user knows.
-            raise UntraceableError(error.detail) from None
-        parts = tracer.split_parts(whole)
-        held = [tracer.values[part.number] for part in parts if isinstance(part, Ref)]
-        for value in held:
-            if any(self.specials.pattern.search(text) for text in value.template):
-                raise UntraceableError("words and special tokens in one string")
-        self._check_written(
-            conversation, structure, tracer, {leaf for value in held for leaf in value.leaves}
-        )
-        turns = self._find_turns(conversation, whole, blocks, render)
-        texts = [part if isinstance(part, str) else "" for part in parts]
-        roles = [message["role"] for message in conversation.messages]
-        learned = place_turns(parts, turns, roles)
-        if self.teacher.train_on == "all":
-            learned = place_turns(parts, [Turn(0, len(whole), 0)], ["all"])
-        return Skeleton(
-            tuple(part.encode() if isinstance(part, str) else part.number for part in parts),
-            learned,
-            sum(map(self.specials.count, texts)),
-            self._is_safe(parts),
-            self._is_closed(whole, turns),
-        )
-
-    def _is_safe(self, parts: Sequence[str | Ref]) -> bool:
-        """Whether no words can make a special token together with what the template wrote beside them."""
-        for before, after in pairwise(parts):
-            left = before if isinstance(before, str) else ""
-            right = after if isinstance(after, str) else ""
-            both = isinstance(before, Ref) and isinstance(after, Ref)
-            if both or self.specials.can_cross(left, right):
-                return False
-        return True
-
-    def _is_closed(self, whole: str, turns: Sequence[Turn]) -> bool:
-        """Whether every turn that is learned ends with a special token."""
-        ends = (whole[turn.start : turn.end].rstrip() for turn in turns)
-        return all(text.endswith(self.specials.strings) for text in ends) if self.specials.strings else False
-
-    def _find_turns(self, conversation: Conversation, whole: str, blocks: Any, render: Any) -> list[Turn]:
-        wanted = self.teacher.choose(conversation)
-        if not wanted or self.teacher.train_on == "all":
-            return []
-        messages = conversation.messages
-        answers = [number for number, each in enumerate(messages) if each["role"] == ANSWERER]
-        try:
-            if blocks:
-                return find_turns_in_blocks(blocks, render.find_spans(whole), wanted, answers)
-            return TurnFinder(self.specials.pattern, self.eos).find(whole, len(messages), wanted, render)
-        except UnprovedError as error:
-            raise RecordError("unproved_mask", f"what is learned cannot be proved: {error}") from None
-
-    def _check_fixed(self, structure: Structure) -> None:
-        for text in list_fixed_strings(structure.key):
-            if self.specials.pattern.search(text) or any(mark in text for mark in MARKS):
-                raise RecordError(
-                    "special_string", f"{text[:80]!r}, which is not content, contains a special token"
-                )
-
-    def _check_written(
-        self, conversation: Conversation, structure: Structure, tracer: Tracer, written: set[int]
-    ) -> None:
-        """No message may vanish: those of a role that the template skips would be lost silently."""
-        kept = {structure.leaves[number].message for number in written}
-        for number, leaf in enumerate(structure.leaves):
-            if (
-                leaf.content
-                and leaf.message not in kept
-                and not tracer.ask(is_blank, tracer.make_symbol(number))
-            ):
-                role = conversation.messages[leaf.message]["role"]
-                raise RecordError(
-                    "role_left_out",
-                    f"the chat template {self.template.name} leaves out message {leaf.message + 1}, "
-                    f"whose role is {role!r}",
-                )
-
-    def _from_words(self, conversation: Conversation, structure: Structure) -> Rendered:
-        self._check_fixed(structure)
-        for leaf in structure.leaves:
-            if self.specials.pattern.search(leaf.text) or any(mark in leaf.text for mark in MARKS):
-                raise RecordError(
-                    "special_string",
-                    "a message contains a special token, and this template mixes words in a way that it "
-                    "cannot be told apart from what the template writes",
-                )
-        render = WordRender(self.template, conversation)
-        whole, blocks = take_blocks(render.render_all())
-        roles = [message["role"] for message in conversation.messages]
-        turns = self._find_turns(conversation, whole, blocks, render)
-        stretches = [
-            LearnedStretch(
-                len(whole[: turn.start].encode()), len(whole[: turn.end].encode()), roles[turn.message]
-            )
-            for turn in turns
-        ]
-        text = whole.encode()
-        if self.teacher.train_on == "all":
-            stretches = [LearnedStretch(0, len(text), "all")]
-        return Rendered(
-            text, tuple(stretches), (), self.specials.count(whole), closed=self._is_closed(whole, turns)
-        )
+                self.owners.add(origin)
+            at += length
 
 
-def is_blank(text: str) -> bool:
-    """Whether there is nothing but white space, as a note."""
-    return not text.strip()
+def trace_message(message: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return a message with `Traced` strings; its role stays plain, since special tokens are made of it."""
+    return {key: item if key == "role" else _trace_item(key, item, number) for key, item in message.items()}
 
 
-def handles_parts(template: ChatTemplate) -> bool:
-    """Whether a template takes contents of parts, seen on a conversation in both forms."""
+def trace_value(value: Any, owner: int = RECORD) -> Any:
+    """Return a value with `Traced` strings, keys included."""
+    if isinstance(value, str):
+        return Traced(value, ((len(value), owner),))
+    if isinstance(value, dict):
+        return {trace_value(key, owner): _trace_item(key, item, owner) for key, item in value.items()}
+    return [trace_value(item, owner) for item in value] if isinstance(value, list) else value
 
-    def ask(content: Any) -> list[Message]:
-        return [{"role": "user", "content": content}, {"role": ANSWERER, "content": content}]
 
-    try:
-        return template.render(ask([{"type": "text", "text": "word"}]), {}) == template.render(
-            ask("word"), {}
-        )
-    except RecordError:
-        return False
+def _trace_item(key: str, item: Any, owner: int) -> Any:
+    return trace_value(item, RECORD if key in _IDENTIFIERS and isinstance(item, str) else owner)
+
+
+class Word(NamedTuple):
+    """Characters `[start, end)` that are data, and where the template wrote them."""
+
+    start: int
+    end: int
+    origin: int | Blend
+    # The message that the template's loop was at, and the number of the `generation` block around it.
+    message: int | None
+    block: int | None
+
+
+class Block(NamedTuple):
+    """The characters of a `generation` block, and the message that the template's loop was at."""
+
+    start: int
+    end: int
+    message: int | None
+
+
+@dataclass
+class Layout:
+    """A traced text: its data and blocks in order, and where the output for each message ends."""
+
+    text: str
+    words: list[Word] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)
+    # Messages for which the template writes at several places.
+    scattered: set[int] = field(default_factory=set)
+
+
+def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
+    """Return the layout of what a template wrote, given with the message that its loop was at."""
+    layout = Layout("".join(part for part, _ in parts))
+    opened: list[tuple[int, int]] = []
+    at, current = 0, None
+    for part, message in parts:
+        if message is not None and message != current and message in layout.ends:
+            layout.scattered.add(message)
+        current = message
+        for length, origin in part.pieces if type(part) is Traced else ((len(part), None),):
+            if origin == BLOCK_START:
+                opened.append((len(layout.blocks), at))
+                layout.blocks.append(Block(at, at, message))
+            elif origin == BLOCK_END:
+                if not opened:
+                    raise UntraceableError("a generation block that is taken apart")
+                number, start = opened.pop()
+                layout.blocks[number] = Block(start, at, message)
+            elif origin is not None:
+                block = opened[-1][0] if opened else None
+                layout.words.append(Word(at, at + length, origin, message, block))
+            at += length
+        if message is not None and part.strip():
+            layout.ends[message] = at
+    if opened:
+        raise UntraceableError("a generation block that is taken apart")
+    return layout

@@ -1,122 +1,101 @@
-"""A block of records to marked ids: conversations rendered, encoded and proved, and their faults."""
+"""Jobs of conversations: their settings, their account, and the markers around them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill.base.learned import BIT, is_learned
-from tokenmill.chat.conversation import RecordError
-from tokenmill.datasets.documents import frame_documents, select_documents
+from tokenmill.datasets.documents import frame_documents
+from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.errors import ConfigError
+from tokenmill.sources.stores import is_remote
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.base.texts import Texts
-    from tokenmill.chat.chat import Chat
-    from tokenmill.chat.ids import ChatEncoder
-    from tokenmill.chat.script import Rendered
+    from tokenmill.chat.encode import ChatBatch, ChatWork
     from tokenmill.datasets.ledger.account import Account
     from tokenmill.pipeline.job import Job
+    from tokenmill.settings.resolve import Resolved
+    from tokenmill.settings.schema import JobConfig
 
-    Mask = NDArray[np.bool_]
-    Faults = dict[int, RecordError]
-
-NO_ANSWER = "no_answer"
-NOTHING_LEARNED = "nothing_learned"
-BLANK = "blank"
+# `tokenmill.chat` is imported in functions, since most jobs have no conversations.
 
 
-@dataclass(frozen=True)
-class ChatWork:
-    """What a job of conversations does with a record."""
+def prefers_chat(config: JobConfig, encoder: Any) -> bool:
+    """Return whether a prompt and its completion are a conversation, which needs a template."""
+    if not isinstance(encoder, Tokenizer):
+        return False
+    from tokenmill.chat.template import list_own_templates
 
-    chat: Chat
-    encoder: ChatEncoder
+    return config.chat.chat_template is not None or bool(list_own_templates(encoder.recipe))
 
 
-@dataclass
-class ChatBatch:
-    """Framed and marked documents of some records: which records they are, and what is wrong with others."""
+def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
+    """Return settings with rows that keep conversations whole, and the date of the job that is resumed."""
+    packing = config.packing
+    if packing.mode == "concat" and not resolved.is_set_by_user("packing.mode"):
+        config = replace(config, packing=replace(packing, mode="bestfit"))
+    path = config.output.path
+    if config.chat.chat_date is None and path is not None and not is_remote(path):
+        plan = load_plan(Path(path))
+        planned = plan.values.get("chat.chat_date") if plan is not None else None
+        if planned is not None:
+            config = replace(config, chat=replace(config.chat, chat_date=planned))
+    return config
 
-    ids: Any
-    offsets: Any
-    kept: Mask
-    faults: Faults
+
+def make_chat(config: JobConfig, encoder: Any) -> ChatWork:
+    """Build the renderer and encoder of a job; raises `ConfigError` if the template is missing or broken."""
+    if not isinstance(encoder, Tokenizer):
+        raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
+    from tokenmill.chat.encode import make_chat_work
+    from tokenmill.chat.records import RecordShape
+    from tokenmill.chat.template import make_template
+
+    source, chat = config.source, config.chat
+    shape = RecordShape(
+        source.messages_field, source.prompt_field, source.completion_field, chat.system, source.chat_columns
+    )
+    template = make_template(encoder.recipe, chat.chat_template, chat.chat_variables, chat.chat_date)
+    return make_chat_work(encoder, shape, template, chat.train_on, replaces=source.on_error == "replace")
+
+
+def describe_chat(job: Job) -> list[str]:
+    """Return lines that tell how conversations are read."""
+    if job.chat is None:
+        return []
+    template = job.chat.renderer.template
+    dated = f", with the date {template.today}" if template.uses_date else ""
+    lines = [f"Chat template: {template.name}{dated}", f"Learned: {job.config.chat.train_on}"]
+    if job.too_long is not None:
+        lines.append(f"Conversations longer than {job.packing.context_length} tokens: {job.too_long}")
+    return lines
 
 
 def encode_chats(job: Job, work: ChatWork, texts: Texts, account: Account) -> ChatBatch:
-    """The conversations in some records; `account` gets what is dropped, read and learned."""
-    kept = np.zeros(len(texts), bool)
-    rendered, faults = _render(job, work, texts, kept, account)
-    account.text_bytes += sum(len(each.text) for each in rendered) - texts.nbytes
-    made = work.encoder.encode(rendered, job.config.tokenizer.special, 1)
-    numbers = np.flatnonzero(kept)
-    for place, error in made.faults.items():
-        faults[int(numbers[place])] = error
-        kept[numbers[place]] = False
-    account.documents_read -= len(faults)
-    account.rejected.update(error.reason for error in faults.values())
-    account.special_strings += made.special_strings
-    whole = np.array([place not in made.faults for place in range(len(rendered))], bool)
-    ids, offsets = select_documents(made.ids, made.offsets, whole)
-    account.tokens_encoded += len(ids)
-    account.learned_roles.update(made.roles)
-    account.learned_read += int(is_learned(ids).sum())
-    chosen = drop_unlearned(ids, offsets, account)
-    kept[np.flatnonzero(kept)[~chosen]] = False
-    ids, offsets = select_documents(ids, offsets, chosen)
-    return ChatBatch(ids, offsets, kept, faults)
-
-
-def _render(
-    job: Job, work: ChatWork, texts: Texts, kept: Mask, account: Account
-) -> tuple[list[Rendered], Faults]:
-    rendered: list[Rendered] = []
-    faults: Faults = {}
-    drops_blank = job.config.filter.drop_blank
-    for number, record in enumerate(texts):
-        try:
-            each = work.chat.render(record)
-        except RecordError as error:
-            faults[number] = error
-            continue
-        if not each.learned:
-            account.documents_dropped[NO_ANSWER] += 1
-        elif drops_blank and _is_blank(each):
-            account.documents_dropped[BLANK] += 1
-        else:
-            kept[number] = True
-            rendered.append(each)
-    return rendered, faults
-
-
-def _is_blank(each: Rendered) -> bool:
-    """Whether nobody says anything in what is learned; a text whose words are not known has some."""
-    if not each.words:
-        return False
-    for start, end in each.words:
-        if (
-            any(part.start < end and part.end > start for part in each.learned)
-            and each.text[start:end].strip()
-        ):
-            return False
-    return True
-
-
-def drop_unlearned(ids: Any, offsets: Any, account: Account) -> Mask:
-    """Which documents have something to learn; the others are dropped and counted, never written."""
-    chosen: Mask = count_learned(ids, offsets) > 0
-    if not chosen.all():
-        account.documents_dropped[NOTHING_LEARNED] += int((~chosen).sum())
-        account.tokens_dropped[NOTHING_LEARNED] += int(np.diff(offsets)[~chosen].sum())
-    return chosen
+    """Encode the conversations in some records; `account` gets what is dropped, read and trained."""
+    batch = work.encode(texts, job.config.tokenizer.special, drop_blank=job.config.filter.drop_blank)
+    account.text_bytes += batch.text_bytes - texts.nbytes
+    account.documents_read -= len(batch.errors)
+    account.rejected.update(error.reason for error in batch.errors.values())
+    account.documents_dropped.update(batch.dropped)
+    account.tokens_dropped.update(batch.tokens_dropped)
+    account.special_strings += batch.special_strings
+    account.tokens_encoded += len(batch.ids) + batch.tokens_dropped.total()
+    account.learned_roles.update(batch.roles)
+    account.learned_read += int(is_learned(batch.ids).sum())
+    return batch
 
 
 def frame_chats(ids: Any, offsets: Any, bos: int | None, eos: int | None) -> tuple[Any, Any]:
-    """Conversations between the tokens that were asked for; an EOS after a learned token is learned."""
+    """Put conversations between the markers; an EOS after a trained token is trained."""
     if bos is None and eos is None:
         return ids, offsets
     ids, offsets = frame_documents(ids, offsets, bos, eos, "uint32")
@@ -127,7 +106,7 @@ def frame_chats(ids: Any, offsets: Any, bos: int | None, eos: int | None) -> tup
     return ids, offsets
 
 
-def count_learned(ids: Any, offsets: Any) -> NDArray[np.int64]:
-    """How many learned tokens each document has."""
+def count_trained(ids: Any, offsets: Any) -> NDArray[np.int64]:
+    """Return the number of trained tokens of each document."""
     sums = np.concatenate([[0], np.cumsum(is_learned(ids))])
     return np.diff(sums[np.asarray(offsets)])

@@ -13,7 +13,7 @@ from tokenmill.base.texts import Texts
 from tokenmill.datasets.documents import frame_documents, select_documents, splice
 from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.origins import Origins
-from tokenmill.pipeline.chat import count_learned, encode_chats, frame_chats
+from tokenmill.pipeline.chat import count_trained, encode_chats, frame_chats
 from tokenmill.pipeline.filters import filter_tokens
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.chat.conversation import RecordError
+    from tokenmill.chat.encode import ChatWork
+    from tokenmill.chat.records import RecordError
     from tokenmill.datasets.ledger.origins import Part
-    from tokenmill.pipeline.chat import ChatWork
     from tokenmill.pipeline.executors import Control
     from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import Block, Known, Reject
@@ -139,7 +139,7 @@ def _encode_chats(job: Job, work: ChatWork, control: Control, texts: Texts, kept
         part, some = texts.slice(start, size), kept.origins.slice(start, size)
         batch = encode_chats(job, work, part, kept.account)
         rows = np.asarray(some.rows)
-        kept.faults |= {int(rows[place]): batch.faults[place] for place in sorted(batch.faults)}
+        kept.faults |= {int(rows[place]): batch.errors[place] for place in sorted(batch.errors)}
         ids, offsets, chosen = _finish_chats(job, batch.ids, batch.offsets, kept.account)
         mask = batch.kept
         mask[np.flatnonzero(mask)[~chosen]] = False
@@ -149,7 +149,7 @@ def _encode_chats(job: Job, work: ChatWork, control: Control, texts: Texts, kept
 
 def _finish_chats(job: Job, ids: Any, offsets: Any, account: Account) -> tuple[Ids, Offsets, Mask]:
     """Apply token filters, add BOS and EOS, and cut long conversations."""
-    lengths, learned = np.diff(offsets), count_learned(ids, offsets)
+    lengths, learned = np.diff(offsets), count_trained(ids, offsets)
     passed = filter_tokens(job.config.filter, lengths, account, learned)
     ids, offsets = select_documents(ids, offsets, passed)
     before, marked = len(ids), int(is_learned(ids).sum())

@@ -13,6 +13,7 @@ from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentit
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.splits import TRAINING, Split
 from tokenmill.errors import ConfigError
+from tokenmill.pipeline.chat import make_chat
 from tokenmill.pipeline.filters import TextFilters
 from tokenmill.sources.fields import list_record_fields
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tokenmill.chat.encode import ChatWork
     from tokenmill.datasets.formats.format import Format
     from tokenmill.datasets.store.remote import Remote
-    from tokenmill.pipeline.chat import ChatWork
     from tokenmill.settings.schema import JobConfig, PackingConfig
     from tokenmill.tokenizer.engines.backend import Special
     from tokenmill.tokenizer.recipe import Role
@@ -102,7 +103,7 @@ def make_job(
     name: str | None = None,
 ) -> Job:
     """Settle ids, types and filters; raise `ConfigError` for contradictions before anything is written."""
-    chat = _make_chat(config, encoder)
+    chat = make_chat(config, encoder) if list_record_fields(config.source) else None
     written_as = find_format(config.output.format)
     packing = _settle_packing(config.packing, encoder, written_as, conversations=chat is not None)
     written_as.check_columns(packing.columns)
@@ -121,9 +122,9 @@ def make_job(
         "tokenizer.fingerprint": encoder.fingerprint,
     }
     if chat is not None:
-        values["chat.template"] = hashlib.sha256(chat.chat.template.source.encode()).hexdigest()
+        values["chat.template"] = hashlib.sha256(chat.renderer.template.source.encode()).hexdigest()
         values["chat.chat_date"] = (
-            str(chat.chat.template.today) if chat.chat.template.tells_the_date else None
+            str(chat.renderer.template.today) if chat.renderer.template.uses_date else None
         )
     if keep is not None:
         values["filter.function"] = _name_function(keep)
@@ -143,15 +144,6 @@ def _make_split(config: JobConfig) -> Split | None:
     if by_id and config.source.id_field is None:
         raise ConfigError("validation_by id-field needs an id_field: the column that names a document")
     return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
-
-
-def _make_chat(config: JobConfig, encoder: Tokenizer) -> ChatWork | None:
-    """Return how records become conversations, or None for a job of texts."""
-    if not list_record_fields(config.source):
-        return None
-    from tokenmill.pipeline.make_chat import make_chat  # here, since most jobs have no conversations
-
-    return make_chat(config, encoder)
 
 
 def _drop_chat_settings(values: dict[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
+from tokenmill.pipeline.chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.pipeline.executors import check_inputs, choose_executor
 from tokenmill.pipeline.job import make_job
 from tokenmill.pipeline.ranks import is_alone
 from tokenmill.pipeline.run import Run
-from tokenmill.pipeline.set_up_chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.settings.resolve import cap_threads
 from tokenmill.sources import discover, infer_fields
 from tokenmill.sources.fields import list_record_fields

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,7 @@ def read_typed(text: str) -> list[dict[str, Any]]:
 
 
 def _read_json(text: str) -> list[dict[str, Any]]:
-    from tokenmill.chat.conversation import RecordError, RecordShape, read_conversation
+    from tokenmill.chat.records import RecordError, RecordShape, read_conversation
 
     try:
         found = json.loads(text)
@@ -76,9 +75,9 @@ def _read_json(text: str) -> list[dict[str, Any]]:
 
 def show_typed(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     """A typed conversation by the tokenizer's own template, or by `plain` where it has none."""
-    from tokenmill.chat.template import DEFAULT, find_own_templates
+    from tokenmill.chat.template import DEFAULT, list_own_templates
 
-    asked = None if DEFAULT in find_own_templates(tokenizer.recipe) else "plain"
+    asked = None if DEFAULT in list_own_templates(tokenizer.recipe) else "plain"
     return show_template(tokenizer, asked, read_typed(text))
 
 
@@ -87,28 +86,23 @@ def show_template(
 ) -> dict[str, Any]:
     """A tokenizer's chat template on a conversation: its name, the text and which parts are learned."""
     from tokenmill.base.learned import is_learned, strip_marks
-    from tokenmill.chat.chat import Chat
-    from tokenmill.chat.conversation import Conversation, RecordError, RecordShape
-    from tokenmill.chat.ids import ChatEncoder
-    from tokenmill.chat.template import ChatTemplate, find_template, list_token_variables
+    from tokenmill.chat.encode import make_chat_work
+    from tokenmill.chat.records import Conversation, RecordError, RecordShape
+    from tokenmill.chat.template import make_template
 
-    name, source = find_template(tokenizer.recipe, asked)
-    encoder = ChatEncoder(tokenizer)
-    today = datetime.now().astimezone().date()
-    template = ChatTemplate(name, source, today, list_token_variables(tokenizer.recipe))
-    template.check()
-    chat = Chat(RecordShape("messages"), template, "assistant", encoder.strings)
+    template = make_template(tokenizer.recipe, asked)
+    work = make_chat_work(tokenizer, RecordShape("messages"), template, "assistant")
     try:
-        rendered = chat.render_conversation(Conversation([dict(message) for message in messages]))
-        made = encoder.encode([rendered], "text", 1)
-        if made.faults:
-            raise made.faults[0]
+        rendered = work.renderer.render_conversation(Conversation([dict(message) for message in messages]))
+        made = work.encoder.encode([rendered], "text", 1)
+        if made.errors:
+            raise made.errors[0]
     except RecordError as error:
-        return {"template": name, "problem": error.detail, "parts": []}
+        return {"template": template.name, "problem": error.detail, "parts": []}
     parts = split_learned(tokenizer, strip_marks(made.ids), is_learned(made.ids))
     return {
-        "template": name,
-        "marked": "generation" in source,
+        "template": template.name,
+        "marked": rendered.has_blocks,
         "closed": rendered.closed,
         "tokens": len(made.ids),
         "parts": parts,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tokenmill.chat.conversation import RecordError, RecordShape, read_conversation
+from tokenmill.chat.records import RecordError, RecordShape, read_conversation
 
 MESSAGES = RecordShape("messages")
 PAIR = RecordShape(prompt=("instruction", "input"), completion="output")

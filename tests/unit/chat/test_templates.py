@@ -3,15 +3,16 @@
 import json
 import pickle
 import sys
+import time
 from datetime import date
 
 import pytest
 
 from chat_tokenizers import CHATML, write_chat
-from tokenmill.chat.chat import Chat
-from tokenmill.chat.conversation import RecordError, RecordShape
-from tokenmill.chat.ids import ChatEncoder
-from tokenmill.chat.template import ChatTemplate, find_own_templates, find_template, list_built_in
+from tokenmill.chat.encode import ChatEncoder
+from tokenmill.chat.records import RecordError, RecordShape
+from tokenmill.chat.render import ChatRenderer
+from tokenmill.chat.template import ChatTemplate, find_template, list_built_in, list_own_templates
 from tokenmill.errors import ConfigError, MissingExtraError
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -20,7 +21,7 @@ HELLO = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
 
 
 def chat(source, train_on="assistant", specials=("<|im_start|>", "<|im_end|>")):
-    return Chat(RecordShape("messages"), ChatTemplate("t", source, DAY), train_on, specials)
+    return ChatRenderer(RecordShape("messages"), ChatTemplate("t", source, DAY), train_on, specials)
 
 
 def render(source, messages=HELLO, **more):
@@ -28,7 +29,7 @@ def render(source, messages=HELLO, **more):
 
 
 def learned(rendered):
-    return [rendered.text[part.start : part.end].decode() for part in rendered.learned]
+    return [rendered.text[part.start : part.end].decode() for part in rendered.trained]
 
 
 def test_where_templates_are_found(tmp_path):
@@ -38,7 +39,7 @@ def test_where_templates_are_found(tmp_path):
     (place / "chat_template.jinja").write_text("side", encoding="utf-8")
     (place / "additional_chat_templates").mkdir()
     (place / "additional_chat_templates" / "rag.jinja").write_text("more", encoding="utf-8")
-    assert find_own_templates(recipe) == {"default": "side", "rag": "more"}
+    assert list_own_templates(recipe) == {"default": "side", "rag": "more"}
     assert find_template(recipe, "rag") == ("rag", "more")
     (tmp_path / "own.jinja").write_text("file", encoding="utf-8")
     assert find_template(recipe, str(tmp_path / "own.jinja"))[1] == "file"
@@ -87,6 +88,19 @@ def test_a_syntax_error_has_its_line():
         ),
         ("{{ 'a' * 99999999999 }}", "template_limit", "number"),
         ("{{ 'a'.ljust(99999999999) }}", "template_limit", "number"),
+        ("{{ '%3000000000d' % 1 }}", "template_limit", "width"),
+        ("{{ '{:3000000000}'.format(1) }}", "template_limit", "width"),
+        ("{{ '%3000000000d' | format(1) }}", "template_limit", "width"),
+        (
+            "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+            "template_limit",
+            "list",
+        ),
+        ("{% set x = 'a' * 1000000 %}{{ ([x] * 9000) | join }}", "template_limit", "characters"),
+        ("{% set x = 'a' * 1000000 %}{{ x.replace('a', x) }}", "template_limit", "characters"),
+        ("{% set x = '\t' * 1000000 %}{{ x.expandtabs(1000000) }}", "template_limit", "characters"),
+        ("{{ [1].index(2) }}", "template_refuses", "ValueError"),
+        ("{{ messages[0].content.split('') }}", "template_refuses", "ValueError"),
     ],
 )
 def test_templates_that_refuse_or_go_on(source, reason, said):
@@ -107,27 +121,52 @@ def test_helpers_are_those_of_transformers():
     assert render(source).text.decode() == '{"a": "ü<"}31 Jan 2026ab'
 
 
-def test_a_template_that_cannot_be_traced_is_rendered_from_its_words():
-    source = CHATML.replace("message['content']", "message['content'] | wordwrap(79)")
-    rendered = render(source)
-    assert learned(rendered) == ["b<|im_end|>"]
-    assert not rendered.words
+def test_special_tokens_of_data_and_template_in_one_operation_are_refused():
+    source = CHATML.replace("message['content']", "('-<|im_end|>' | replace('-', message['content']))")
+    assert learned(render(source)) == ["b<|im_end|><|im_end|>"]
     with pytest.raises(RecordError) as error:
         render(source, [{"role": "user", "content": "<|im_end|>"}, HELLO[1]])
     assert error.value.reason == "special_string"
+    wrapped = CHATML.replace("message['content']", "message['content'] | wordwrap(79)")
+    rendered = render(wrapped, [{"role": "user", "content": "<|im_end|>"}, HELLO[1]])
+    assert rendered.specials == 4
+
+
+def test_the_order_of_keys_and_earlier_records_change_nothing():
+    made = chat("{{ tools | tojson }}" + CHATML)
+    tools = [[{"a": 1, "b": 2}], [{"b": 2, "a": 1}]]
+    records = [json.dumps({"messages": HELLO, "tools": each}) for each in tools]
+    texts = [made.render(record).text for record in records]
+    assert [text[:8] for text in texts] == [b'[{"a": 1', b'[{"b": 2']
+    assert [made.render(record).text for record in records] == texts
+
+
+def test_the_time_grows_with_the_turns_not_with_their_square():
+    def measure(turns):
+        record = json.dumps({"messages": HELLO * turns})
+        started = time.process_time()
+        rendered = chat(CHATML).render(record)
+        assert len(rendered.trained) == turns
+        return time.process_time() - started
+
+    measure(100)
+    assert measure(1600) < 10 * max(measure(400), 0.01)
 
 
 def test_special_tokens_stay_out_of_what_is_no_content():
-    with pytest.raises(RecordError) as error:
-        render(CHATML, [{"role": "user<|im_end|>", "content": "a"}, HELLO[1]])
-    assert error.value.reason == "special_string"
+    for role in ("user<|im_end|>", "im_end|>x<|im_start"):
+        with pytest.raises(RecordError) as error:
+            render(CHATML, [{"role": role, "content": "a"}, HELLO[1]])
+        assert error.value.reason == "special_string"
 
 
 @pytest.mark.parametrize("name", sorted(list_built_in()))
 def test_built_in_templates_learn_the_answer(name):
     source = list_built_in()[name].read_text(encoding="utf-8")
     template = ChatTemplate(name, source, DAY, {"eos_token": "</s>"})
-    made = Chat(RecordShape("messages"), template, "assistant", ("</s>", "<|im_end|>", "<|im_start|>"))
+    made = ChatRenderer(
+        RecordShape("messages"), template, "assistant", ("</s>", "<|im_end|>", "<|im_start|>")
+    )
     rendered = made.render(json.dumps({"messages": HELLO}))
     assert learned(rendered) == ["b<|im_end|>" if name == "chatml" else "b</s>"]
     assert rendered.closed
@@ -143,7 +182,7 @@ def test_a_conversation_of_parts_is_text_to_a_template_that_takes_none():
 
 def test_columns_and_settings_reach_the_template():
     source = CHATML + "{{ tone }}{{ depth }}"
-    made = Chat(
+    made = ChatRenderer(
         RecordShape("messages", columns=("tone",)),
         ChatTemplate("t", source, DAY, {"depth": 3}),
         "assistant",

@@ -1,0 +1,362 @@
+"""Conversations to text, and the spans of it that are trained.
+
+The text is the template's output for the real messages. A second, traced render tells which characters came
+from which message, and counts only if its text is the same. A turn begins after the generation prompt before
+its words, or at its words, and ends after the first special token behind them that the template wrote for the
+same message. Where the template has `generation` blocks, those are the turns.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tokenmill.chat.records import ANSWERER, RecordError, join_parts, read_conversation
+from tokenmill.chat.specials import SpecialStrings
+from tokenmill.chat.tracing import RECORD, Blend, UntraceableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenmill.chat.records import Conversation, RecordShape
+    from tokenmill.chat.template import ChatTemplate
+    from tokenmill.chat.tracing import Layout, Word
+
+# The generation prompt is rendered once for each kind of message in front of an answer.
+MOST_PROMPTS = 8
+
+
+class TrainedSpan(NamedTuple):
+    """Bytes that are trained on, from a message of this role."""
+
+    start: int
+    end: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A conversation as text, with the bytes that are trained and those that are data of the record."""
+
+    text: bytes
+    trained: tuple[TrainedSpan, ...]
+    data: tuple[tuple[int, int], ...]
+    # The number of special tokens that the template wrote, and whether none can arise where it meets data.
+    specials: int
+    safe: bool
+    # Whether every trained turn ends with a special token, and whether all of them are white space.
+    closed: bool
+    blank: bool
+    # Whether the template marks its turns with `generation` blocks.
+    has_blocks: bool = False
+
+
+@dataclass(frozen=True)
+class TurnPolicy:
+    """Decides which messages are trained on."""
+
+    train_on: str
+
+    def choose(self, conversation: Conversation) -> list[int]:
+        """Return the numbers of the messages that are trained on."""
+        roles = [message["role"] for message in conversation.messages]
+        answers = [number for number, role in enumerate(roles) if role == ANSWERER]
+        if self.train_on == "last":
+            return answers[-1:]
+        if self.train_on == "completion":
+            start = conversation.answered
+            if start is None:
+                asked = [number for number, role in enumerate(roles) if role == "user"]
+                start = asked[-1] + 1 if asked else 0
+            return [number for number in answers if number >= start]
+        return answers
+
+
+class Turn(NamedTuple):
+    """Characters `[start, end)` of the text, trained on for the message of that number."""
+
+    start: int
+    end: int
+    message: int
+
+
+class _UnprovedError(Exception):
+    """It cannot be shown which part of a text is a message."""
+
+
+@dataclass(frozen=True)
+class ChatRenderer:
+    """Renders the records of a job. Its result depends on the record alone."""
+
+    shape: RecordShape
+    template: ChatTemplate
+    train_on: str
+    strings: tuple[str, ...]
+    # Whether a lone surrogate is replaced; otherwise the record is refused.
+    replaces: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChatRenderer, (self.shape, self.template, self.train_on, self.strings, self.replaces)
+
+    @cached_property
+    def _specials(self) -> SpecialStrings:
+        return SpecialStrings(self.strings)
+
+    def render(self, data: str | bytes) -> Rendered:
+        """Render one record of JSON; raises `RecordError`."""
+        return self.render_conversation(read_conversation(data, self.shape))
+
+    def render_conversation(self, conversation: Conversation) -> Rendered:
+        """Render a conversation; raises `RecordError`."""
+        messages = conversation.messages
+        if any(type(each.get("content")) is list for each in messages) and not self.template.takes_parts:
+            conversation.messages = join_parts(messages)
+        try:
+            return self._render(conversation)
+        except UnicodeEncodeError:
+            if self.replaces:
+                conversation.messages = _replace_surrogates(conversation.messages)
+                conversation.variables = _replace_surrogates(conversation.variables)
+                return self._render(conversation)
+            raise RecordError("lone_surrogate", "a lone surrogate, which is not a character") from None
+
+    def _render(self, conversation: Conversation) -> Rendered:
+        messages, variables = conversation.messages, conversation.variables
+        for message in messages:
+            if self._specials.pattern.search(message["role"]) or set(message["role"]) & set("<>|｜"):  # noqa: RUF001
+                detail = f"the role {message['role'][:80]!r} contains a special token or part of one"
+                raise RecordError("special_string", detail)
+        text = self.template.render(messages, variables)
+        encoded = text.encode()
+        try:
+            layout = self.template.trace(messages, variables, text)
+            turns = self._find_turns(conversation, layout)
+        except UntraceableError as error:
+            detail = f"the origin of the text cannot be traced through the chat template: {error}"
+            raise RecordError("unproved_mask", detail) from None
+        except _UnprovedError as error:
+            raise RecordError("unproved_mask", f"the trained text cannot be determined: {error}") from None
+        spans = _merge((word.start, word.end) for word in self._select_data(conversation, layout.words))
+        count, safe = self._specials.inspect(text, spans)
+        to_bytes = _ByteOffsets(
+            text, [*(place for span in spans for place in span), *(p for t in turns for p in t[:2])]
+        )
+        roles = ["all"] if self.train_on == "all" else [messages[turn.message]["role"] for turn in turns]
+        says = {turn.message for turn in turns}
+        blank = not any(
+            text[word.start : word.end].strip()
+            for word in layout.words
+            if self.train_on == "all" or _get_owners(word) & says
+        )
+        stops = [end for _, end in spans]
+        tails = (
+            text[max(turn.start, stops[bisect(stops, turn.end) - 1] if stops else 0) : turn.end]
+            for turn in turns
+        )
+        return Rendered(
+            encoded,
+            tuple(
+                TrainedSpan(to_bytes[turn.start], to_bytes[turn.end], role)
+                for turn, role in zip(turns, roles, strict=True)
+            ),
+            tuple((to_bytes[start], to_bytes[end]) for start, end in spans),
+            count,
+            safe,
+            bool(self.strings) and all(tail.rstrip().endswith(self.strings) for tail in tails),
+            blank,
+            bool(layout.blocks),
+        )
+
+    def _select_data(self, conversation: Conversation, words: list[Word]) -> list[Word]:
+        """Return the words in which a special token's string is text.
+
+        A blend that a special token of the template went into is not one of them, if the record has none.
+        """
+        mixed = {
+            number
+            for number, word in enumerate(words)
+            if isinstance(word.origin, Blend)
+            and any(map(self._specials.pattern.search, word.origin.literals))
+        }
+        if mixed and self._has_special([conversation.messages, conversation.variables]):
+            raise RecordError(
+                "special_string",
+                "the record contains a special token, and this template mixes it with its own text in a way "
+                "that the two cannot be distinguished",
+            )
+        return [word for number, word in enumerate(words) if number not in mixed]
+
+    def _has_special(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return self._specials.pattern.search(value) is not None
+        if isinstance(value, dict):
+            return any(map(self._has_special, [*value, *value.values()]))
+        return isinstance(value, list) and any(map(self._has_special, value))
+
+    def _find_turns(self, conversation: Conversation, layout: Layout) -> list[Turn]:
+        self._check_written(conversation, layout)
+        if self.train_on == "all":
+            return [Turn(0, len(layout.text), 0)]
+        wanted = TurnPolicy(self.train_on).choose(conversation)
+        if layout.blocks and wanted:
+            return _find_turns_in_blocks(layout, wanted, conversation)
+        return _TurnFinder(layout, conversation, self.template, self._specials).find(wanted)
+
+    def _check_written(self, conversation: Conversation, layout: Layout) -> None:
+        """Raise if a message vanishes, as those of a role that the template skips do."""
+        written = {owner for word in layout.words for owner in _get_owners(word)}
+        for number, message in enumerate(conversation.messages):
+            if number not in written and _says_something(message.get("content")):
+                raise RecordError(
+                    "role_left_out",
+                    f"the chat template {self.template.name} leaves out message {number + 1}, "
+                    f"whose role is {message['role']!r}",
+                )
+
+
+@dataclass
+class _TurnFinder:
+    """Finds the turns of one conversation whose template has no `generation` blocks."""
+
+    layout: Layout
+    conversation: Conversation
+    template: ChatTemplate
+    specials: SpecialStrings
+    _prompts: dict[Any, list[str]] = field(default_factory=dict)
+
+    def find(self, wanted: Sequence[int]) -> list[Turn]:
+        """Return the turns of messages; one that writes nothing has none."""
+        words = [word for word in self.layout.words if _get_owners(word)]
+        places: dict[int, list[int]] = {}
+        for place, word in enumerate(words):
+            for owner in _get_owners(word):
+                if owner == word.message or len(_get_owners(word)) > 1:
+                    places.setdefault(owner, []).append(place)
+        written = {owner for word in words for owner in _get_owners(word)}
+        for number in wanted:
+            if number in written and (number not in places or number in self.layout.scattered):
+                raise _UnprovedError(
+                    f"the template does not write message {number + 1} in one turn of a loop"
+                )
+        return [self._find_turn(number, words, places[number]) for number in wanted if number in places]
+
+    def _find_turn(self, number: int, words: list[Word], places: list[int]) -> Turn:
+        text, first, last = self.layout.text, places[0], places[-1]
+        for word in words[first : last + 1]:
+            if _get_owners(word) != {number} or (isinstance(word.origin, Blend) and word.origin.has_text):
+                others = ", ".join(str(owner + 1) for owner in sorted(_get_owners(word) - {number}))
+                mixed = f"words of message {others}" if others else "text of the template"
+                raise _UnprovedError(f"message {number + 1} is mixed with {mixed}")
+        start, end = words[first].start, words[last].end
+        before = words[first - 1].end if first else 0
+        after = words[last + 1].start if last + 1 < len(words) else len(text)
+        if number < len(self.conversation.messages) - 1:
+            after = min(after, max(end, self.layout.ends.get(number, end)))
+        begin = start
+        for opening in self._list_openings(number):
+            if (at := text.rfind(opening, before, start)) >= 0:
+                begin = at + len(opening)
+                break
+        return Turn(begin, end + self._measure_closing(text[end:after]), number)
+
+    def _list_openings(self, number: int) -> list[str]:
+        """Return the generation prompt before a message and its prefixes of whole lines or tokens."""
+        messages, variables = self.conversation.messages, self.conversation.variables
+        ahead = messages[number - 1] if number else {}
+        kind = (ahead.get("role"), bool(ahead.get("tool_calls")))
+        if kind in self._prompts:
+            return self._prompts[kind]
+        if len(self._prompts) == MOST_PROMPTS:
+            raise _UnprovedError(f"more than {MOST_PROMPTS} kinds of messages precede an answer")
+        try:
+            base = self.template.render(messages[:number], variables)
+            prompted = self.template.render(messages[:number], variables, prompt=True)
+        except RecordError:
+            base, prompted = "", ""
+        prompt = prompted.removeprefix(base) if prompted.startswith(base) else ""
+        cuts = {found.end() for found in self.specials.pattern.finditer(prompt)} | {len(prompt)}
+        cuts |= {place + 1 for place, letter in enumerate(prompt) if letter == "\n"}
+        self._prompts[kind] = [prompt[:cut] for cut in sorted(cuts, reverse=True) if cut]
+        return self._prompts[kind]
+
+    def _measure_closing(self, tail: str) -> int:
+        """Return the length up to the first special token, or on to EOS if that follows at once."""
+        found = self.specials.pattern.search(tail)
+        if found is None:
+            # Without an end token, what the template closes its own brackets with is the model's to write.
+            return len(tail.rstrip())
+        stop = found.end()
+        while (more := self.specials.pattern.match(tail, stop)) is not None:
+            stop = more.end()
+            if more[0] == self.template.variables.get("eos_token"):
+                return stop
+        return found.end()
+
+
+def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], conversation: Conversation) -> list[Turn]:
+    """Return the blocks of the wanted messages, all of whose words must be in one without any other's."""
+    answers = [n for n, message in enumerate(conversation.messages) if message["role"] == ANSWERER]
+    owners: list[set[int]] = [set() for _ in layout.blocks]
+    written: set[int] = set()
+    for word in layout.words:
+        written |= _get_owners(word)
+        if word.block is not None:
+            owners[word.block] |= _get_owners(word)
+    turns = []
+    for nth, (block, found) in enumerate(zip(layout.blocks, owners, strict=True)):
+        if len(found) > 1 or found - set(answers):
+            shown = ", ".join(str(owner + 1) for owner in sorted(found))
+            raise _UnprovedError(f"a generation block of the template contains words of message {shown}")
+        message = next(iter(found), block.message)
+        if message not in answers:
+            message = answers[nth] if len(layout.blocks) == len(answers) else answers[-1]
+        if message in wanted:
+            turns.append(Turn(block.start, block.end, message))
+    for message in sorted(written & set(wanted) - {turn.message for turn in turns}):
+        raise _UnprovedError(f"no generation block of the template contains words of message {message + 1}")
+    return turns
+
+
+def _get_owners(word: Word) -> frozenset[int]:
+    """Return the messages that a word came from; data outside of messages has none."""
+    if isinstance(word.origin, Blend):
+        return word.origin.owners - {RECORD}
+    return frozenset(() if word.origin == RECORD else (word.origin,))
+
+
+def _says_something(content: Any) -> bool:
+    if isinstance(content, list):
+        return any(_says_something(part.get("text")) for part in content)
+    return isinstance(content, str) and bool(content.strip())
+
+
+def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in order without empty ones, those that touch as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in spans:
+        if merged and merged[-1][1] == start:
+            merged[-1] = (merged[-1][0], end)
+        elif start < end:
+            merged.append((start, end))
+    return merged
+
+
+class _ByteOffsets(dict[int, int]):
+    """The offsets in UTF-8 of some characters of a text."""
+
+    def __init__(self, text: str, places: Iterable[int]) -> None:
+        super().__init__()
+        before = size = 0
+        for place in sorted(set(places)):
+            size += place - before if text.isascii() else len(text[before:place].encode())
+            self[place], before = size, place
+
+
+def _replace_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
+    return [_replace_surrogates(item) for item in value] if isinstance(value, list) else value
