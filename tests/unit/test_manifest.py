@@ -135,9 +135,8 @@ def test_receipt_counts_only_with_its_files(tmp_path):
     assert load_receipt(tmp_path, "00000-aa", "u" * 64) is None
 
 
-@pytest.mark.parametrize("keep_in_memory", [False, True])
-def test_durable_file_is_whole_or_absent(tmp_path, keep_in_memory):
-    file = DurableFile(tmp_path / "x.bin", keep_in_memory=keep_in_memory)
+def test_durable_file_is_whole_or_absent(tmp_path):
+    file = DurableFile(tmp_path / "x.bin")
     file.write(np.arange(5, dtype="<u2"))
     assert not (tmp_path / "x.bin").exists()
     file.publish()

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-from tokenmill.base import platform
-
 # What macOS and Windows lack of Linux; the locks of Windows are played by those of Linux.
 TAKE_AWAY = """
 import fcntl, mmap, os, sys, types
@@ -51,7 +49,6 @@ for found in pkgutil.walk_packages(tokenmill.__path__, "tokenmill."):
 WORK = """
 from pathlib import Path
 from tokenmill.base import platform
-from tokenmill.base.hardware import disk
 sys.path.insert(0, sys.argv[3])
 from byte_tokenizer import ByteTokenizer
 folder = Path(sys.argv[2])
@@ -63,10 +60,7 @@ again = tokenmill.prepare(inputs=str(folder / "a.jsonl"), tokenizer=ByteTokenize
                           format="tokenmill", verbose_level="ERROR")
 assert again.content_hash == made.content_hash
 assert len(tokenmill.train(folder / "a.jsonl", 260, output=folder / "tok", progress=False).encode("one two")) > 1
-memory = platform.map_memory(1 << 20)
-memory[:3] = b"abc"
 assert platform.is_alive(os.getpid())
-assert disk.locks_work(folder)
 assert platform.open_file_limit() > 10
 print("works")
 """
@@ -79,21 +73,3 @@ def test_the_package_works_without_what_only_linux_has(tmp_path, system, request
         [*command, str(request.config.rootpath / "tests")], capture_output=True, text=True, check=False
     )
     assert done.stdout.endswith("works\n"), done.stderr
-
-
-def test_a_lock_is_somebodys_or_ours(tmp_path):
-    path = tmp_path / "lock"
-    with path.open("ab") as first, path.open("ab") as second:
-        assert platform.try_lock(first) is True
-        assert platform.try_lock(second) is False
-    with path.open("ab") as third:
-        assert platform.try_lock(third) is True
-
-
-def test_a_file_system_without_locks_says_so(tmp_path, monkeypatch):
-    def refuse(file, mode):
-        raise OSError(platform.errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(platform.fcntl, "flock", refuse)
-    with (tmp_path / "lock").open("ab") as file:
-        assert platform.try_lock(file) is None

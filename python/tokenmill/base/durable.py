@@ -17,7 +17,7 @@ from tokenmill import _core
 from tokenmill.base.platform import is_alive, sync, write_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -133,39 +133,18 @@ def publish_json(path: Path, value: Any) -> None:
     publish_bytes(path, readable_json(value))
 
 
-class ReplacedError(Exception):
-    """Another process writes here now: this one was stopped for so long that it was taken for dead."""
-
-
-_guards: dict[Path, Callable[[], None]] = {}
-
-
-@contextmanager
-def guard(root: Path, check: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, no file below `root` is published before `check` has returned; it may raise instead.
-
-    That is for file systems without locks: a process that was stopped and resumes must not write there.
-    """
-    _guards[root] = check
-    try:
-        yield
-    finally:
-        del _guards[root]
-
-
 class DurableFile:
     """A file under a temporary name that is hashed as it is written and renamed when it is whole."""
 
-    def __init__(self, path: Path, *, keep_in_memory: bool = False) -> None:
-        """Open a temporary neighbour of `path`; `keep_in_memory` writes nothing before `publish`."""
+    def __init__(self, path: Path) -> None:
+        """Open a temporary neighbour of `path`."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.size = 0
         self._temporary: Path | None = temporary_name(path)
         self._hash = hashlib.sha256()
         self._patched = False
-        self._written = self._sent = 0
-        self._kept: list[bytes] | None = [] if keep_in_memory else None
+        self._sent = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         self._handle = os.open(self._temporary, flags, 0o644)
 
@@ -176,46 +155,38 @@ class DurableFile:
             return 0
         view = view.cast("B")
         self._hash.update(view)
-        self.size += len(view)
-        if self._kept is not None:
-            self._kept.append(bytes(view))
-        else:
-            self._write_through(view)
-        return len(view)
+        self.size += (length := len(view))
+        with _name_file(self.path):
+            while view:
+                view = view[os.write(self._handle, view) :]
+        if self.size - self._sent >= _EARLY_BYTES:
+            # Start the disk now: waiting for all of it in `publish` took a tenth of a small job's time.
+            # The last page is left, since more is written to it.
+            whole = self.size // _PAGE_BYTES * _PAGE_BYTES
+            _core.begin_writeback(self._handle, self._sent, whole - self._sent)
+            self._sent = whole
+        return length
 
     def write_head(self, data: bytes) -> None:
         """Overwrite the first bytes, for a header that counts what follows it."""
         self._patched = True
-        if self._kept is not None:
-            self._kept[0] = data + self._kept[0][len(data) :]
-            return
         view, at = memoryview(data), 0
         with _name_file(self.path):
             while at < len(view):  # however many system calls that takes
                 at += write_at(self._handle, view[at:], at)
 
     def sha256(self) -> str:
-        """The hash of the whole content."""
-        if not self._patched:
-            return self._hash.hexdigest()
-        if self._kept is not None:
-            return hashlib.sha256(b"".join(self._kept)).hexdigest()
-        return hash_file(self._temporary or self.path)
+        """Return the hash of the whole content."""
+        return hash_file(self._temporary or self.path) if self._patched else self._hash.hexdigest()
 
     def publish(self) -> None:
         """Flush to the disk, close and rename."""
         if self._temporary is None:
             return
-        for data in self._kept or ():
-            self._write_through(memoryview(data))
-        self._kept = None
         with _name_file(self.path):
             os.fsync(self._handle)
             os.close(self._handle)
             self._handle = -1
-            for root, check in list(_guards.items()):
-                if self.path.is_relative_to(root):
-                    check()
             self._temporary.replace(self.path)
             self._temporary = None
             sync(self.path.parent)
@@ -228,15 +199,3 @@ class DurableFile:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
-
-    def _write_through(self, view: memoryview) -> None:
-        self._written += len(view)
-        with _name_file(self.path):
-            while view:
-                view = view[os.write(self._handle, view) :]
-        if self._written - self._sent >= _EARLY_BYTES:
-            # The disk starts now: to wait for all of it in `publish` took a tenth of a small job's time.
-            # The last page is left, since more is written to it.
-            whole = self._written // _PAGE_BYTES * _PAGE_BYTES
-            _core.begin_writeback(self._handle, self._sent, whole - self._sent)
-            self._sent = whole

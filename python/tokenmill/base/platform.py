@@ -1,4 +1,4 @@
-"""What systems do differently: locks, flushing, memory maps, limits. Nothing else asks which system this is.
+"""Differences between systems: flushing, processes, limits. No other module asks which system this is.
 
 Each function uses what the system has, or else the next best thing, so that the package imports and
 works on Linux, macOS and Windows; `tests/unit/test_platform.py` takes the parts of Linux away one by one.
@@ -6,10 +6,8 @@ works on Linux, macOS and Windows; `tests/unit/test_platform.py` takes the parts
 
 from __future__ import annotations
 
-import errno
-import mmap
 import os
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,23 +21,7 @@ try:
 except ImportError:
     resource = None  # type: ignore[assignment]
 
-# File systems without locks answer with one of these.
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 _NO_LIMIT = 1 << 20
-
-
-def try_lock(file: IO[bytes]) -> bool | None:
-    """Lock a file until it is closed: True if it is ours, False if someone else's, None without locks."""
-    try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            msvcrt: Any = __import__("msvcrt")
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    except OSError as error:
-        return None if error.errno in _NO_LOCKS else False
-    return True
 
 
 def sync(path: Path) -> None:
@@ -63,19 +45,6 @@ def write_at(handle: int, data: memoryview, offset: int) -> int:
         return os.write(handle, data)
     finally:
         os.lseek(handle, before, os.SEEK_SET)
-
-
-def forget_pages(handle: int) -> None:
-    """Drop a file's pages from the cache, where that is allowed."""
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def map_memory(size: int) -> mmap.mmap:
-    """Memory of this process only, since a shared mapping could not grow; pages appear when written to."""
-    if hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return mmap.mmap(-1, size)
 
 
 def is_alive(process: int) -> bool:

@@ -269,7 +269,7 @@ def _measure_written_bytes(tok: Tokenizer, sample: Sample, known: Format, dtype:
     """Bytes per token of the first block of the sample, written as that format."""
     batch = tok.encode_batch(sample.blocks[0], special="text")
     with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
-        writer = known.writer(ShardShape(Path(folder), "sample", dtype, keep_in_memory=True))
+        writer = known.writer(ShardShape(Path(folder), "sample", dtype))
         writer.write(Items(batch.ids, batch.offsets))
         written = sum(entry.bytes for entry in writer.close())
     return written / max(len(batch.ids), 1)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokenmill.base.console import lines
 from tokenmill.base.console.progress import Progress
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
-from tokenmill.base.hardware.batch import compute_batch_size
 from tokenmill.base.hardware.machine import measure
+from tokenmill.base.hardware.memory import compute_batch_size
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, has_hashes
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest

@@ -101,7 +101,6 @@ class PrepareOptions(_Both, total=False):
     writer_batch_size: int | None
     keep_in_memory: bool | None
     shared_filesystem: bool
-    leader_death: Literal["takeover", "fail"]
     stall_timeout: float
     chat: dict[str, Any]
     filter: dict[str, Any]

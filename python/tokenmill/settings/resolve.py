@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.hardware.machine import Machine, measure
-from tokenmill.base.hardware.memory import GB
+from tokenmill.base.hardware.memory import GB, MOST_IN_FLIGHT
 from tokenmill.errors import ConfigError
 from tokenmill.settings.environment import from_environment
 from tokenmill.settings.names import Given, Origin, explain_unknown, find_full_name, list_bare_names
@@ -127,12 +127,12 @@ def _choose_automatic(
     found: dict[str, tuple[Any, str]] = {
         "memory_budget": (
             machine.memory_budget,
-            f"an eighth of {free}, {machine.memory_budget_cap >> 20} MiB at most",
+            f"an eighth of {free}, {MOST_IN_FLIGHT >> 20} MiB at most",
         ),
         "num_proc": (None, f"{machine.slow_processes} for the python engine, none for others"),
         "batch_size": (None, "from the average document size when a job starts"),
         "writer_batch_size": (None, "each block as it comes"),
-        "keep_in_memory": (None, "each block as it comes"),
+        "keep_in_memory": (None, "no effect: shards are written as they are made"),
     }
     values = {f"execution.{key}": (value, Origin("automatic", why)) for key, (value, why) in found.items()}
     asked, cores = "execution.num_proc", machine.cores

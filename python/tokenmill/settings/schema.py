@@ -329,11 +329,8 @@ class ExecutionConfig(Section):
         None, "Where counts beyond the memory budget go; automatic: the output.", only="train"
     )
     shared_filesystem: bool = setting(True, "Ranks on other hosts see the output directory.", only="prepare")
-    leader_death: Literal["takeover", "fail"] = setting(
-        "takeover", "What waiting ranks do when the leader dies.", only="prepare"
-    )
     stall_timeout: Seconds = setting(
-        600.0, "Seconds without progress after which the leader counts as dead.", only="prepare"
+        600.0, "Seconds that ranks wait for a leader which does not start.", only="prepare"
     )
 
 

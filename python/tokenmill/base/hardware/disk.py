@@ -1,34 +1,9 @@
-"""What a directory's disk can do, by trying: speed, free space, locks, and the kind of file system.
-
-The kernel's `rotational` flag is wrong on most virtual disks, so speed is a timed write and read.
-"""
+"""Describe a directory's disk: free space, the type of its file system, and locks."""
 
 from __future__ import annotations
 
-import os
-import time
-from dataclasses import dataclass
+import shutil
 from pathlib import Path
-
-from tokenmill.base.platform import forget_pages, try_lock, write_at
-
-PROBE_BYTES = 16 << 20
-CHUNK = 1 << 20
-SMALL_WRITES = 8
-
-
-@dataclass(frozen=True)
-class DiskSpeed:
-    """Bytes per second of a flushed write and of a read, and seconds for one small flushed write."""
-
-    write: float
-    read: float
-    flush_seconds: float
-
-    @property
-    def kind(self) -> str:
-        """`"fast"` as an SSD flushes, `"slow"` as a spinning or far-away disk does."""
-        return "slow" if self.flush_seconds > 0.02 or self.write < 60e6 else "fast"
 
 
 def find_existing(path: Path) -> Path:
@@ -39,41 +14,8 @@ def find_existing(path: Path) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def probe(directory: Path, size: int = PROBE_BYTES) -> DiskSpeed:
-    """Write, flush and read back `size` bytes in `directory`; OSError if that is not possible."""
-    import tempfile  # here, since it brings every kind of compression along
-
-    # Random bytes: some file systems compress, and would look faster than they are for tokens.
-    block = os.urandom(CHUNK)
-    with tempfile.NamedTemporaryFile(dir=directory, prefix=".tokenmill-probe-") as file:
-        started = time.perf_counter()
-        for _ in range(max(1, size // CHUNK)):
-            file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
-        written = time.perf_counter()
-        forget_pages(file.fileno())  # so that the read goes to the disk
-        file.seek(0)
-        begin_read = time.perf_counter()
-        while file.read(CHUNK):
-            pass
-        read = time.perf_counter()
-        flush = min(_time_small_flush(file.fileno()) for _ in range(SMALL_WRITES))
-    size = max(1, size // CHUNK) * CHUNK
-    return DiskSpeed(size / max(1e-9, written - started), size / max(1e-9, read - begin_read), flush)
-
-
-def _time_small_flush(descriptor: int) -> float:
-    started = time.perf_counter()
-    write_at(descriptor, memoryview(b"x" * 4096), 0)
-    os.fsync(descriptor)
-    return time.perf_counter() - started
-
-
 def free_bytes(path: Path) -> int:
     """What an ordinary user may still write there."""
-    import shutil  # here, since it brings every kind of compression along
-
     return shutil.disk_usage(find_existing(path)).free
 
 
@@ -93,11 +35,14 @@ def find_filesystem(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
 
 
 def locks_work(directory: Path) -> bool:
-    """Whether a lock taken through one open file is refused through a second one."""
-    import tempfile
+    """Return True if a lock that is held cannot be taken a second time."""
+    from filelock import FileLock, Timeout  # here, since importing it takes 50 ms
 
-    with (
-        tempfile.NamedTemporaryFile(dir=directory, prefix=".tokenmill-probe-") as first,
-        Path(first.name).open("r+b") as second,
-    ):
-        return try_lock(first.file) is True and try_lock(second) is False
+    path = directory / ".tokenmill-probe.lock"
+    try:
+        with FileLock(path), FileLock(path).acquire(blocking=False):
+            return False
+    except Timeout:
+        return True
+    finally:
+        path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.hardware import cgroup
 from tokenmill.base.hardware.cpu import Cores, measure_cores
-from tokenmill.base.hardware.memory import MOST_IN_FLIGHT, Memory, measure_memory, memory_budget
+from tokenmill.base.hardware.memory import Memory, measure_memory, memory_budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +31,6 @@ class Machine:
     def memory_budget(self) -> int:
         """Bytes of text and tokens in flight."""
         return memory_budget(self.memory.available, self.cores.ranks)
-
-    @property
-    def memory_budget_cap(self) -> int:
-        """What the budget may not exceed, however much is free."""
-        return MOST_IN_FLIGHT[self.memory.mode]
 
 
 def measure(

@@ -1,20 +1,20 @@
-"""How much memory this process may really use, and what follows: the mode and the budget of a job."""
+"""Measure the memory this process may use, and derive the budget and batch size of a job."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from tokenmill.base.hardware import cgroup
 
 GB = 1000**3
 MIB = 1 << 20
-# From here on a corpus of some millions of documents fits beside its tokens; below the second, the disk
-# is the safe place. Users know these two figures from their own set-ups.
-IN_MEMORY_FROM = 50 * GB
-BALANCED_FROM = 20 * GB
-MemoryMode = Literal["in-memory", "balanced", "disk"]
+# Bytes of text and tokens in flight at most. More does not make a job faster; it only moves the peak.
+MOST_IN_FLIGHT = 512 * MIB
+# A document in flight is held as text, as ids (up to 4 bytes for each byte of text) and as written bytes.
+BYTES_HELD_PER_TEXT_BYTE = 8
+FEWEST_DOCUMENTS, MOST_DOCUMENTS = 16, 20_000
+USUAL_DOCUMENT = 4096
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,6 @@ class Memory:
     total: int
     limit: int | None
     reason: str
-
-    @property
-    def mode(self) -> MemoryMode:
-        """Where a job holds what is in flight."""
-        return memory_mode(self.available)
 
 
 def measure_memory(limits: cgroup.Limits | None = None) -> Memory:
@@ -58,29 +53,13 @@ def measure_host_memory() -> tuple[int, int]:
         return found.available, found.total
 
 
-def measure_address_room() -> int | None:
-    """Bytes that this process may still map below its `ulimit -v`; None where there is no such limit."""
-    try:
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except (ImportError, OSError, ValueError, IndexError):
-        return None
-    return None if limit == resource.RLIM_INFINITY else max(0, limit - mapped)
-
-
-def memory_mode(available: int) -> MemoryMode:
-    """`memory_mode(85_300_000_000)` -> `"in-memory"`."""
-    if available >= IN_MEMORY_FROM:
-        return "in-memory"
-    return "balanced" if available >= BALANCED_FROM else "disk"
-
-
-# More does not make a job faster, since a block is encoded in milliseconds; it only moves the peak.
-MOST_IN_FLIGHT = {"in-memory": 512 * MIB, "balanced": 512 * MIB, "disk": 256 * MIB}
-
-
 def memory_budget(available: int, ranks: int = 1) -> int:
-    """Bytes of text and tokens in flight: an eighth of what is free, from 64 MiB to what the mode allows."""
-    return max(64 * MIB, min(MOST_IN_FLIGHT[memory_mode(available)], available // 8 // max(1, ranks)))
+    """Return the bytes of text and tokens in flight: an eighth of what is free, from 64 to 512 MiB."""
+    return max(64 * MIB, min(MOST_IN_FLIGHT, available // 8 // max(1, ranks)))
+
+
+def compute_batch_size(average_document_bytes: float | None, budget: int, workers: int = 1) -> int:
+    """Return the documents per batch: `compute_batch_size(4096, 512 << 20, 2)` -> `8192`."""
+    size = max(1.0, average_document_bytes or USUAL_DOCUMENT)
+    fit = budget / max(1, workers) / (size * BYTES_HELD_PER_TEXT_BYTE)
+    return int(max(FEWEST_DOCUMENTS, min(MOST_DOCUMENTS, fit)))

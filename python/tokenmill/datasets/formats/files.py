@@ -55,11 +55,10 @@ class ShardShape:
     dtype: str
     context_length: int | None = None
     columns: tuple[str, ...] = ()
-    keep_in_memory: bool = False
 
     def open(self, suffix: str) -> DurableFile:
         """Open `shards/<name><suffix>`, which appears when it is published."""
-        return DurableFile(self.root / SHARDS / (self.name + suffix), keep_in_memory=self.keep_in_memory)
+        return DurableFile(self.root / SHARDS / (self.name + suffix))
 
     def store(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the ids in the type and byte order of the file, contiguous."""
