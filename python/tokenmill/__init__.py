@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.reader.mixture import Mixture
     from tokenmill.datasets.reader.rows import Rows
     from tokenmill.datasets.trace.history import History
-    from tokenmill.datasets.trace.traced import Stretch, TracedRow
+    from tokenmill.datasets.trace.segment import Span, TracedRow
     from tokenmill.pipeline.extend import extend
     from tokenmill.pipeline.prepare import prepare
     from tokenmill.pipeline.remove import remove
@@ -78,9 +78,9 @@ __all__ = [
     "RowBatch",
     "Rows",
     "ShardEntry",
+    "Span",
     "StoreError",
     "Strategy",
-    "Stretch",
     "TokenBatch",
     "Tokenizer",
     "TokenizerError",
@@ -109,7 +109,7 @@ _HOMES = {
     "datasets.reader.mixture": ("Mixture",),
     "datasets.reader.rows": ("Rows",),
     "datasets.trace.history": ("History",),
-    "datasets.trace.traced": ("Stretch", "TracedRow"),
+    "datasets.trace.segment": ("Span", "TracedRow"),
     "tokenizer.engines.backend": ("Strategy",),
     "tokenizer.batch": ("TokenBatch",),
     "tokenizer.interop.hf": ("patch_transformers",),

@@ -142,7 +142,7 @@ def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
     assert "no batch of step 0 has such a row" in refused(capsys, stream, *cut, *RUN, "--step", 0, "--row", 2)
     assert "which --step" in refused(capsys, stream, *cut, *RUN)
     assert "at least 1" in refused(capsys, stream, *cut, "-w", 0, "--step", 0)
-    assert "for a run of 1 leg:" in refused(capsys, stream, *cut, "-w", 1, "-w", 2, "-w", 3, "--step", 0)
+    assert "for a run of 1 segment:" in refused(capsys, stream, *cut, "-w", 1, "-w", 2, "-w", 3, "--step", 0)
     assert "no input has this name" in refused(capsys, stream, *cut, *RUN, "--document", "c.jsonl:7")
     assert "is not a document" in refused(capsys, stream, *cut, *RUN, "--document", "b.jsonl:700")
     assert "is not FILE:ROW" in refused(capsys, stream, *cut, *RUN, "--document", "b.jsonl")

@@ -9,6 +9,7 @@ import pytest
 import tokenmill
 from small_datasets import numbered
 from tokenmill.datasets.trace.history import History
+from tokenmill.datasets.trace.segment import list_sources
 from torch_environment import WHY_NOT, environ, run_ranks, torch_python
 
 pytestmark = pytest.mark.torch
@@ -56,7 +57,7 @@ def check(source, legs, seen, states, seed=None):
     )
     steps = sum(leg[3] for leg in legs)
     predicted = [row for step in range(steps) for row in history.trace(step, epochs=99)]
-    ids = {source.number(nth): rows for nth, rows in enumerate(source.sources)}
+    ids = dict(enumerate(list_sources(source)))
     wrong = [
         (row, found)
         for row, found in zip(predicted, seen, strict=True)
@@ -81,7 +82,7 @@ rows_per_step: 6
 steps: 11
 stages:
   - {from: 0, weights: {web: 3, notes: 1}}
-  - {from: 3, weights: {web: 1, code: 2}, warm_in: 2}
+  - {from: 3, weights: {web: 1, code: 2}}
   - {from: 8, weights: {code: 1}}
 """
 

@@ -119,6 +119,8 @@ def test_few_descriptors(tmp_path):
         ({}, "call rows"),
         ({"context_length": 4, "columns": ["positions"]}, "known columns are"),
         ({"context_length": 4, "tail": "keep"}, "'drop' or 'pad'"),
+        ({"context_length": 4, "dtype": "int8"}, "dtype int8 does not hold the ids of a vocabulary of 1,000"),
+        ({"context_length": 4, "dtype": "float32"}, "dtype float32 does not hold"),
     ],
 )
 def test_bad_rows(stream, options, said):

@@ -88,8 +88,7 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
         return
     say(f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens")
     for nth, stage in enumerate(account["stages"]):
-        warm = f", weights change over {stage['warm_in']:,} steps" if stage["warm_in"] else ""
-        say(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows{warm}")
+        say(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows")
         for each in account["sources"]:
             part = each["stages"][nth]
             say(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.reader.feed import RowSource
+    from tokenmill.datasets.reader.mixture import Mixture
+    from tokenmill.datasets.reader.rows import Rows
     from tokenmill.datasets.trace.history import History
     from tokenmill.report.traces import RunDocuments
 
@@ -127,11 +128,9 @@ def _show_step(history: History, run_documents: RunDocuments, options: dict[str,
         click.echo(_describe_row(row))
 
 
-def _show_difference(history: History, other: RowSource, options: dict[str, Any]) -> None:
-    from tokenmill.datasets.trace.compare import find_difference
-
-    epochs = options["epochs"] or history.legs[-1].order.epoch + 1
-    step = find_difference(history, other, epochs)
+def _show_difference(history: History, other: Rows | Mixture, options: dict[str, Any]) -> None:
+    epochs = options["epochs"] or history.segments[-1].order.epoch + 1
+    step = history.find_difference(other, epochs)
     if options["as_json"]:
         click.echo(json.dumps({"first_step_that_differs": step}))
     elif step is None:

@@ -41,7 +41,6 @@ from tokenmill.datasets.ledger.removal import (
     save_removal,
 )
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
-from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.store.remote import COPY, pass_on_copy
 from tokenmill.datasets.trace.records import PROVENANCE
 from tokenmill.errors import ConfigError, DatasetError
@@ -274,7 +273,7 @@ class _Unit:
     ) -> Iterator[Encoded]:
         """The documents that stay, some at a time; the others are counted."""
         shards, ordinal = self.source.shards, self.old.ordinal
-        for first, ids, offsets in read_documents(shards, ordinal, marked=self.marked):
+        for first, ids, offsets in shards.read_documents(ordinal, marked=self.marked):
             count = len(offsets) - 1
             gone = [local - first for local in self.reasons if first <= local < first + count]
             for local in gone:

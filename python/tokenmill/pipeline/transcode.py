@@ -15,7 +15,6 @@ import numpy as np
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
-from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.trace.records import PROVENANCE, Records
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.prepare import prepare
@@ -63,7 +62,7 @@ class DocumentDecoder:
         """Yield the documents of a shard, or of one part of its unit with their row numbers."""
         at_once = max(1, block_bytes // _BYTES_PER_TOKEN)
         if part is None:
-            for first, ids, offsets in read_documents(self.dataset.shards, shard, at_once):
+            for first, ids, offsets in self.dataset.shards.read_documents(shard, at_once):
                 yield self._decode_block(ids, offsets, np.arange(first, first + len(offsets) - 1), None)
             return
         shards = self.dataset.shards
@@ -72,7 +71,7 @@ class DocumentDecoder:
             begin, end = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
             rows = table["row"].to_numpy()
             names = None if table["id"].null_count == len(table) else table["id"]
-            for first, ids, offsets in read_documents(self.dataset.shards, shard, at_once):
+            for first, ids, offsets in self.dataset.shards.read_documents(shard, at_once):
                 low, high = max(first, begin), min(first + len(offsets) - 1, end)
                 if low < high:
                     some = offsets[low - first : high - first + 1]
@@ -105,7 +104,7 @@ class DocumentDecoder:
         changed = 0
         stripping = [token.id for token in self._tokenizer.recipe.added if token.lstrip or token.rstrip]
         for shard in range(len(self.dataset.shards.entries)):
-            for _, ids, offsets in read_documents(self.dataset.shards, shard):
+            for _, ids, offsets in self.dataset.shards.read_documents(shard):
                 bare, ends, texts = self._decode(ids, offsets)
                 again = self._tokenizer.encode_batch(texts, special=special)
                 # A token that strips the spaces around it gives the same ids without them.

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.datasets.reader.documents import read_documents
 from tokenmill.datasets.reader.mixture import Mixture
 from tokenmill.datasets.trace.records import Records
+from tokenmill.datasets.trace.segment import list_sources
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.settings.names import SETTINGS_FILES
@@ -19,10 +19,9 @@ from tokenmill.tokenizer.batch import TokenBatch
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tokenmill.datasets.reader.feed import RowSource
     from tokenmill.datasets.reader.rows import Rows, Tail
     from tokenmill.datasets.trace.history import History
-    from tokenmill.datasets.trace.traced import TracedRow
+    from tokenmill.datasets.trace.segment import TracedRow
 
 
 def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
@@ -48,7 +47,7 @@ def open_source(
     context_length: int | None = None,
     overlap: int | None = None,
     tail: Tail | None = None,
-) -> RowSource:
+) -> Rows | Mixture:
     """The rows as a run read them: of a mixture's file, or of a dataset, cut as its state or options say."""
     if path.endswith(SETTINGS_FILES):
         if context_length is not None or overlap is not None or tail is not None:
@@ -85,9 +84,9 @@ def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 class RunDocuments:
     """The documents of all datasets of a run: finds them, and describes the rows that hold them."""
 
-    def __init__(self, source: RowSource, tokenizer: Any = None) -> None:
+    def __init__(self, source: Rows | Mixture, tokenizer: Any = None) -> None:
         self._by_source = {
-            source.number(nth): SourceDocuments(rows, tokenizer) for nth, rows in enumerate(source.sources)
+            nth: SourceDocuments(rows, tokenizer) for nth, rows in enumerate(list_sources(source))
         }
 
     def describe(self, row: TracedRow, *, text: bool = False) -> dict[str, Any]:
@@ -159,7 +158,7 @@ class SourceDocuments:
         found: dict[str, list[int]] = {text: [] for text in wanted}
         for index in range(len(shards.entries)):
             base = shards.document_starts[index]
-            for first, ids, offsets in read_documents(shards, index):
+            for first, ids, offsets in shards.read_documents(index):
                 for nth, each in enumerate(self.tokenizer.decode_batch(TokenBatch(ids, offsets))):
                     for text in wanted:
                         if text in each:

@@ -11,8 +11,8 @@ import numpy as np
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
+from tokenmill.datasets.reader.mapped import MappedShards
 from tokenmill.datasets.reader.rows import Rows, Tail
-from tokenmill.datasets.reader.shards import Shards
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from tokenmill.datasets.formats.format import Format
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.store.cache import ShardCache
 
@@ -36,8 +35,8 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     True
 
     Args:
-        path: A directory, or a URL such as `s3://bucket/dataset`, which is opened through a cache: shards
-            are fetched when they are read.
+        path: A directory, or a URL such as `s3://bucket/dataset`, which is read through a local cache:
+            shards are fetched when they are read.
 
     Returns:
         The dataset; no token is read yet.
@@ -57,7 +56,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
 
 
 class Dataset:
-    """The documents of a finished dataset; `tokenmill.open` and `tokenmill.prepare` give one.
+    """The documents of a finished dataset; `tokenmill.open` and `tokenmill.prepare` return one.
 
     >>> import tokenmill
     >>> texts = ["one text", "another text"]
@@ -73,10 +72,9 @@ class Dataset:
     def __init__(self, path: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
         self.path = path
         self.manifest = manifest
-        self.shards = Shards(path, manifest, cache)
+        self.shards = MappedShards(path, manifest, cache)
 
-    # A copy in another process maps the files anew, and sees the manifest that this one saw even if the
-    # dataset has grown in the meantime.
+    # A copy in another process maps the files again, and has the same manifest even if the dataset has grown.
     def __reduce__(self) -> tuple[Any, ...]:
         return Dataset, (self.path, self.manifest, self.shards.cache)
 
@@ -86,7 +84,7 @@ class Dataset:
 
     @property
     def address(self) -> str:
-        """Where the dataset is: its directory, or the URL that `path` is a cache of."""
+        """The directory of the dataset, or the URL that `path` is a cache of."""
         cache = self.shards.cache
         return cache.store.address if cache is not None else str(self.path)
 
@@ -97,18 +95,23 @@ class Dataset:
 
     @property
     def num_documents(self) -> int:
-        """Documents in the dataset."""
+        """Number of documents."""
         return self.shards.document_starts[-1]
 
     @property
     def num_tokens(self) -> int:
-        """Token ids in the dataset, padding included."""
+        """Number of token ids, padding included."""
         return self.shards.num_tokens
 
     @property
     def vocab_size(self) -> int:
         """The tokenizer's vocabulary size; every id is below it."""
         return self.manifest.tokenizer.vocab_size
+
+    @property
+    def has_loss_mask(self) -> bool:
+        """True if the dataset stores a loss mask, as one of conversations does."""
+        return self.shards.has_loss_mask
 
     @cached_property
     def content_hash(self) -> str:
@@ -122,16 +125,20 @@ class Dataset:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        """The token ids of one document; for a `stream` dataset without a copy."""
+        """Return the token ids of one document; for a `stream` dataset without a copy."""
         shard, segments = self._locate(index)
-        tokens = self.shards.tokens(shard)
-        if len(segments) == 1:
-            _, _, position, length = segments[0].tolist()
-            return tokens[position : position + length]
-        return _join(tokens, segments)
+        return _join(self.shards.tokens(shard), segments)
 
-    def _locate(self, index: int) -> tuple[int, NDArray[np.int64]]:
-        """The shard of a document, and its stretches: (document, start, position, length), in order."""
+    def loss_mask(self, index: int) -> NDArray[np.bool_]:
+        """Return which tokens of one document are trained on; all of them in a dataset of texts."""
+        shard, segments = self._locate(index)
+        if not self.has_loss_mask:
+            return np.ones(len(self[index]), bool)
+        first = self.shards.token_starts[shard]
+        return _join(self.shards.read_loss_mask(first, self.shards.entries[shard].tokens), segments)
+
+    def _locate(self, index: int) -> tuple[int, list[list[int]]]:
+        """Return the shard of a document, and its segments in order: (document, start, position, length)."""
         self._require_mappable()
         total = self.num_documents
         if index < 0:
@@ -143,23 +150,10 @@ class Dataset:
         if self.manifest.layout == "documents":
             offsets = self.shards.offsets(entry)
             start, end = int(offsets[local]), int(offsets[local + 1])
-            return shard, np.array([[local, 0, start, end - start]])
+            return shard, [[local, 0, start, end - start]]
         segments = self.shards.segments(entry)
         chosen = segments[segments[:, 0] == np.uint64(local)].astype(np.int64)
-        return shard, chosen[np.argsort(chosen[:, 1], kind="stable")]
-
-    @property
-    def has_loss_mask(self) -> bool:
-        """Whether the dataset says which of its tokens are learned, as one of conversations does."""
-        return self.shards.masked
-
-    def loss_mask(self, index: int) -> NDArray[np.bool_]:
-        """Which tokens of one document are learned; of a dataset of texts, all of them."""
-        shard, segments = self._locate(index)
-        if not self.shards.masked:
-            return np.ones(len(self[index]), bool)
-        first = self.shards.token_starts[shard]
-        return _join(self.shards.read_learned(first, self.shards.entries[shard].tokens), segments)
+        return shard, chosen[np.argsort(chosen[:, 1], kind="stable")].tolist()
 
     def rows(
         self,
@@ -171,44 +165,39 @@ class Dataset:
         columns: Sequence[str] = (),
         dtype: DTypeLike = None,
     ) -> Rows:
-        """Rows of tokens: cut now from a `stream` dataset, or as they were packed.
+        """Return rows of tokens: cut now from a `stream` dataset, or as they were packed.
 
         Args:
             context_length: Tokens in a row; left out for rows that were packed.
             overlap: Tokens that a row shares with the one before it.
-            tail: What becomes of a last, shorter row: "drop" or "pad".
-            pad_id: What fills it; the dataset's padding or EOS id if left out.
+            tail: "drop" or "pad" a last, shorter row.
+            pad_id: The id that pads it; by default the dataset's padding or EOS id.
             columns: Any of `attention_mask`, `labels`, `loss_mask`, `position_ids`, `document_ids`,
                 `cu_seqlens`.
-            dtype: What batches hold; rows themselves stay as they are on disk.
+            dtype: The integer type of batches; rows themselves stay as they are on disk.
 
         Returns:
             A sequence of rows, which maps the files and copies nothing.
 
         Raises:
-            ConfigError: The lengths contradict each other, or the rows that were packed.
+            ConfigError: The lengths contradict each other or the packed rows, or `dtype` is too small.
             DatasetError: The dataset is in a format that is not read here.
         """
         self._require_mappable()
         packing = self.manifest.packing
         if self.manifest.layout == "rows":
             _require_stored(packing.context_length, context_length, overlap, packing.mode)
-            return Rows(
-                self, packing.context_length or 1, pad_id=packing.pad_id, columns=columns, dtype=dtype
-            )
-        self._check_cut(context_length, overlap or 0, tail)
-        pad = (
-            pad_id if pad_id is not None else packing.pad_id if packing.pad_id is not None else packing.eos_id
-        )
+            stored = packing.context_length or 1
+            return Rows(self, stored, pad_id=packing.pad_id, columns=columns, dtype=dtype)
+        length = self._check_cut(context_length, overlap or 0, tail)
+        pad = next((each for each in (pad_id, packing.pad_id, packing.eos_id) if each is not None), None)
         if tail == "pad" and pad is None:
             raise ConfigError(
                 "tail='pad' needs a pad_id: the dataset was prepared without a padding or EOS token"
             )
-        return Rows(
-            self, context_length or 1, overlap or 0, tail=tail, pad_id=pad, columns=columns, dtype=dtype
-        )
+        return Rows(self, length, overlap or 0, tail=tail, pad_id=pad, columns=columns, dtype=dtype)
 
-    def _check_cut(self, context_length: int | None, overlap: int, tail: str) -> None:
+    def _check_cut(self, context_length: int | None, overlap: int, tail: str) -> int:
         if context_length is None:
             raise ConfigError(f"{self.path} holds documents, not rows: call rows(context_length=...)")
         if context_length < 1:
@@ -221,30 +210,31 @@ class Dataset:
             raise ConfigError(f"tail is {tail!r}; it must be 'drop' or 'pad'")
         if context_length > self.num_tokens and tail == "drop":
             raise ConfigError(
-                f"context_length is {context_length:,}, but {self.path} has only {self.num_tokens:,} tokens: "
-                "not a single row can be cut. Use a smaller context_length, or tail='pad'"
+                f"context_length is {context_length:,}, but {self.path} has only {self.num_tokens:,} tokens, "
+                "less than one row. Use a smaller context_length, or tail='pad'"
             )
+        return context_length
 
     def _require_mappable(self) -> None:
+        if self.shards.mappable:
+            return
         found = find_format(self.manifest.format)
-        if not found.mapped:
-            raise DatasetError(
-                f"{self.path} is in the format {found.name}, which {found.read_by} reads. "
-                f"For random access here: {self._suggest_remedy(found)}"
-            )
-
-    def _suggest_remedy(self, found: Format) -> str:
-        """What makes a mapped dataset out of this one; rows in another format have lost their documents."""
         mapped = next(other.name for other in list_formats() if other.mapped)
+        # Rows in another format have lost their documents.
         if found.reader is None or self.manifest.layout == "rows":
-            return f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
-        return f"tokenmill dataset convert {self.path} NEW_DIR --format {mapped}"
+            remedy = f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
+        else:
+            remedy = f"tokenmill dataset convert {self.path} NEW_DIR --format {mapped}"
+        raise DatasetError(
+            f"{self.path} is in the format {found.name}, which {found.read_by} reads. "
+            f"For random access here: {remedy}"
+        )
 
     def split(self, name: str) -> Dataset:
-        """The dataset beside this one of that name, such as `"validation"`; `"training"` is this one.
+        """Return the split of that name, such as `"validation"`; `"training"` is this dataset.
 
         Raises:
-            DatasetError: There is none; it is made by `prepare(..., validation="0.5%")`.
+            DatasetError: There is none; `prepare(..., validation="0.5%")` makes one.
         """
         if name in (TRAINING, "train"):
             return self
@@ -257,7 +247,7 @@ class Dataset:
             ) from None
 
     def to_hf(self) -> Any:
-        """A Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` gives one of rows."""
+        """Return a Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` has rows."""
         from tokenmill.datasets.reader.hf import documents_to_hf
 
         self._require_mappable()
@@ -273,11 +263,14 @@ def _require_stored(stored: int | None, context_length: int | None, overlap: int
             )
 
 
-def _join(tokens: NDArray[Any], segments: NDArray[np.int64]) -> NDArray[Any]:
-    """A document from its stretches, in order, without what an overlap repeats."""
+def _join(tokens: NDArray[Any], segments: list[list[int]]) -> NDArray[Any]:
+    """Return a document from its segments, without what an overlap repeats; a view if there is only one."""
+    if len(segments) == 1:
+        _, _, position, length = segments[0]
+        return tokens[position : position + length]
     parts = [tokens[:0]]
     done = 0
-    for _, start, position, length in segments.tolist():
+    for _, start, position, length in segments:
         skip = max(0, done - start)
         parts.append(tokens[position + skip : position + length])
         done = max(done, start + length)

@@ -1,7 +1,7 @@
-"""A dataset as Hugging Face `datasets` sees it: an Arrow table over the mapped files, where rows allow it.
+"""A dataset as a Hugging Face `datasets.Dataset`: an Arrow table over the mapped files where possible.
 
-Nothing is written and no cache directory is used. Rows that cross shards, overlap or have columns are
-gathered into memory; documents and plain rows stay in the files.
+Nothing is written and no cache directory is used. Rows that cross shards, overlap or have columns are copied
+into memory.
 """
 
 from __future__ import annotations
@@ -21,62 +21,56 @@ if TYPE_CHECKING:
     from tokenmill.datasets.reader.rows import Rows
 
 _GATHERED = 1024
-# The column by which TRL knows packed rows.
+# The column from which TRL makes position ids of packed rows.
 SEQ_LENGTHS = "seq_lengths"
 
 
 def documents_to_hf(dataset: Dataset) -> Any:
-    """One example per document: `{"input_ids": [...]}`, and `loss_mask` where the dataset has one."""
-    chunks, masks = [], []
-    for index, entry in enumerate(dataset.shards.entries):
-        offsets = dataset.shards.offsets(entry) if dataset.manifest.layout == "documents" else None
-        if offsets is not None:
-            values = pa.array(dataset.shards.tokens(index))
-            places = pa.array(offsets.astype(np.int64))
-            chunks.append(pa.LargeListArray.from_arrays(places, values))
-            if dataset.has_loss_mask:
-                taught = dataset.shards.read_learned(dataset.shards.token_starts[index], entry.tokens)
-                masks.append(pa.LargeListArray.from_arrays(places, pa.array(taught.astype(np.int8))))
-    kind, mask_kind = pa.large_list(pa.from_numpy_dtype(dataset.dtype)), pa.large_list(pa.int8())
-    if dataset.manifest.layout != "documents":
-        chunks.append(pa.array(list(dataset), type=kind))
-        if dataset.has_loss_mask:
-            taught_each = [dataset.loss_mask(index).astype(np.int8) for index in range(len(dataset))]
-            masks.append(pa.array(taught_each, type=mask_kind))
-    columns = {"input_ids": pa.chunked_array(chunks, type=kind)}
+    """Return one example per document: `{"input_ids": [...]}`, and `loss_mask` if the dataset has one."""
+    kinds = {"input_ids": pa.large_list(pa.from_numpy_dtype(dataset.dtype))}
     if dataset.has_loss_mask:
-        columns[LOSS_MASK] = pa.chunked_array(masks, type=mask_kind)
-    table = pa.table(columns)
+        kinds[LOSS_MASK] = pa.large_list(pa.int8())
+    chunks: dict[str, list[Any]] = {name: [] for name in kinds}
+    if dataset.manifest.layout == "documents":
+        shards = dataset.shards
+        for index, entry in enumerate(shards.entries):
+            offsets = pa.array(shards.offsets(entry).astype(np.int64))
+            values = [shards.tokens(index)]
+            if dataset.has_loss_mask:
+                values.append(shards.read_loss_mask(shards.token_starts[index], entry.tokens).astype(np.int8))
+            for name, flat in zip(kinds, values, strict=True):
+                chunks[name].append(pa.LargeListArray.from_arrays(offsets, pa.array(flat)))
+    else:
+        chunks["input_ids"].append(pa.array(list(dataset), type=kinds["input_ids"]))
+        if dataset.has_loss_mask:
+            masks = [dataset.loss_mask(index).astype(np.int8) for index in range(len(dataset))]
+            chunks[LOSS_MASK].append(pa.array(masks, type=kinds[LOSS_MASK]))
+    table = pa.table({name: pa.chunked_array(chunks[name], type=kind) for name, kind in kinds.items()})
     return _wrap(table, f"{dataset.content_hash[:16]}-documents")
 
 
 def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
-    """One example per row, with the columns that the rows were opened with, and the lengths for TRL."""
+    """Return one example per row, with the columns of the rows, and the lengths for TRL if requested."""
     plain = not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype
     parts = _map_rows(rows) if plain else _gather(rows)
     kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.context_length)
-    if not parts:
-        parts = [{"input_ids": pa.array([], type=kind)}]
-    table = pa.concat_tables([pa.table(part) for part in parts])
+    table = pa.concat_tables(
+        [pa.table(part) for part in parts] or [pa.table({"input_ids": pa.array([], type=kind)})]
+    )
     name = f"{rows.dataset.content_hash[:16]}-{rows.context_length}-{rows.overlap}-{'-'.join(rows.columns)}"
     if seq_lengths:
-        table = table.append_column(SEQ_LENGTHS, _list_lengths(rows))
+        lengths = []
+        for index in range(len(rows)):
+            mine = rows.spans(index)[:, 2].tolist()
+            padding = rows.context_length - sum(mine)
+            lengths.append(mine + [padding] * (padding > 0))
+        table = table.append_column(SEQ_LENGTHS, pa.array(lengths, type=pa.list_(pa.int64())))
         name += f"-{SEQ_LENGTHS}"
     return _wrap(table, name)
 
 
-def _list_lengths(rows: Rows) -> Any:
-    """How long each stretch of each row is; together they are the row."""
-    found = []
-    for index in range(len(rows)):
-        lengths = rows.spans(index)[:, 2].tolist()
-        rest = rows.context_length - sum(lengths)
-        found.append(lengths + ([rest] if rest else []))
-    return pa.array(found, type=pa.list_(pa.int64()))
-
-
 def _map_rows(rows: Rows) -> list[dict[str, Any]]:
-    """Whole runs of rows inside a shard as views of its file, and the rows between as copies."""
+    """Return runs of rows inside a shard as views of its file, and the rows between as copies."""
     shards, length = rows.dataset.shards, rows.context_length
     parts, row = [], 0
     while row < len(rows):
@@ -92,13 +86,8 @@ def _gather(rows: Rows) -> list[dict[str, Any]]:
     parts = []
     for start in range(0, len(rows), _GATHERED):
         batch = rows.gather(np.arange(start, min(start + _GATHERED, len(rows))))
-        parts.append(
-            {
-                key: _fix_length(value.reshape(-1), rows.context_length)
-                for key, value in batch.items()
-                if np.ndim(value) > 1
-            }
-        )
+        flat = {key: value.reshape(-1) for key, value in batch.items() if np.ndim(value) > 1}
+        parts.append({key: _fix_length(value, rows.context_length) for key, value in flat.items()})
     return parts
 
 
@@ -109,5 +98,5 @@ def _fix_length(flat: NDArray[Any], length: int) -> Any:
 def _wrap(table: Any, fingerprint: str) -> Any:
     with explain_missing("datasets", "hf", "to_hf()"):
         import datasets
-    # Without a fingerprint of its own, `datasets` would hash the whole table, and so read every shard.
+    # Without a fingerprint, `datasets` would hash the whole table and so read every shard.
     return datasets.Dataset(table, fingerprint=fingerprint)

@@ -1,37 +1,86 @@
-"""Several datasets read as one, in proportions that hold over any prefix, to the row, even where they change.
+"""Several datasets read as one, in exact proportions.
 
-After *n* rows, source *i* has given more than its due less 1 and fewer than its due plus 1; that is the sum
-of its weights at those rows. `schedule.py` says whose turn it is at any row without walking up to it; each
-source has an order of its own, which begins anew whenever the source has been read through.
+`schedule.py` computes the source of any row. Each source has an order of its own, which begins anew whenever
+the source has been read through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
 from tokenmill.datasets.reader.feed import Feed
-from tokenmill.datasets.reader.order import Order
-from tokenmill.datasets.reader.schedule import NEVER, Schedule
-from tokenmill.datasets.reader.shuffle import derive
-from tokenmill.datasets.reader.spans import CU_SEQLENS
-from tokenmill.datasets.reader.stages import Stage, count_turns, read_stages, read_weights
-from tokenmill.datasets.reader.turns import Turns
+from tokenmill.datasets.reader.rows import CU_SEQLENS, Tail
+from tokenmill.datasets.reader.schedule import NEVER, Schedule, Stage, count_turns
+from tokenmill.datasets.reader.shuffle import Order, derive
+from tokenmill.datasets.reader.state import explain_invalid
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from tokenmill.datasets.reader.rows import Rows
-    from tokenmill.datasets.reader.stages import Weights
 
-Stop = Literal["first", "last"]
+    Int64s = NDArray[np.int64]
+    Weights = Mapping[str, float | Fraction] | Sequence[float | Fraction]
+
+
+def _to_float(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value
+
+
+_Weight = Annotated[float, BeforeValidator(_to_float), Field(ge=0, allow_inf_nan=False)]
+_Epochs = Annotated[PositiveFloat, BeforeValidator(_to_float), Field(lt=1e12)]
+
+
+class _StageOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    start: NonNegativeInt = Field(alias="from")
+    to: NonNegativeInt | None = None
+    weights: dict[str, _Weight]
+
+
+class _Options(BaseModel):
+    """The arguments of `Mixture`, by the names of its sources."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    weights: dict[str, _Weight] | None = None
+    stages: list[_StageOptions] | None = None
+    seed: int | None = None
+    stop: Literal["first", "last"] = "first"
+    rows_per_step: PositiveInt = 1
+    steps: PositiveInt | None = None
+    epochs: dict[str, _Epochs | None] = {}
+
+
+class _File(BaseModel):
+    """A mixture in a YAML file; the arguments of `Mixture` are checked by it."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    sources: dict[str, str] = Field(min_length=1)
+    context_length: PositiveInt | None = None
+    overlap: NonNegativeInt | None = None
+    tail: Tail = "drop"
+    columns: list[str] = []
 
 
 class Mixture:
@@ -44,24 +93,22 @@ class Mixture:
     >>> mixture = tokenmill.Mixture([each.rows(context_length=8) for each in (web, code)], [0.75, 0.25])
     >>> [str(weight) for weight in mixture.weights]
     ['3/4', '1/4']
-    >>> stages = [(0, {"web": 1}), (4, {"web": 1, "code": 1}, 2)]
+    >>> stages = [(0, {"web": 1}), (4, {"web": 1, "code": 1})]
     >>> sources = {"web": web.rows(context_length=8), "code": code.rows(context_length=8)}
     >>> staged = tokenmill.Mixture(sources, stages=stages, steps=10)
     >>> [(each["name"], each["rows"]) for each in staged.account()["sources"]]
-    [('web', 8), ('code', 2)]
+    [('web', 7), ('code', 3)]
 
     Args:
         sources: Rows of one length and with the same columns; a dictionary gives them names.
-        weights: How often each has its turn, in any unit, in order or by name; a weight of 0 leaves a source
-            out.
+        weights: How often each has its turn, in any unit, in order or by name; a source may have 0.
         seed: The order inside each source; None takes rows as they are.
-        stop: "first" ends before any source would give a row more often than `epochs` lets it, which is once;
-            "last" goes on until every source has given all its rows, repeating the smaller ones, each time in
-            another order.
-        stages: Instead of `weights`, weights that change: `(step, weights)` or `(step, weights, warm_in)`
-            for each, the first from step 0. Over `warm_in` steps the weights of the stage before change to
-            these, in a line.
-        rows_per_step: Rows of all ranks in one step, which `stages` and `steps` count in.
+        stop: "first" ends before any source would give a row more often than `epochs` allows, by default
+            once; "last" goes on until every source has given all its rows, and repeats the smaller ones,
+            each time in another order.
+        stages: Weights that change, instead of `weights`: `(step, weights)` for each stage, the first from
+            step 0.
+        rows_per_step: Rows of all ranks in one step, the unit of `stages` and `steps`.
         steps: Where the mixture ends, instead of `stop`; sources repeat until then.
         epochs: The most often that a source may be read, for all or by name.
 
@@ -70,15 +117,13 @@ class Mixture:
             stage ends before it begins, or a source would be read more often than it may.
     """
 
-    keeps_order = True
-
     def __init__(
         self,
         sources: Sequence[Rows] | Mapping[str, Rows],
         weights: Weights | None = None,
         *,
         seed: int | None = None,
-        stop: Stop = "first",
+        stop: Literal["first", "last"] = "first",
         stages: Sequence[Any] | None = None,
         rows_per_step: int = 1,
         steps: int | None = None,
@@ -86,83 +131,151 @@ class Mixture:
     ) -> None:
         if not isinstance(sources, Mapping):
             sources = {str(nth): rows for nth, rows in enumerate(sources)}
-        named = dict(sources)
-        _check(named, stop, rows_per_step, steps)
-        if (weights is None) == (stages is None):
-            raise ConfigError("a mixture takes either weights or stages: give one of the two")
-        if stages is None:
-            read, end = [Stage(0, tuple(count_turns(read_weights(list(named), weights))))], None
-        else:
-            read, end = read_stages(list(named), stages, rows_per_step)
-        used = [nth for nth in range(len(named)) if any(stage.turns[nth] for stage in read)]
-        self.names = [list(named)[nth] for nth in used]
-        self.sources = [list(named.values())[nth] for nth in used]
-        self._numbers = np.array(used, dtype=np.int64)
-        self.seed = seed
-        self.stop = stop
-        self.rows_per_step = rows_per_step
-        self.stages = [
-            Stage(stage.start, tuple(stage.turns[nth] for nth in used), stage.change) for stage in read
-        ]
+        _check_sources(sources)
+        self.names, self.sources = list(sources), list(sources.values())
+        try:
+            options = _Options(
+                weights=None if weights is None else self._name_weights(weights),
+                stages=None if stages is None else [self._name_stage(stage) for stage in stages],
+                seed=seed,
+                stop=stop,
+                rows_per_step=rows_per_step,
+                steps=steps,
+                epochs=dict(epochs) if isinstance(epochs, Mapping) else dict.fromkeys(self.names, epochs),  # type: ignore[arg-type]
+            )
+        except ValidationError as error:
+            raise ConfigError(explain_invalid(error)) from None
+        self.seed = options.seed
+        self.rows_per_step = options.rows_per_step
+        self.stages, end = self._read_stages(options)
         self._schedule = Schedule(self.stages)
-        self._limits = self._read_limits(epochs, list(named), forever=steps is not None or end is not None)
-        self._length = self._find_end(end if steps is None else steps)
+        self._length = self._find_end(options, end)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Mixture:
-        """The mixture of a YAML file: its datasets by name, and the arguments above; see docs/reading.md."""
-        from tokenmill.datasets.reader.mixture_file import load_mixture
+        """Load a mixture from a YAML file with its datasets by name and the arguments above.
 
-        return load_mixture(path)
+        See docs/reading.md. Raises `ConfigError` that names the file.
+        """
+        from tokenmill.datasets.reader.dataset import open_dataset
+        from tokenmill.settings.yaml_file import read_keys
 
-    def _read_limits(self, epochs: Any, names: list[str], *, forever: bool) -> list[int]:
-        """The most rows that each source may give."""
-        given = epochs if isinstance(epochs, Mapping) else dict.fromkeys(names, epochs)
-        strange = [name for name in given if name not in names]
-        if strange:
+        found = read_keys(path, [*_File.model_fields, *_Options.model_fields])
+        try:
+            file = _File(**found)
+            cut = {key: found[key] for key in ("context_length", "overlap", "tail") if key in found}
+            rows = {}
+            for name, address in file.sources.items():
+                dataset = open_dataset(address)
+                own = {} if dataset.manifest.layout == "rows" else cut
+                rows[name] = dataset.rows(**own, columns=file.columns)
+            return cls(rows, **file.model_extra or {})
+        except ValidationError as error:
+            raise ConfigError(f"{path}: {explain_invalid(error)}") from None
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    def _name_weights(self, weights: Any) -> Any:
+        """Return weights by name, from a list in the order of the sources."""
+        if isinstance(weights, Mapping) or not isinstance(weights, Sequence):
+            return weights
+        if len(weights) != len(self.names):
             raise ConfigError(
-                f"epochs has {strange[0]!r}, which is not a source; the sources are {', '.join(names)}"
+                f"a mixture of {len(self.names)} sources has {len(weights)} weights: give one for each"
             )
-        usual = 1 if self.stop == "first" and not forever else None
+        return dict(zip(self.names, weights, strict=True))
+
+    def _name_stage(self, stage: Any) -> Any:
+        if isinstance(stage, Sequence) and len(stage) == 2:
+            stage = {"from": stage[0], "weights": stage[1]}
+        if isinstance(stage, Mapping) and "weights" in stage:
+            return {**stage, "weights": self._name_weights(stage["weights"])}
+        return stage
+
+    def _read_stages(self, options: _Options) -> tuple[list[Stage], int | None]:
+        """Return the stages in rows, and the step at which the last one ends, if it is given."""
+        if (options.weights is None) == (options.stages is None):
+            raise ConfigError("a mixture takes either weights or stages: give one of the two")
+        self._check_names(options.epochs, "epochs")
+        if options.stages is None:
+            return [Stage(0, self._count_turns(options.weights or {}, "weights"))], None
+        stages = options.stages
+        if not stages or stages[0].start != 0:
+            raise ConfigError("stages: the first stage must begin at step 0")
+        found = []
+        for nth, stage in enumerate(stages):
+            following = stages[nth + 1].start if nth + 1 < len(stages) else stage.to
+            end = following if stage.to is None else stage.to
+            if end is not None and end <= stage.start:
+                raise ConfigError(f"stages.{nth} begins at step {stage.start} and ends at step {end}")
+            if end != following:
+                raise ConfigError(
+                    f"stages.{nth} ends at step {end} and the next one begins at step {following}: they must "
+                    "be the same"
+                )
+            turns = self._count_turns(stage.weights, f"stages.{nth}.weights")
+            found.append(Stage(stage.start * options.rows_per_step, turns))
+        return found, stages[-1].to
+
+    def _count_turns(self, weights: Mapping[str, float], where: str) -> tuple[int, ...]:
+        self._check_names(weights, where)
+        if not any(weights.values()):
+            raise ConfigError(f"{where}: all weights are 0; at least one source needs a weight above 0")
+        return count_turns([Fraction(weights.get(name, 0)) for name in self.names])
+
+    def _check_names(self, given: Mapping[str, Any], where: str) -> None:
+        for name in given:
+            if name not in self.names:
+                raise ConfigError(
+                    f"{where} has {name!r}, which is not a source; the sources are {', '.join(self.names)}"
+                )
+
+    def _find_end(self, options: _Options, last_step: int | None) -> int:
+        """Return the number of rows, by `steps`, the last stage or `stop`, and the limits of `epochs`."""
+        steps = last_step if options.steps is None else options.steps
+        usual = 1 if options.stop == "first" and steps is None else None
         limits = []
         for name, rows in zip(self.names, self.sources, strict=True):
-            most = usual if given.get(name) is None else given[name]
-            if most is not None and (not isinstance(most, int | float | Fraction) or not 0 < most < 1e12):
-                raise ConfigError(f"epochs of {name} is {most!r}; it must be a number above 0")
+            most = options.epochs.get(name) or usual
             limits.append(NEVER if most is None else int(Fraction(most) * len(rows)))
-        return limits
-
-    def _find_end(self, steps: int | None) -> int:
-        reached = [self._find_position(nth, limit) for nth, limit in enumerate(self._limits)]
+        reached = [self._find_position(nth, limit) for nth, limit in enumerate(limits)]
         first = min(reached)
         if steps is not None:
             length = steps * self.rows_per_step
             if first < length:
-                raise self._explain_too_often(reached.index(first), first, length)
+                raise self._explain_too_often(reached.index(first), first, length, limits)
             return length
-        if self.stop == "last":
-            ends = [self._find_position(nth, len(rows) - 1) for nth, rows in enumerate(self.sources)]
-            if max(ends) == NEVER and first == NEVER:
-                name = self.names[ends.index(NEVER)]
-                raise ConfigError(
-                    f"stop='last' would never end: {name} has no weight in the last stage and has not given "
-                    "all its rows before; set steps"
-                )
-            return min(first, max(ends) + 1 if max(ends) != NEVER else NEVER)
-        return first
+        if options.stop == "first":
+            return first
+        used = [nth for nth in range(len(self.names)) if any(stage.turns[nth] for stage in self.stages)]
+        ends = {nth: self._find_position(nth, len(self.sources[nth]) - 1) for nth in used}
+        final = max(ends.values())
+        if final == NEVER and first == NEVER:
+            name = next(self.names[nth] for nth in used if ends[nth] == NEVER)
+            raise ConfigError(
+                f"stop='last' would never end: {name} has no weight in the last stage and has not given "
+                "all its rows before; set steps"
+            )
+        return min(first, NEVER if final == NEVER else final + 1)
 
-    def _explain_too_often(self, source: int, reached: int, length: int) -> ConfigError:
+    def _explain_too_often(self, source: int, reached: int, length: int, limits: list[int]) -> ConfigError:
         rows = len(self.sources[source])
         needed = self._schedule.count(length)[source] / rows
         return ConfigError(
             f"{self.names[source]} would be read {needed:.2f} times in {length // self.rows_per_step:,} "
-            f"steps, but only {self._limits[source] / rows:.2f} times are allowed, which is up to step "
+            f"steps, but only {limits[source] / rows:.2f} times are allowed, which is up to step "
             f"{reached // self.rows_per_step:,}: give it less weight, end there, or allow more epochs"
         )
 
+    def _find_position(self, source: int, turn: int) -> int:
+        """Return the position of a turn of a source, from 0; `NEVER` if it does not come."""
+        if turn == NEVER:
+            return NEVER
+        return int(self._schedule.find(source, np.array([turn], dtype=np.int64))[0])
+
     @property
     def weights(self) -> list[Fraction]:
-        """The proportions in use, exactly, without sources of weight 0; those of the first stage."""
+        """The exact proportions in use; those of the first stage."""
         return [self.stages[0].weight(nth) for nth in range(len(self.sources))]
 
     @property
@@ -170,17 +283,11 @@ class Mixture:
         """The length of every row."""
         return self.sources[0].context_length
 
-    def _find_position(self, source: int, turn: int) -> int:
-        """The position at which a source has its turn number `turn`, from 0; `NEVER` if it has none."""
-        if turn == NEVER:
-            return NEVER
-        return int(self._schedule.find(source, np.array([turn], dtype=np.int64))[0])
-
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, position: int) -> NDArray[Any]:
-        """The row at a position of the mixture."""
+        """Return the row at a position of the mixture."""
         if position < 0:
             position += self._length
         if not 0 <= position < self._length:
@@ -188,10 +295,8 @@ class Mixture:
         source, row = self.locate(np.array([position], dtype=np.int64))
         return self.sources[int(source[0])][int(row[0])]
 
-    def locate(
-        self, positions: NDArray[np.int64], epoch: int = 0
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which source, and which of its rows, each position is."""
+    def locate(self, positions: Int64s, epoch: int = 0) -> tuple[Int64s, Int64s]:
+        """Return the source of each position, and the number of its row there."""
         chosen, turns = self._schedule.locate(positions)
         rows = np.empty_like(positions)
         for source, owner in enumerate(self.sources):
@@ -202,12 +307,8 @@ class Mixture:
                 rows[mine[part]] = self._make_order(source, epoch, number).rows(within[part])
         return chosen, rows
 
-    def number(self, source: int) -> int:
-        """The number by which the mixture was given a source, which batches and traces have."""
-        return int(self._numbers[source])
-
-    def find(self, source: int, rows: NDArray[np.int64], epoch: int = 0) -> NDArray[np.int64]:
-        """The positions at which rows of a source come, in every pass over it: the inverse of `locate`."""
+    def find(self, source: int, rows: Int64s, epoch: int = 0) -> Int64s:
+        """Return the positions of rows of a source, in every pass over it: the inverse of `locate`."""
         length, found, number = len(self.sources[source]), [rows[:0]], 0
         while self._find_position(source, number * length) < self._length:
             turns = self._make_order(source, epoch, number).invert(rows) + number * length
@@ -216,35 +317,21 @@ class Mixture:
         positions = np.concatenate(found)
         return positions[positions < self._length]
 
-    def account(self) -> dict[str, Any]:
-        """How many rows and tokens each source gives, in each stage and in all, and how often it repeats."""
-        from tokenmill.datasets.reader.mixture_account import account_for
-
-        return account_for(self)
-
-    def count(self, rows: int) -> list[int]:
-        """How many of the first so many rows come from each source."""
-        return self._schedule.count(rows)
-
-    def as_of(self, identity: Mapping[str, Any]) -> Mixture:  # noqa: ARG002
-        """Itself: a mixture never grows."""
-        return self
-
     def _make_order(self, source: int, epoch: int, number: int) -> Order:
         seed = None if self.seed is None else derive(self.seed, source, epoch)
         return Order([len(self.sources[source])], seed=seed, epoch=number)
 
-    def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> dict[str, Any]:
-        """The rows at these positions, an array per column, and `source`: the number of each row's source."""
+    def gather(self, rows: Int64s, epoch: int = 0) -> dict[str, Any]:
+        """Return the rows at these positions as an array per column, and `source`: each row's source."""
         chosen, numbers = self.locate(rows, epoch)
         parts = [owner.gather(numbers[chosen == source]) for source, owner in enumerate(self.sources)]
         batch: dict[str, Any] = {}
-        for key in self.sources[0].gather(numbers[:0]):
-            kind = np.result_type(*(part[key].dtype for part in parts))
-            batch[key] = np.empty((len(rows), self.context_length), dtype=kind)
+        for key in parts[0]:
+            dtype = np.result_type(*(part[key].dtype for part in parts))
+            batch[key] = np.empty((len(rows), self.context_length), dtype=dtype)
             for source, part in enumerate(parts):
                 batch[key][chosen == source] = part[key]
-        batch["source"] = self._numbers[chosen]
+        batch["source"] = chosen
         return batch
 
     def batches(
@@ -256,41 +343,64 @@ class Mixture:
         drop_last: bool = False,
         prefetch: int = 0,
     ) -> Feed:
-        """Batches of this rank, with a state that a run can go on from; the mixture's own seed shuffles."""
-        return Feed(self, batch_size, turns=Turns(rank, world_size), drop_last=drop_last, prefetch=prefetch)
+        """Return the batches of this rank, with a state to resume from; the mixture's own seed shuffles."""
+        return Feed(
+            self, batch_size, rank=rank, world_size=world_size, drop_last=drop_last, prefetch=prefetch
+        )
+
+    def account(self) -> dict[str, Any]:
+        """Return the rows, tokens and epochs of each source, in each stage and in all; padding counts."""
+        length, each = self._length, self.context_length
+        bounds = [*(min(stage.start, length) for stage in self.stages), length]
+        counts = [self._schedule.count(bound) for bound in bounds]
+        stages = [
+            {"first_step": stage.start // self.rows_per_step, "rows": end - start}
+            for stage, (start, end) in zip(self.stages, pairwise(bounds), strict=True)
+        ]
+        sources = []
+        for nth, (name, rows) in enumerate(zip(self.names, self.sources, strict=True)):
+            given = [after[nth] - before[nth] for before, after in pairwise(counts)]
+            parts = [
+                {"weight": float(stage.weight(nth)), "rows": some, "tokens": some * each}
+                for stage, some in zip(self.stages, given, strict=True)
+            ]
+            total = counts[-1][nth]
+            sources.append(
+                {
+                    "name": name,
+                    "dataset": rows.dataset.address,
+                    "rows": total,
+                    "tokens": total * each,
+                    "rows_there": len(rows),
+                    "epochs": total / len(rows),
+                    "stages": parts,
+                }
+            )
+        return {
+            "rows": length,
+            "steps": length // self.rows_per_step,
+            "tokens": length * each,
+            "stages": stages,
+            "sources": sources,
+        }
 
     def identity(self) -> dict[str, Any]:
-        """What decides the rows and their order."""
-        plain = {
+        """Return what decides the rows and their order, as plain JSON values."""
+        return {
             "sources": [rows.identity() for rows in self.sources],
-            "weights": [str(weight) for weight in self.weights],
+            "stages": [[stage.start, list(stage.turns)] for stage in self.stages],
             "seed": self.seed,
-            "stop": self.stop,
+            "rows": self._length,
         }
-        if len(self.stages) == 1 and self._length == self._measure_plain_length():
-            return plain
-        stages = [[stage.start, list(stage.turns), stage.change] for stage in self.stages]
-        return plain | {"stages": stages, "rows": self._length}
 
-    def _measure_plain_length(self) -> int:
-        """How long it would be by its weights and `stop` alone."""
-        ends = [self._find_position(nth, len(rows)) for nth, rows in enumerate(self.sources)]
-        last = [self._find_position(nth, len(rows) - 1) + 1 for nth, rows in enumerate(self.sources)]
-        return min(ends) if self.stop == "first" else max(last)
-
-    def grew_from(self, identity: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Never: more rows in one source would move the rows of the others."""
-        return False
+    def as_of(self, identity: Mapping[str, Any]) -> Mixture | None:
+        """Return this mixture if it has this identity: more rows in one source move those of the others."""
+        return self if identity == self.identity() else None
 
 
-def _check(sources: Mapping[str, Rows], stop: str, rows_per_step: int, steps: int | None) -> None:
+def _check_sources(sources: Mapping[str, Rows]) -> None:
     if not sources:
         raise ConfigError("a mixture needs at least one source")
-    if stop not in ("first", "last"):
-        raise ConfigError(f"stop is {stop!r}; it must be 'first' or 'last'")
-    for name, number in (("rows_per_step", rows_per_step), ("steps", 1 if steps is None else steps)):
-        if type(number) is not int or number < 1:
-            raise ConfigError(f"{name} is {number!r}; it must be a whole number of at least 1")
     empty = [name for name, rows in sources.items() if not len(rows)]
     if empty:
         raise ConfigError(f"source {empty[0]} has no rows: leave it out, or use a smaller context_length")

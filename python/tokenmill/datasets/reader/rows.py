@@ -1,7 +1,6 @@
 """Rows: training examples of one length, cut from the tokens at read time or as they were packed.
 
-Row *i* of a `stream` dataset is tokens `i * (context_length - overlap)` and the `context_length - 1`
-after it, whatever shard they lie in; so any length can be tried without preparing again.
+Row *i* is the `context_length` tokens from `i * (context_length - overlap)` on, across shards.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tokenmill.datasets.columns import COLUMNS, find_column
+from tokenmill.datasets.columns import COLUMNS, Cover, find_column
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.datasets.reader.feed import Feed
-from tokenmill.datasets.reader.spans import CU_SEQLENS, SpanFinder, make_columns
-from tokenmill.datasets.reader.turns import Turns
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +22,11 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.reader.dataset import Dataset
 
+    Int64s = NDArray[np.int64]
+
 Tail = Literal["drop", "pad"]
+# One list for a batch instead of a value per token, so it is computed on reading and never stored.
+CU_SEQLENS = "cu_seqlens"
 
 
 class Rows:
@@ -42,8 +43,6 @@ class Rows:
     (4, (4,))
     """
 
-    keeps_order = False
-
     def __init__(
         self,
         dataset: Dataset,
@@ -55,116 +54,97 @@ class Rows:
         columns: Sequence[str] = (),
         dtype: DTypeLike = None,
     ) -> None:
+        known = (*COLUMNS, CU_SEQLENS)
+        unknown = [column for column in columns if column not in known]
+        if unknown:
+            raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(known)}")
         self.dataset = dataset
         self.context_length = context_length
         self.overlap = overlap
         self.tail = tail
         self.pad_id = pad_id
-        self.columns = _check_columns(columns)
-        self.dtype = dataset.dtype if dtype is None else np.dtype(dtype)
-        self._shards = dataset.shards
-        self._finder = SpanFinder(dataset.shards)
+        self.columns = tuple(columns)
+        self.dtype = dataset.dtype if dtype is None else _check_dtype(np.dtype(dtype), dataset.vocab_size)
         self._stride = context_length - overlap
         self._whole = max(0, (dataset.num_tokens - overlap) // self._stride)
         covered = self._whole * self._stride + overlap if self._whole else 0
         self._left = dataset.num_tokens - covered
         self._length = self._whole + (tail == "pad" and self._left > 0)
 
-    # What is mapped stays behind when rows go to another process; the dataset maps it anew there.
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_shards", "_finder")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._shards = self.dataset.shards
-        self._finder = SpanFinder(self._shards)
-
     @property
     def dropped_tokens(self) -> int:
-        """Tokens at the very end that fill no row."""
+        """Tokens at the end of the dataset that fill no row."""
         return 0 if self.tail == "pad" else self._left
-
-    @property
-    def sources(self) -> list[Rows]:
-        """Itself: the only source of its rows."""
-        return [self]
 
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        """Row `index` as stored; a read-only view of the file unless it crosses into another shard."""
+        """Return row `index` as stored; a read-only view of the file unless it crosses into another shard."""
         if index < 0:
             index += self._length
         if not 0 <= index < self._length:
             raise IndexError(f"row {index} is outside 0..{self._length - 1}")
-        if index < self._whole:
-            return self._shards.read(index * self._stride, self.context_length)
-        return self._pad(index)
-
-    def _pad(self, index: int) -> NDArray[Any]:
-        start = index * self._stride
-        part = self._shards.read(start, self.dataset.num_tokens - start)
+        start, length = self._find_range(index)
+        part = self.dataset.shards.read(start, length)
+        if length == self.context_length:
+            return part
         row = np.full(self.context_length, self.pad_id, dtype=self.dataset.dtype)
-        row[: len(part)] = part
+        row[:length] = part
         return row
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[index] for index in range(self._length))
 
+    def _find_range(self, index: int) -> tuple[int, int]:
+        """Return the first token of a row in the dataset, and how many tokens it has; the rest is padding."""
+        start = index * self._stride
+        return start, min(self.context_length, self.dataset.num_tokens - start)
+
+    def spans(self, index: int) -> Int64s:
+        """Return the documents in a row: (document, offset in the row, length, offset in the document)."""
+        return self.dataset.shards.find_spans(*self._find_range(index))
+
+    def find_documents(self, documents: Int64s) -> Int64s:
+        """Return the numbers of all rows that hold a token of these documents, in ascending order."""
+        begins, ends = self.dataset.shards.find_documents(documents)
+        first = np.maximum(0, (begins - self.context_length) // self._stride + 1)
+        last = np.minimum((ends - 1) // self._stride, self._length - 1)
+        counts = np.maximum(0, last - first + 1)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.unique(np.repeat(first, counts) + within)
+
     def example(self, index: int) -> dict[str, Any]:
-        """One row with its columns: `{"input_ids": [...], "position_ids": [...]}`."""
+        """Return one row with its columns: `{"input_ids": [...], "position_ids": [...]}`."""
         batch = self.gather(np.array([range(self._length)[index]], dtype=np.int64))
         return {key: value[0] if np.ndim(value) > 1 else value for key, value in batch.items()}
 
-    def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> dict[str, Any]:  # noqa: ARG002
-        """These rows in one array, `[len(rows), context_length]`, and one array per column."""
+    def gather(self, rows: Int64s, epoch: int = 0) -> dict[str, Any]:  # noqa: ARG002
+        """Return these rows as one array `[len(rows), context_length]`, and one array per column."""
         numbers: list[int] = rows.tolist()
         if numbers and numbers[-1] - numbers[0] != len(numbers) - 1:
-            self._shards.expect((row * self._stride for row in numbers), self.context_length)
+            starts = (row * self._stride for row in numbers)
+            self.dataset.shards.advise_willneed(starts, self.context_length)
         ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
-        for place, row in enumerate(numbers):
-            ids[place] = self[row]
+        for nth, row in enumerate(numbers):
+            ids[nth] = self[row]
         batch: dict[str, Any] = {"input_ids": ids}
         if self.columns:
-            spans = [self.spans(row) for row in numbers]
-            batch |= make_columns(self.columns, ids, spans, self._read_learned(numbers))
+            batch |= make_columns(
+                self.columns, ids, [self.spans(row) for row in numbers], self._read_loss_mask(numbers)
+            )
         return batch
 
-    def number(self, source: int) -> int:
-        """What a source is called in batches and traces: its own number."""
-        return source
-
-    def locate(self, rows: NDArray[np.int64], epoch: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which source each row is of, and its number there: always the only one, and as given."""
-        del epoch
-        return np.zeros_like(rows), rows
-
-    def find(self, source: int, rows: NDArray[np.int64], epoch: int = 0) -> NDArray[np.int64]:
-        """Where rows of a source are: the inverse of `locate`."""
-        del source, epoch
-        return rows
-
-    def _read_learned(self, rows: list[int]) -> NDArray[np.bool_] | None:
-        """What of these rows is learned; None where the dataset does not say, or nobody asks."""
-        wanted = [find_column(name) for name in self.columns if name != CU_SEQLENS]
-        if not self._shards.masked or not any(column.trained for column in wanted):
+    def _read_loss_mask(self, rows: list[int]) -> NDArray[np.bool_] | None:
+        """Return the loss mask of these rows, or None if the dataset has none or no column needs it."""
+        needed = any(find_column(name).trained for name in self.columns if name != CU_SEQLENS)
+        if not needed or not self.dataset.has_loss_mask:
             return None
-        taught = np.zeros((len(rows), self.context_length), bool)
-        for place, row in enumerate(rows):
-            start = row * self._stride
-            length = min(self.context_length, self.dataset.num_tokens - start)
-            taught[place, :length] = self._shards.read_learned(start, length)
-        return taught
-
-    def spans(self, index: int) -> NDArray[np.int64]:
-        """(document, place, length, start) of each document's stretch in a row; the rest is padding.
-
-        `place` counts in the row and `start` in the document's own tokens.
-        """
-        start = index * self._stride
-        length = min(self.context_length, self.dataset.num_tokens - start)
-        return self._finder.find(start, length)
+        mask = np.zeros((len(rows), self.context_length), bool)
+        for nth, row in enumerate(rows):
+            start, length = self._find_range(row)
+            mask[nth, :length] = self.dataset.shards.read_loss_mask(start, length)
+        return mask
 
     def batches(
         self,
@@ -177,14 +157,14 @@ class Rows:
         drop_last: bool = False,
         prefetch: int = 0,
     ) -> Feed:
-        """Batches of this rank, in order or shuffled, with a state that a run can go on from.
+        """Return the batches of this rank, in order or shuffled, with a state to resume from.
 
         Args:
             batch_size: Rows in a batch.
-            shuffle: Another order in every epoch, the same on every rank.
-            seed: Which orders.
-            rank: This process among `world_size`; each reads rows of its own.
-            world_size: How many processes share an epoch.
+            shuffle: Use another order in every epoch, the same on every rank.
+            seed: The seed of the shuffle.
+            rank: This process among `world_size`; each reads other rows.
+            world_size: Number of processes that share an epoch.
             drop_last: Leave out a last, smaller batch.
             prefetch: Batches that a thread reads ahead.
 
@@ -194,28 +174,34 @@ class Rows:
         Raises:
             ConfigError: A number is out of its range.
         """
-        turns = Turns(rank, world_size)
-        chosen = seed if shuffle else None
-        return Feed(self, batch_size, seed=chosen, turns=turns, drop_last=drop_last, prefetch=prefetch)
+        return Feed(
+            self,
+            batch_size,
+            seed=seed if shuffle else None,
+            rank=rank,
+            world_size=world_size,
+            drop_last=drop_last,
+            prefetch=prefetch,
+        )
 
     def to_torch(self, dtype: Any = None) -> Any:
-        """A map-style torch dataset of the same rows; see `dataset.torch.MapRows`."""
+        """Return a map-style torch dataset of the same rows."""
         from tokenmill.datasets.reader.torch import MapRows
 
         return MapRows(self, dtype)
 
     def to_hf(self, *, seq_lengths: bool = False) -> Any:
-        """A Hugging Face `datasets.Dataset` of the same rows and columns.
+        """Return a Hugging Face `datasets.Dataset` of the same rows and columns.
 
-        With `seq_lengths`, a column of that name has the lengths of the documents' stretches in each row,
-        from which TRL makes position ids; padding at the end is one more stretch.
+        With `seq_lengths`, a column of that name has the lengths of the documents' parts of each row, from
+        which TRL makes position ids. Padding at the end counts as one more part.
         """
         from tokenmill.datasets.reader.hf import rows_to_hf
 
         return rows_to_hf(self, seq_lengths=seq_lengths)
 
     def identity(self) -> dict[str, Any]:
-        """What decides the rows and their numbers."""
+        """Return what decides the rows and their numbers, as plain JSON values."""
         return {
             "dataset": self.dataset.content_hash,
             "shards": len(self.dataset.manifest.shards),
@@ -225,14 +211,21 @@ class Rows:
             "tail": self.tail,
         }
 
-    def as_of(self, identity: Mapping[str, Any]) -> Rows:
-        """These rows as they were when the dataset had only its first shards; see `grew_from`."""
-        if identity == self.identity():
+    def as_of(self, identity: Mapping[str, Any]) -> Rows | None:
+        """Return these rows as they were with this identity, before the dataset grew; None if never."""
+        mine = self.identity()
+        if identity == mine:
             return self
-        manifest = self.dataset.manifest
-        then = replace(manifest, shards=manifest.shards[: identity["shards"]])
+        manifest, count = self.dataset.manifest, identity.get("shards")
+        same = all(identity.get(key) == mine[key] for key in ("context_length", "overlap", "tail"))
+        if not same or not isinstance(count, int) or not 0 <= count <= len(manifest.shards):
+            return None
+        if content_hash(manifest.shards[:count]) != identity.get("dataset"):
+            return None
+        then = replace(manifest, shards=manifest.shards[:count])
+        dataset = type(self.dataset)(self.dataset.path, then, self.dataset.shards.cache)
         return Rows(
-            type(self.dataset)(self.dataset.path, then, self._shards.cache),
+            dataset,
             self.context_length,
             self.overlap,
             tail=self.tail,
@@ -241,19 +234,31 @@ class Rows:
             dtype=self.dtype,
         )
 
-    def grew_from(self, identity: Mapping[str, Any]) -> bool:
-        """True when the dataset of `identity` is the beginning of this one."""
-        same = all(identity.get(key) == self.identity()[key] for key in ("context_length", "overlap", "tail"))
-        count = identity.get("shards")
-        shards = self.dataset.manifest.shards
-        if not same or not isinstance(count, int) or count > len(shards):
-            return False
-        return content_hash(shards[:count]) == identity.get("dataset")
+
+def _check_dtype(dtype: np.dtype[Any], vocab_size: int) -> np.dtype[Any]:
+    if not np.issubdtype(dtype, np.integer) or np.iinfo(dtype).max < vocab_size - 1:
+        raise ConfigError(
+            f"dtype {dtype} does not hold the ids of a vocabulary of {vocab_size:,}: use int32 or int64"
+        )
+    return dtype
 
 
-def _check_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    known = (*COLUMNS, CU_SEQLENS)
-    unknown = [column for column in columns if column not in known]
-    if unknown:
-        raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(known)}")
-    return tuple(columns)
+def make_columns(
+    names: Sequence[str], ids: NDArray[Any], per_row: list[Int64s], loss_mask: NDArray[np.bool_] | None = None
+) -> dict[str, Any]:
+    """Return the columns of some rows `[rows, context_length]`, from the spans and the loss mask of each."""
+    count, length = ids.shape
+    row_starts = np.repeat(np.arange(count) * length, [len(spans) for spans in per_row])
+    spans = np.concatenate([np.empty((0, 3), dtype=np.int64), *(spans[:, :3] for spans in per_row)])
+    flat = None if loss_mask is None else loss_mask.reshape(-1)
+    cover = Cover(ids.reshape(-1), spans[:, 0], spans[:, 1] + row_starts, spans[:, 2], flat)
+    made: dict[str, Any] = {}
+    for column in (find_column(name) for name in names if name != CU_SEQLENS):
+        made[column.name] = column.make(cover, column.read).reshape(ids.shape)
+    if CU_SEQLENS in names:
+        # Attention restarts at each row, each span and each range of padding.
+        rows = np.arange(0, count * length + 1, length)
+        bounds = np.concatenate([rows, cover.positions, cover.positions + cover.lengths])
+        made[CU_SEQLENS] = np.unique(bounds).astype(np.int32)
+        made["max_seqlen"] = int(np.diff(made[CU_SEQLENS]).max(initial=0))
+    return made

@@ -1,13 +1,12 @@
-"""Rows and batches as torch tensors: map-style, iterable, and a loader whose state counts what was delivered.
+"""Rows and batches as torch tensors: map-style, iterable, and a loader with a state.
 
-torch reads the memory of our arrays. Token ids of 4 bytes become int32 tensors and 8-byte ones int64
-without a copy; torch cannot compute with unsigned 2-byte integers, so those are widened to int64.
+Tensors share the memory of the arrays: uint32 ids become int32 and int64 stays, without a copy. torch cannot
+compute with uint16, so those ids are widened to int64.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,19 +29,18 @@ def _torch() -> Any:
 
 
 def to_tensor(array: NDArray[Any], dtype: Any = None) -> Any:
-    """An array as a tensor: the same memory where torch has the type, a widened copy where not."""
-    torch = _torch()
+    """Return an array as a tensor: the same memory if torch has the type, otherwise a widened copy."""
     if array.dtype == np.uint32:
         # Ids are below 2^31, so the same bytes are the same numbers.
         array = array.view(np.int32)
     elif array.dtype == np.uint16:
         array = array.astype(np.int64)
-    made = torch.from_numpy(array)
+    made = _torch().from_numpy(array)
     return made if dtype is None else made.to(dtype)
 
 
 def to_tensors(batch: RowBatch, dtype: Any = None) -> dict[str, Any]:
-    """Every array of a batch as a tensor; `dtype` applies to `input_ids`."""
+    """Return every array of a batch as a tensor; `dtype` applies to `input_ids`."""
     return {
         key: to_tensor(value, dtype if key == "input_ids" else None)
         if isinstance(value, np.ndarray)
@@ -54,14 +52,14 @@ def to_tensors(batch: RowBatch, dtype: Any = None) -> dict[str, Any]:
 class MapRows:
     """A map-style dataset for `torch.utils.data.DataLoader`: `{"input_ids": tensor}` per row, and columns.
 
-    A row that needs no widening is the file itself: read it, do not write into it (`clone()` first).
+    A row that needs no widening is the file itself: `clone()` it before writing to it.
     """
 
     def __init__(self, rows: Rows, dtype: Any = None) -> None:
         self.rows = rows
         self.dtype = dtype
         with warnings.catch_warnings():
-            # torch warns once per process that a mapped array is not writable; the docstring says so.
+            # torch warns once per process that a mapped array is read-only.
             warnings.simplefilter("ignore")
             _torch().from_numpy(np.frombuffer(b"\0\0\0\0", dtype=np.int32))
 
@@ -69,14 +67,14 @@ class MapRows:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """One row as tensors."""
+        """Return one row as tensors."""
         if self.rows.columns:
             return to_tensors(self.rows.example(index), self.dtype)
         return {"input_ids": to_tensor(self.rows[index], self.dtype)}
 
 
 class _FeedIterable:
-    """What `make_iterable` makes a torch class of; pickled as a call of it, for workers that are spawned."""
+    """The base of the torch class that `make_iterable` makes; pickled as a call of it for spawned workers."""
 
     def __init__(self, feed: Feed, dtype: Any) -> None:
         self.feed = feed
@@ -87,10 +85,8 @@ class _FeedIterable:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         info = _torch().utils.data.get_worker_info()
-        turns = self.feed.turns
-        if info is not None:
-            turns = replace(turns, worker=info.id, workers=info.num_workers)
-        for batch in self.feed.batches(turns, prefetch=0):
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        for batch in self.feed.batches(worker, workers, prefetch=0):
             yield to_tensors(batch, self.dtype)
 
     def __len__(self) -> int:
@@ -98,16 +94,13 @@ class _FeedIterable:
 
 
 def make_iterable(feed: Feed, dtype: Any = None) -> Any:
-    """A torch `IterableDataset` of whole batches, for a `DataLoader` with `batch_size=None`."""
+    """Return a torch `IterableDataset` of whole batches, for a `DataLoader` with `batch_size=None`."""
     base = _torch().utils.data.IterableDataset
     return type("IterableRows", (_FeedIterable, base), {})(feed, dtype)
 
 
 class Loader:
-    """A `DataLoader` over a feed that knows how far the training loop has come.
-
-    Workers read ahead; `state_dict` counts the batches that were handed over, not those read.
-    """
+    """A `DataLoader` over a feed whose state counts the batches handed over, not those read ahead."""
 
     def __init__(self, feed: Feed, num_workers: int = 0, *, dtype: Any = None, **options: Any) -> None:
         self.feed = feed
@@ -117,18 +110,15 @@ class Loader:
         _torch()
 
     def __len__(self) -> int:
-        """How many batches this rank has left in the epoch."""
+        """Return the number of batches that this rank has left in the epoch."""
         return len(self.feed)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        data = _torch().utils.data
         if not self.num_workers and not self.options:
             return self.feed.deliver(to_tensors(batch, self.dtype) for batch in self.feed.batches())
-        loader = data.DataLoader(
-            make_iterable(self.feed, self.dtype),
-            batch_size=None,
-            num_workers=self.num_workers,
-            **self.options,
+        rows = make_iterable(self.feed, self.dtype)
+        loader = _torch().utils.data.DataLoader(
+            rows, batch_size=None, num_workers=self.num_workers, **self.options
         )
         return self.feed.deliver(iter(loader))
 
@@ -138,9 +128,9 @@ class Loader:
         return self.feed.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the whole run is; equal on every rank that has had the same number of batches."""
+        """Return the position of the whole run: equal on every rank after the same number of batches."""
         return self.feed.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, of any world size, batch size or worker count."""
+        """Resume from a state of any world size, batch size or worker count."""
         self.feed.load_state_dict(state)

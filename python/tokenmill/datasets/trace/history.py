@@ -1,7 +1,7 @@
-"""The history of a run: how it was started, and from which states it went on. That is all a trace needs.
+"""The history of a run: how it was started and from which states it resumed, which is all a trace needs.
 
-A state says where a run was, whatever its world size; the rows between two states were dealt out to the
-ranks of that time. A dataset that has grown since is looked at as it was then.
+A state is a position of a run, whatever its world size; the rows between two states were dealt out to the
+ranks of that time. A dataset that has grown since is read as it was then.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.reader.order import Order
-from tokenmill.datasets.reader.state import read_state
-from tokenmill.datasets.reader.turns import Turns
-from tokenmill.datasets.trace.legs import Leg
-from tokenmill.datasets.trace.places import find_rows
-from tokenmill.datasets.trace.traced import Stretch, TracedRow
+from tokenmill.datasets.reader.feed import check_rank
+from tokenmill.datasets.reader.mixture import Mixture
+from tokenmill.datasets.reader.shuffle import Order
+from tokenmill.datasets.reader.state import restore
+from tokenmill.datasets.trace.segment import RunSegment, Span, TracedRow, list_sources
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.reader.feed import RowSource
+    from tokenmill.datasets.reader.rows import Rows
 
     Sizes = int | Sequence[int]
 
 
 class History:
-    """What every rank of a run read at every step.
+    """The rows that every rank of a run read at every step.
 
     >>> import tokenmill
     >>> dataset = tokenmill.prepare(
@@ -44,22 +43,23 @@ class History:
 
     Args:
         source: Rows of a dataset, or a mixture.
-        batch_size: Rows in a batch; a list where it changed, one for each leg of the run.
-        seed: What `batches(shuffle=True, seed=...)` was given; None where rows were not shuffled, and for a
+        batch_size: Rows in a batch; a list if it changed, one for each segment of the run.
+        seed: The seed of `batches(shuffle=True, seed=...)`; None if rows were not shuffled, and for a
             mixture, which has its own.
-        world_size: How many ranks; a list where it changed.
-        drop_last: Whether smaller last batches were left out.
-        states: What `state_dict` gave where the run went on, in order. The run began at the first row.
+        world_size: Number of ranks; a list if it changed.
+        drop_last: True if smaller last batches were left out.
+        states: The results of `state_dict` from which the run resumed, in order. The run began at the
+            first row.
         from_state: The run began at the first state: steps count from there.
 
     Raises:
-        ConfigError: A number is out of its range, or there are not as many as there are legs.
+        ConfigError: A number is out of its range, or there are not as many as there are segments.
         DatasetError: A state belongs to other data, or is not from this run.
     """
 
     def __init__(
         self,
-        source: RowSource,
+        source: Rows | Mixture,
         batch_size: Sizes,
         *,
         seed: int | None = None,
@@ -68,92 +68,123 @@ class History:
         states: Sequence[Mapping[str, Any]] = (),
         from_state: bool = False,
     ) -> None:
-        seed = None if source.keeps_order else seed
+        seed = None if isinstance(source, Mixture) else seed
         if from_state and not states:
             raise ConfigError("steps can only be counted from a state if there is one: give it with --state")
         for state in states:
-            read_state(state, source, seed)
-        count = len(states) + (not from_state)
-        batches = _spread("batch size", batch_size, count)
-        worlds = _spread("world size", world_size, count)
+            restore(state, source, seed)
         starts = [*([] if from_state else [None]), *states]
-        self.legs: list[Leg] = []
+        batches = _spread("batch size", batch_size, len(starts))
+        worlds = _spread("world size", world_size, len(starts))
+        self.segments: list[RunSegment] = []
         for nth, start in enumerate(starts):
-            after = starts[nth + 1] if nth + 1 < count else None
-            leg = Leg(*_begin(source, seed, start, after), worlds[nth], batches[nth], drop_last)
-            if self.legs and start is not None:
-                leg = replace(leg, first_step=self.legs[-1].find_step(start["epoch"], start["position"]))
-            self.legs.append(leg)
+            after = starts[nth + 1] if nth + 1 < len(starts) else None
+            segment = RunSegment(*_begin(source, seed, start, after), worlds[nth], batches[nth], drop_last)
+            if self.segments and start is not None:
+                step = self.segments[-1].find_step(start["epoch"], start["position"])
+                segment = replace(segment, first_step=step)
+            self.segments.append(segment)
 
     @property
     def steps_to_last_state(self) -> int:
-        """How many steps were done where the run last went on; 0 if it never did."""
-        return self.legs[-1].first_step
+        """The number of steps before the last state; 0 if there is none."""
+        return self.segments[-1].first_step
 
     def count_steps(self, epochs: int) -> int:
-        """How many steps the run has by the end of so many epochs."""
-        leg = self.legs[-1]
-        return leg.first_step + leg.count_before(0, max(epochs, leg.order.epoch))
+        """Return the number of steps up to the end of so many epochs."""
+        last = self.segments[-1]
+        return last.first_step + last.count_before(0, max(epochs, last.order.epoch))
 
     def trace(self, step: int, *, rank: int | None = None, epochs: int | None = None) -> list[TracedRow]:
-        """The rows of a step, of every rank or of one.
+        """Return the rows of a step, of every rank or of one.
 
         Args:
             step: Counted from 0, where the run began.
-            rank: Only what this rank got.
-            epochs: How many epochs the run has; left out, the one it last went on in is its last.
+            rank: Only the rows of this rank.
+            epochs: The number of epochs of the run; by default up to the one it last resumed in.
 
         Raises:
             DatasetError: The run has no such step; the message says how many it has.
             ConfigError: There is no such rank.
         """
-        leg = next((leg for leg in reversed(self.legs) if leg.first_step <= step), self.legs[0])
+        segment = next(
+            (each for each in reversed(self.segments) if each.first_step <= step), self.segments[0]
+        )
         if epochs is None:
-            epochs = self.legs[-1].order.epoch + 1
+            epochs = self.segments[-1].order.epoch + 1
         steps = self.count_steps(epochs)
         if not 0 <= step < steps:
             raise DatasetError(
-                f"there is no step {step:,}: in {epochs} epoch{'s' * (epochs != 1)} of {len(leg.order):,} "
-                f"rows the run has {steps:,} steps{f', 0 to {steps - 1:,}' if steps else ''}"
+                f"there is no step {step:,}: in {epochs} epoch{'s' * (epochs != 1)} of "
+                f"{len(segment.order):,} rows the run has {steps:,} steps"
+                f"{f', 0 to {steps - 1:,}' if steps else ''}"
             )
-        ranks = range(leg.world_size) if rank is None else [Turns(rank, leg.world_size).rank]
-        return [row for each in ranks for row in self._rows(leg, step, each)]
-
-    def _rows(self, leg: Leg, step: int, rank: int) -> Iterator[TracedRow]:
-        found = leg.locate(step, rank)
-        if found is None:
-            return
-        epoch, positions = found
-        where = (np.full_like(positions, step), np.full_like(positions, rank), np.arange(len(positions)))
-        yield from _describe(leg, epoch, positions, where)
+        if rank is not None:
+            check_rank(rank, segment.world_size)
+        found: list[TracedRow] = []
+        for each in range(segment.world_size) if rank is None else [rank]:
+            epoch, positions = segment.locate(step, each)
+            where = (np.full_like(positions, step), np.full_like(positions, each), np.arange(len(positions)))
+            found += _describe(segment, epoch, positions, where)
+        return found
 
     def find(
         self, documents: Collection[int], *, source: int = 0, until: int | None = None
     ) -> list[TracedRow]:
-        """Every row of the run that holds something of these documents, with their stretches only.
+        """Return every row of the run that holds tokens of these documents, with their spans only.
 
         Args:
             documents: Numbers of documents in their dataset.
-            source: Which dataset of a mixture, as `TracedRow.source`.
-            until: How many steps the run has done; left out, up to the last state, or one epoch if there
-                is none.
+            source: The index of the dataset in a mixture, as `TracedRow.source`.
+            until: The number of steps that the run has done; by default up to the last state, or one epoch
+                if there is none.
 
         Returns:
-            The rows in the order of steps, ranks and places.
+            The rows, ordered by step, rank and index in the batch.
         """
         last = None
-        if until is None and len(self.legs) > 1:
+        if until is None and len(self.segments) > 1:
             until = self.steps_to_last_state
         elif until is None:
-            last = self.legs[0].order.epoch
+            last = self.segments[0].order.epoch
             until = self.count_steps(last + 1)
         wanted = np.unique(np.fromiter(documents, dtype=np.int64))
+        only = frozenset(wanted.tolist())
         found: list[TracedRow] = []
-        for nth, leg in enumerate(self.legs):
-            end = self.legs[nth + 1].first_step if nth + 1 < len(self.legs) else until
-            rows = _find_in_leg(leg, min(end, until), wanted, source)
-            found += [row for row in rows if last is None or row.epoch <= last]
+        ends = [*(segment.first_step for segment in self.segments[1:]), until]
+        for segment, end in zip(self.segments, ends, strict=True):
+            rows = list_sources(segment.source)[source].find_documents(wanted)
+            for epoch in segment.list_epochs_before(min(end, until)):
+                if last is None or epoch <= last:
+                    positions = segment.find_positions(epoch, source, rows)
+                    where = segment.find(epoch, positions)
+                    seen = (where[0] >= 0) & (where[0] < min(end, until))
+                    steps, ranks, places = (each[seen] for each in where)
+                    found += _describe(segment, epoch, positions[seen], (steps, ranks, places), only)
         return sorted(found, key=lambda row: (row.step, row.rank, row.place))
+
+    def find_difference(self, other: Rows | Mixture, epochs: int) -> int | None:
+        """Return the first step that reads other tokens if the run continues with `other`; None if none does.
+
+        The run is at its last state, or at its beginning; `other` is read from the same position on.
+        """
+        mine, total = self.segments[-1], len(other)
+        order = Order([total], seed=mine.order.seed, epoch=mine.order.epoch)
+        theirs = replace(mine, source=other, order=order, position=min(mine.position, total))
+        for step in range(mine.first_step, self.count_steps(epochs)):
+            for rank in range(mine.world_size):
+                if _read(mine, step, rank) != _read(theirs, step, rank):
+                    return step
+        return None
+
+
+def _read(segment: RunSegment, step: int, rank: int) -> list[bytes]:
+    """Return the tokens of each row of a rank's batch."""
+    sources, rows = segment.find_rows(*segment.locate(step, rank))
+    owners = list_sources(segment.source)
+    return [
+        owners[source][row].tobytes() for source, row in zip(sources.tolist(), rows.tolist(), strict=True)
+    ]
 
 
 def _spread(name: str, given: Sizes, count: int) -> list[int]:
@@ -161,18 +192,19 @@ def _spread(name: str, given: Sizes, count: int) -> list[int]:
     if not sizes or min(sizes) < 1:
         raise ConfigError(f"the {name} is {given}; it must be at least 1")
     if len(sizes) not in {1, count - 1, count}:
-        legs = "leg" if count == 1 else "legs"
+        segments = "segment" if count == 1 else "segments"
         raise ConfigError(
-            f"{len(sizes)} {name}s for a run of {count} {legs}: give one for all of them, or one for each"
+            f"{len(sizes)} {name}s for a run of {count} {segments}: give one for all of them, or one for each"
         )
     return sizes + [sizes[-1]] * (count - len(sizes))
 
 
 def _begin(
-    source: RowSource, seed: int | None, start: Mapping[str, Any] | None, after: Mapping[str, Any] | None
-) -> tuple[RowSource, Order, int]:
-    """The source, the order and the position with which a leg began; `after` is the state at its end."""
+    source: Rows | Mixture, seed: int | None, start: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> tuple[Rows | Mixture, Order, int]:
+    """Return the source, the order and the position at the start of a segment; `after` is its last state."""
     then = source if after is None else source.as_of(after["source"])
+    assert then is not None, "restore has checked every state"
     total = len(then)
     if start is None:
         order, position = Order([total], seed=seed), 0
@@ -192,33 +224,16 @@ def _begin(
 
 
 def _describe(
-    leg: Leg,
+    segment: RunSegment,
     epoch: int,
     positions: NDArray[np.int64],
     where: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     only: frozenset[int] | None = None,
 ) -> Iterator[TracedRow]:
-    """The rows at some positions of an epoch, in full, or with the stretches of some documents."""
-    sources, rows = leg.source.locate(leg.order.in_epoch(epoch).rows(positions), epoch)
-    for step, rank, place, position, source, row in zip(
-        *(column.tolist() for column in (*where, positions, sources, rows)), strict=True
-    ):
-        spans = leg.source.sources[source].spans(row).tolist()
-        parts = tuple(Stretch(*span) for span in spans if only is None or span[0] in only)
-        yield TracedRow(step, rank, place, epoch, position, leg.source.number(source), row, parts)
-
-
-def _find_in_leg(leg: Leg, end: int, documents: NDArray[np.int64], source: int) -> Iterator[TracedRow]:
-    """The rows with these documents in the steps of a leg before `end`."""
-    numbers = [leg.source.number(nth) for nth in range(len(leg.source.sources))]
-    if source not in numbers:
-        return
-    index = numbers.index(source)
-    rows = find_rows(leg.source.sources[index], documents)
-    only = frozenset(documents.tolist())
-    for epoch in leg.list_epochs_before(end):
-        positions = leg.order.in_epoch(epoch).invert(leg.source.find(index, rows, epoch))
-        steps, ranks, places = leg.find(epoch, positions)
-        seen = (steps >= 0) & (steps < end)
-        where = steps[seen], ranks[seen], places[seen]
-        yield from _describe(leg, epoch, positions[seen], where, only)
+    """Yield the rows at some positions of an epoch, with all spans or with those of some documents."""
+    owners, (sources, rows) = list_sources(segment.source), segment.find_rows(epoch, positions)
+    columns = (column.tolist() for column in (*where, positions, sources, rows))
+    for step, rank, place, position, source, row in zip(*columns, strict=True):
+        spans = (Span(*span) for span in owners[source].spans(row).tolist())
+        parts = tuple(span for span in spans if only is None or span.document in only)
+        yield TracedRow(step, rank, place, epoch, position, source, row, parts)

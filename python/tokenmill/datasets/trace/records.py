@@ -1,7 +1,7 @@
-"""Documents and the records they were: the file and row of a document, and the document of a row.
+"""Documents and the records they came from: the file and row of a document, and the documents of a row.
 
-Provenance has the part of the unit and the record's number in it; the plan says which input that part is of,
-and the receipts how many records the parts before it had.
+Provenance has the part of the unit and the record's number in it. The plan has the input of that part, and
+the receipts have the number of records in the parts before it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Records:
 
     @property
     def kept(self) -> bool:
-        """Whether the dataset knows where its documents came from."""
+        """True if the dataset was prepared with provenance."""
         shards = self.dataset.manifest.shards
         return bool(shards) and all(any(e.role == PROVENANCE for e in shard.files) for shard in shards)
 
     def require(self) -> None:
-        """Raise `DatasetError` unless it does."""
+        """Raise `DatasetError` unless the dataset was prepared with provenance."""
         if not self.kept:
             raise DatasetError(
                 f"{self.dataset.address} was prepared without --provenance, so it does not know which file, "
@@ -57,10 +57,10 @@ class Records:
         return None if data is None else parse_plan(data, f"{self.dataset.address}/{PLAN}")
 
     def find_origin(self, document: int) -> dict[str, Any] | None:
-        """`{"input", "range", "row_in_range", "row", "id"}` of a document; None where it was not kept."""
+        """Return `{"input", "range", "row_in_range", "row", "id"}` of a document; None without provenance."""
         if not self.kept:
             return None
-        from tokenmill.datasets.ledger.provenance import read_origin  # here, since it brings Arrow along
+        from tokenmill.datasets.ledger.provenance import read_origin  # imports Arrow
 
         shard, local = self.dataset.shards.locate_document(document)
         found = read_origin(self._path(shard), local)
@@ -81,7 +81,7 @@ class Records:
         return shards.path(shards.entries[shard].file(PROVENANCE))
 
     def _count_records_before(self, number: int) -> dict[tuple[int, int], int | None]:
-        """How many records of an input come before each of its parts, by the receipts of the earlier ones."""
+        """Return how many records of an input come before each of its parts, from the receipts."""
         if number not in self._starts:
             assert self.plan is not None, "only a plan has inputs"
             total: int | None = 0
@@ -96,23 +96,15 @@ class Records:
         return self._starts[number]
 
     def read_counts(self, shard: str) -> tuple[int, ...] | None:
-        """How many records each part of a shard's unit had, those too that became no document, if known."""
+        """Return how many records each part of a shard's unit had, dropped ones included, if known."""
         name = receipt_name(shard)
         data = read_file(self.dataset.address, name)
         if data is None:
             return None
         return parse_receipt(data, f"{self.dataset.address}/{name}").records or None
 
-    def count_parts(self, shard: int, parts: int) -> tuple[Any, Any]:
-        """How many documents of a shard came from each part of its unit, and how many tokens they have."""
-        from tokenmill.datasets.ledger.provenance import read_origins
-
-        with read_origins(self._path(shard)) as table:
-            homes, lengths = table["part"].to_numpy(), table["tokens"].to_numpy()
-            return np.bincount(homes, minlength=parts), np.bincount(homes, lengths, parts).astype(np.int64)
-
     def find_ids(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """The documents with each of some ids; raises `DatasetError` for one that nobody has."""
+        """Return the documents with each of some ids; raise `DatasetError` for an id without a document."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -129,14 +121,22 @@ class Records:
         return found
 
     def find_records(self, records: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
-        """The documents made of each of some records, by file and row; raises `DatasetError` for one of none.
+        """Return the documents of each (file, row); raise `DatasetError` for a record without a document.
 
         A file is an input as the plan has it, or the end of its path.
         """
         self.require()
         found: dict[tuple[str, int], list[int]] = {record: [] for record in records}
         for file in dict.fromkeys(file for file, _ in found):
-            self._find_rows(file, [row for name, row in found if name == file], found)
+            wanted = np.array([row for name, row in found if name == file], dtype=np.int64)
+            starts = self._count_records_before(self._find_input(file))
+            for shard, table in self._read_tables(sorted({ordinal for ordinal, _ in starts})):
+                parts, local = table["part"].to_numpy(), table["row"].to_numpy()
+                for (ordinal, part), start in starts.items():
+                    if ordinal == shard and start is not None:
+                        for hit in np.flatnonzero((parts == part) & np.isin(local + start, wanted)).tolist():
+                            number = self.dataset.shards.document_starts[shard] + hit
+                            found[file, int(local[hit]) + start].append(number)
         for (file, row), documents in found.items():
             if not documents:
                 raise DatasetError(
@@ -144,17 +144,6 @@ class Records:
                     "rows (counted from 0), or a filter left that one out; see the account"
                 )
         return found
-
-    def _find_rows(self, file: str, rows: list[int], found: dict[tuple[str, int], list[int]]) -> None:
-        starts = self._count_records_before(self._find_input(file))
-        wanted = np.array(rows, dtype=np.int64)
-        for shard, table in self._read_tables(sorted({ordinal for ordinal, _ in starts})):
-            parts, local = table["part"].to_numpy(), table["row"].to_numpy()
-            for (ordinal, part), start in starts.items():
-                if ordinal == shard and start is not None:
-                    for hit in np.flatnonzero((parts == part) & np.isin(local + start, wanted)).tolist():
-                        number = self.dataset.shards.document_starts[shard] + hit
-                        found[file, int(local[hit]) + start].append(number)
 
     def _read_tables(self, shards: Iterable[int]) -> Iterator[tuple[int, Any]]:
         from tokenmill.datasets.ledger.provenance import read_origins
@@ -164,7 +153,6 @@ class Records:
                 yield index, table
 
     def _find_input(self, file: str) -> int:
-        self.require()
         if self.plan is None:
             raise DatasetError(f"{self.dataset.address} has no {PLAN}, so it does not know its files")
         urls = [each.url for each in self.plan.inputs]
@@ -174,11 +162,6 @@ class Records:
         if len(found) != 1:
             several = [urls[nth] for nth in found] or urls
             what = "several inputs have this name" if found else "no input has this name; the inputs are"
-            raise DatasetError(f"{file}: {what}: {', '.join(_shorten(several))}")
+            more = f", and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
+            raise DatasetError(f"{file}: {what}: {', '.join(several[:_SHOWN])}{more}")
         return found[0]
-
-
-def _shorten(names: list[str]) -> Iterator[str]:
-    yield from names[:_SHOWN]
-    if len(names) > _SHOWN:
-        yield f"and {len(names) - _SHOWN} more"

@@ -1,0 +1,329 @@
+"""The memory-mapped files of a dataset's shards, as one long sequence of tokens and documents.
+
+Opening compares sizes only and costs a few microseconds per file. Files are mapped on first use.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill import _core
+from tokenmill.base.learned import mark
+from tokenmill.base.platform import open_file_limit
+from tokenmill.datasets.columns import LOSS_MASK, find_column
+from tokenmill.datasets.formats.files import map_offsets, map_segments
+from tokenmill.datasets.formats.format import find_format
+from tokenmill.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.store.cache import ShardCache
+
+    Int64s = NDArray[np.int64]
+
+# Tokens that `read_documents` returns at once.
+AT_ONCE = 1 << 20
+
+
+class MappedShards:
+    """The shards of one manifest."""
+
+    def __init__(self, root: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
+        self.root = root
+        self.cache = cache
+        self.manifest = manifest
+        self.entries = manifest.shards
+        self.token_starts = [0, *accumulate(entry.tokens for entry in self.entries)]
+        self.num_tokens = self.token_starts[-1]
+        self.document_starts = [0, *accumulate(entry.documents for entry in self.entries)]
+        self._maps: dict[tuple[str, str], NDArray[Any]] = {}
+        self._buffers: dict[str, mmap.mmap] = {}
+        self._shuffled = False
+        # A Python mmap keeps a file descriptor; a training job needs some for itself.
+        self._most_mapped = max(64, open_file_limit() // 2)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the token ids on disk."""
+        return np.dtype(self.manifest.dtype).newbyteorder("<")
+
+    @cached_property
+    def mappable(self) -> bool:
+        """True if the format consists of bare tokens that can be mapped."""
+        return find_format(self.manifest.format).mapped
+
+    @cached_property
+    def has_loss_mask(self) -> bool:
+        """True if the dataset stores a loss mask."""
+        return self.mappable and LOSS_MASK in self.manifest.packing.columns
+
+    def check_sizes(self) -> None:
+        """Raise `DatasetError` for the first file that is missing or not of the size in the manifest."""
+        for shard in self.entries:
+            if self.mappable and shard.tokens * self.dtype.itemsize != shard.file("tokens").bytes:
+                raise DatasetError(
+                    f"shard {shard.name} of {self.root} has {shard.tokens} tokens of {self.dtype.itemsize} "
+                    f"bytes in a file of {shard.file('tokens').bytes}: the manifest is damaged. Copy it again"
+                )
+            for entry in shard.files:
+                entry.check_size(self.root)
+
+    def path(self, entry: FileEntry) -> Path:
+        """Return the path of a file, fetched first if the dataset is remote; raise if its size is wrong.
+
+        A shard is mapped long after `check_sizes`. A file truncated since would put tokens of other rows into
+        a row.
+        """
+        if self.cache is not None:
+            return self.cache.path(entry)
+        entry.check_size(self.root)
+        return self.root / entry.path
+
+    def _map(self, shard: ShardEntry, role: str) -> NDArray[Any]:
+        """Return the mapped content of one file of a shard."""
+        found = self._maps.get((shard.name, role))
+        if found is None:
+            entry = shard.file(role)
+            try:
+                found = self._open(shard, entry, role)
+            except FileNotFoundError:
+                if self.cache is None:
+                    raise
+                # Another process removed the file from the cache since it was fetched.
+                found = self._open(shard, entry, role)
+            self._maps[shard.name, role] = found
+            while len(self._maps) > self._most_mapped:
+                name, kind = next(iter(self._maps))
+                del self._maps[name, kind]
+                if kind == "tokens":
+                    self._buffers.pop(name, None)
+        return found
+
+    def _open(self, shard: ShardEntry, entry: FileEntry, role: str) -> NDArray[Any]:
+        path = self.path(entry)
+        if role == "segments":
+            return np.asarray(map_segments(path))
+        if role == "offsets":
+            offsets = np.asarray(map_offsets(path))
+            if len(offsets) != shard.documents + 1:
+                raise DatasetError(
+                    f"{path} has {len(offsets) - 1} documents, the manifest promises {shard.documents}: "
+                    "it is damaged"
+                )
+            return offsets
+        dtype = self.dtype if role == "tokens" else np.dtype(find_column(role).stored)
+        if entry.bytes != shard.tokens * dtype.itemsize:
+            raise DatasetError(f"{path} has {entry.bytes} bytes for {shard.tokens} tokens: it is damaged")
+        if not entry.bytes:
+            return np.empty(0, dtype)
+        with path.open("rb") as file:
+            buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if role == "tokens":
+            self._buffers[shard.name] = buffer
+            if self._shuffled:
+                buffer.madvise(mmap.MADV_RANDOM)
+        return np.frombuffer(buffer, dtype)
+
+    def tokens(self, index: int) -> NDArray[Any]:
+        """Return all token ids of a shard."""
+        shard = self.entries[index]
+        found = self._maps.get((shard.name, "tokens"))
+        if found is None:
+            if self.cache is not None:
+                self.cache.prefetch(self.entries[index + 1 :], "tokens")
+            found = self._map(shard, "tokens")
+        return found
+
+    def offsets(self, shard: ShardEntry) -> NDArray[np.uint64]:
+        """Return the offset of each document in the tokens of a shard, and the end of the last."""
+        return self._map(shard, "offsets")
+
+    def segments(self, shard: ShardEntry) -> NDArray[np.uint64]:
+        """Return the segments of documents in a shard of rows: (document, start, position, length)."""
+        return self._map(shard, "segments")
+
+    def locate(self, token: int) -> tuple[int, int]:
+        """Return the shard that holds this token of the dataset, and the token's offset in it."""
+        # Of shards that start at the same token all but the last are empty, and bisect finds the last.
+        index = bisect_right(self.token_starts, token) - 1
+        return index, token - self.token_starts[index]
+
+    def locate_document(self, number: int) -> tuple[int, int]:
+        """Return the shard that holds this document of the dataset, and its number in the shard."""
+        index = bisect_right(self.document_starts, number) - 1
+        return index, number - self.document_starts[index]
+
+    def read(self, start: int, length: int) -> NDArray[Any]:
+        """Return tokens `start..start + length` of the dataset: a view, or a copy across shards."""
+        index, local = self.locate(start)
+        part = self.tokens(index)[local : local + length]
+        if len(part) == length:
+            return part
+        parts = [part]
+        missing = length - len(part)
+        while missing:
+            index += 1
+            parts.append(self.tokens(index)[:missing])
+            missing -= len(parts[-1])
+        return np.concatenate(parts)
+
+    def read_loss_mask(self, start: int, length: int) -> NDArray[np.bool_]:
+        """Return the stored loss mask of tokens `start..start + length` of the dataset."""
+        index, local = self.locate(start)
+        parts, missing = [np.empty(0, bool)], length
+        while missing:
+            part = self._map(self.entries[index], LOSS_MASK)[local : local + missing]
+            parts.append(np.asarray(part, bool))
+            missing, index, local = missing - len(part), index + 1, 0
+        return np.concatenate(parts)
+
+    def advise_willneed(self, starts: Iterable[int], length: int) -> None:
+        """Ask the kernel for these ranges of tokens at once, without read-ahead.
+
+        On a page fault the kernel reads up to megabytes around the page, for each shuffled row. With 8 MB of
+        read-ahead and a cold cache: 24 rows/s by page faults, 33,000 with this advice.
+        """
+        if not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        if not self._shuffled:
+            self._shuffled = True
+            for buffer in self._buffers.values():
+                buffer.madvise(mmap.MADV_RANDOM)
+        for start in starts:
+            index, local = self.locate(start)
+            tokens = self.tokens(index)
+            begin = local * self.dtype.itemsize
+            page = begin - begin % mmap.PAGESIZE
+            end = min(begin + length * self.dtype.itemsize, tokens.nbytes)
+            # A reader in another thread may have unmapped the shard.
+            if (found := self._buffers.get(self.entries[index].name)) is not None:
+                found.madvise(mmap.MADV_WILLNEED, page, end - page)
+
+    def find_spans(self, start: int, length: int) -> Int64s:
+        """Return the documents in tokens `start..start + length`, as rows of the array that is returned.
+
+        A span is (document, offset from `start`, length, offset in the document).
+        """
+        index, local = self.locate(start)
+        found, done = [np.empty((0, 4), np.int64)], 0
+        while done < length:
+            shard = self.entries[index]
+            take = min(length - done, shard.tokens - local)
+            if take:
+                if self.manifest.layout == "documents":
+                    spans = _cut_offsets(self.offsets(shard), local, local + take)
+                else:
+                    spans = _cut_segments(self.segments(shard), local, local + take)
+                spans[:, 0] += self.document_starts[index]
+                spans[:, 1] += done - local
+                found.append(spans)
+            done, index, local = done + take, index + 1, 0
+        return np.concatenate(found)
+
+    def find_documents(self, documents: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the start and end of every non-empty range of tokens that these documents occupy."""
+        starts = np.array(self.document_starts)
+        documents = documents[documents < starts[-1]]
+        homes = np.searchsorted(starts, documents, side="right") - 1
+        begins, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for index in np.unique(homes).tolist():
+            local, shard = documents[homes == index] - starts[index], self.entries[index]
+            if self.manifest.layout == "documents":
+                offsets = self.offsets(shard)
+                first, last = offsets[local].astype(np.int64), offsets[local + 1].astype(np.int64)
+            else:
+                segments = self.segments(shard)
+                mine = segments[np.isin(segments[:, 0], local.astype(np.uint64))].astype(np.int64)
+                first, last = mine[:, 2], mine[:, 2] + mine[:, 3]
+            some = last > first
+            begins.append(self.token_starts[index] + first[some])
+            ends.append(self.token_starts[index] + last[some])
+        return np.concatenate(begins), np.concatenate(ends)
+
+    def read_documents(
+        self, index: int, at_once: int = AT_ONCE, *, marked: bool = False
+    ) -> Iterator[tuple[int, NDArray[Any], Int64s]]:
+        """Yield the documents of a shard in groups of about `at_once` tokens, as (first, ids, offsets).
+
+        A document that was cut into rows is joined again, without the tokens that an overlap repeats. With
+        `marked`, ids carry the loss mask (`base.learned`).
+        """
+        shard, stored = self.entries[index], self.tokens(index)
+        # The core takes the machine's byte order; on a little-endian machine this makes no copy.
+        native = stored.dtype.newbyteorder("=")
+        tokens = stored.view(native) if sys.byteorder == "little" else stored.astype(native)
+        if marked:
+            tokens = mark(tokens, self.read_loss_mask(self.token_starts[index], len(tokens)))
+        if self.manifest.layout == "documents":
+            offsets = self.offsets(shard).astype(np.int64)
+            for first, last in _group(offsets, at_once):
+                yield (
+                    first,
+                    tokens[offsets[first] : offsets[last]],
+                    offsets[first : last + 1] - offsets[first],
+                )
+            return
+        document, begin, length = _drop_overlap(self.segments(shard).astype(np.int64))
+        sizes = np.bincount(document, weights=length, minlength=shard.documents).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        for first, last in _group(offsets, at_once):
+            low, high = np.searchsorted(document, [first, last])
+            mine = np.ascontiguousarray(length[low:high])
+            targets = np.ascontiguousarray(np.cumsum(mine) - mine)
+            ids = np.empty(int(offsets[last] - offsets[first]), dtype=tokens.dtype)
+            _core.copy_segments(tokens, np.ascontiguousarray(begin[low:high]), targets, mine, ids)
+            yield first, ids, offsets[first : last + 1] - offsets[first]
+
+
+def _cut_offsets(offsets: NDArray[np.uint64], start: int, end: int) -> Int64s:
+    # The searched value must be u64 as well: otherwise NumPy converts the whole mapped index.
+    first = int(np.searchsorted(offsets, np.uint64(start), side="right")) - 1
+    last = int(np.searchsorted(offsets, np.uint64(end), side="left"))
+    bounds = np.clip(offsets[first : last + 1].astype(np.int64), start, end)
+    starts = bounds[:-1] - offsets[first:last].astype(np.int64)
+    spans = np.stack([np.arange(first, last), bounds[:-1], np.diff(bounds), starts], axis=1)
+    return spans[spans[:, 2] > 0]
+
+
+def _cut_segments(segments: NDArray[np.uint64], start: int, end: int) -> Int64s:
+    positions: Sequence[int] = segments[:, 2]  # type: ignore[assignment]
+    first, last = max(0, bisect_right(positions, start) - 1), bisect_left(positions, end)
+    chosen = segments[first:last].astype(np.int64)
+    begins = np.maximum(chosen[:, 2], start)
+    ends = np.minimum(chosen[:, 2] + chosen[:, 3], end)
+    starts = chosen[:, 1] + begins - chosen[:, 2]
+    spans = np.stack([chosen[:, 0], begins, ends - begins, starts], axis=1)
+    return spans[spans[:, 2] > 0]
+
+
+def _drop_overlap(segments: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Return (document, position, length) of each segment in document order, without repeated tokens."""
+    document, start, position, length = segments[np.lexsort((segments[:, 1], segments[:, 0]))].T
+    ends = start + length
+    again = np.zeros_like(length)
+    same = document[1:] == document[:-1]
+    again[1:][same] = np.minimum(np.maximum(0, ends[:-1] - start[1:])[same], length[1:][same])
+    return document, position + again, length - again
+
+
+def _group(offsets: Int64s, at_once: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges `(first, last + 1)` of documents that have about `at_once` tokens together."""
+    first, count = 0, len(offsets) - 1
+    while first < count:
+        last = int(np.searchsorted(offsets, offsets[first] + at_once, side="right")) - 1
+        last = min(max(last, first + 1), count)
+        yield first, last
+        first = last
