@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from tokenmill.datasets.ledger.record import CHECKSUM, encode_record
+from tokenmill.base.records import CHECKSUM, encode_record
 
 
 def edit_bytes(data, change):

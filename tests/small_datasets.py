@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.datasets.formats.files import OFFSETS_MAGIC, SEGMENTS_MAGIC, make_header
-from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import Manifest, PackingIdentity, TokenizerIdentity, save_manifest
-from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+from tokenmill.datasets.ledger.receipt import Account, FileEntry, ShardEntry
 
 VOCAB = 1000
 

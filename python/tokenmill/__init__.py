@@ -32,9 +32,8 @@ from tokenmill.errors import (
 )
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.ledger.account import Account
     from tokenmill.datasets.ledger.manifest import InputEntry, Manifest, PackingIdentity, TokenizerIdentity
-    from tokenmill.datasets.ledger.receipt import ShardEntry
+    from tokenmill.datasets.ledger.receipt import Account, ShardEntry
     from tokenmill.datasets.reader.dataset import Dataset
     from tokenmill.datasets.reader.dataset import open_dataset as open  # noqa: A004
     from tokenmill.datasets.reader.feed import Feed, RowBatch
@@ -101,9 +100,8 @@ __all__ = [
 
 # Module -> the names that it is home to; `open` has another name there, since it is a builtin.
 _HOMES = {
-    "datasets.ledger.account": ("Account",),
     "datasets.ledger.manifest": ("InputEntry", "Manifest", "PackingIdentity", "TokenizerIdentity"),
-    "datasets.ledger.receipt": ("ShardEntry",),
+    "datasets.ledger.receipt": ("Account", "ShardEntry"),
     "datasets.reader.dataset": ("Dataset", "open"),
     "datasets.reader.feed": ("Feed", "RowBatch"),
     "datasets.reader.mixture": ("Mixture",),

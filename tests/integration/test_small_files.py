@@ -7,8 +7,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.datasets.ledger.plan import PLAN_VERSION, load_plan
-from tokenmill.datasets.ledger.record import encode_record, to_plain
+from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.errors import InputError
 from tokenmill.pipeline import unit
 from tokenmill.sources.read import SMALL
@@ -100,35 +99,6 @@ def test_a_small_file_that_changed_since_it_was_planned_does_not_count(tmp_path,
     with pytest.raises(InputError, match="gone" if gone else "changed"):
         prepare(folder, output, on_error=policy)
     assert not list((output / "receipts").glob("*.json"))
-
-
-def as_version_1(plan):
-    """The plan's file as it was written before inputs had groups."""
-    value = plan.to_json() | {
-        "plan_version": 1,
-        "inputs": to_plain(plan.inputs),
-        "units": [{"id": unit.id, "parts": to_plain(unit.parts)} for unit in plan.units],
-    }
-    return encode_record(value)
-
-
-def test_an_unfinished_job_of_the_first_plan_goes_on(tmp_path):
-    write(tmp_path / "in")
-    output, options = tmp_path / "out", {"unit_bytes": 1000}
-    whole = prepare(tmp_path / "in", output, **options)
-    before, plan = whole.content_hash, load_plan(output)
-    (output / "plan.json").write_bytes(as_version_1(plan))
-    assert load_plan(output) == plan
-    (output / "manifest.json").unlink()
-    for path in sorted((output / "receipts").iterdir())[::2]:
-        path.unlink()
-    assert prepare(tmp_path / "in", output, **options).content_hash == before
-    (tmp_path / "in" / "new.txt").write_bytes(b"one more")
-    prepare(tmp_path / "in", output, **options)
-    assert json.loads((output / "plan.json").read_bytes())["plan_version"] == PLAN_VERSION == 2
-    grown = load_plan(output)
-    assert grown.units[: len(plan.units)] == plan.units
-    assert [file.url.rpartition("/")[2] for file in grown.inputs[-1:]] == ["new.txt"]
 
 
 def test_a_plan_of_many_small_files_is_small(tmp_path):

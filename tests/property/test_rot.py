@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from records import edit_record
+from tokenmill.base.records import CHECKSUM
 from tokenmill.datasets.ledger.manifest import load_manifest, parse_manifest
 from tokenmill.datasets.ledger.plan import load_plan, parse_plan
 from tokenmill.datasets.ledger.receipt import load_receipt, parse_receipt
-from tokenmill.datasets.ledger.record import CHECKSUM
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.pipeline.verify import verify_dataset
 
@@ -46,7 +46,7 @@ def mutations(data, step):
     for place in range(len(data)):
         for byte in (data[place] ^ 1 << place % 8, b'0 "}e\\'[(place // step) % 6]):
             if byte != data[place]:
-                yield place, data[:place] + bytes([byte]) + data[place + 1 :]
+                yield data[:place] + bytes([byte]) + data[place + 1 :]
 
 
 @pytest.mark.parametrize("kind", ["manifest", "plan", "receipt"])
@@ -61,16 +61,10 @@ def test_no_changed_byte_changes_what_is_read(made, kind):
         ),
     }[kind]
     data = path.read_bytes()
-    whole = parse(data)
-    found = same = 0
-    for place, changed in mutations(data, 7):
-        try:
-            assert parse(changed) == whole, (place, changed[max(0, place - 40) : place + 40])
-            same += 1
-        except DatasetError:
-            found += 1
-    # What is the same is white space between tokens of JSON.
-    assert found > 20 * same
+    parse(data)
+    for changed in mutations(data, 7):
+        with pytest.raises(DatasetError):
+            parse(changed)
 
 
 def test_a_changed_receipt_or_plan_is_a_problem_for_verify(made, tmp_path):
@@ -107,18 +101,6 @@ def test_a_damaged_receipt_is_no_receipt_and_a_damaged_plan_says_what_to_do(made
         load_plan(root)
 
 
-def test_a_dataset_from_before_there_were_checksums_still_opens(made, tmp_path):
-    root = shutil.copytree(made, tmp_path / "copy")
-    for path in (root / "manifest.json", root / "plan.json", *(root / "receipts").iterdir()):
-        value = json.loads(path.read_text())
-        assert list(value)[-1] == CHECKSUM
-        del value[CHECKSUM]
-        path.write_text(json.dumps(value))
-    assert load_manifest(root) == load_manifest(made)
-    assert load_plan(root) == load_plan(made)
-    assert {each.state for each in verify_dataset(root, sample=0, tokenizer=ByteTokenizer())} == {"ok"}
-
-
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -145,10 +127,9 @@ def put(value, path, item):
     value[path[-1]] = item
 
 
-@pytest.mark.parametrize("sealed", [True, False], ids=["sealed anew", "without a checksum"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
-def test_a_hostile_manifest_never_ends_in_anything_but_our_error(made, tmp_path, sealed, data):
+def test_a_hostile_manifest_never_ends_in_anything_but_our_error(made, tmp_path, data):
     root = tmp_path / "copy"
     if not root.exists():
         shutil.copytree(made, root)
@@ -156,15 +137,11 @@ def test_a_hostile_manifest_never_ends_in_anything_but_our_error(made, tmp_path,
     del value[CHECKSUM]
     path = data.draw(st.sampled_from([path for path in places(value) if path]))
     item = data.draw(JSON)
-    if sealed:
-        (root / "manifest.json").write_bytes((made / "manifest.json").read_bytes())
-        try:
-            edit_record(root / "manifest.json", lambda raw: put(raw, path, item))
-        except (TypeError, KeyError, UnicodeEncodeError, AttributeError):
-            return  # the edit itself has no content hash
-    else:
-        put(value, path, item)
-        (root / "manifest.json").write_text(json.dumps(value))
+    (root / "manifest.json").write_bytes((made / "manifest.json").read_bytes())
+    try:
+        edit_record(root / "manifest.json", lambda raw: put(raw, path, item))
+    except (TypeError, KeyError, UnicodeEncodeError, AttributeError):
+        return  # the edit itself has no content hash
     with suppress(TokenmillError):
         dataset = tokenmill.open(root)
         rows = dataset.rows(columns=("document_ids",))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenmill.datasets.ledger.duplicates import Duplicates, HashWriter, has_hashes, hashes_path
+from tokenmill.datasets.ledger.selection import Duplicates, HashWriter, has_hashes, hashes_path
 from tokenmill.errors import DatasetError
 
 

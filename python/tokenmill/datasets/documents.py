@@ -1,4 +1,4 @@
-"""Operations on blocks of documents or texts: item `d` is `ids[offsets[d]:offsets[d + 1]]`."""
+"""Blocks of documents or texts, and operations on them: item `d` is `ids[offsets[d]:offsets[d + 1]]`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 from tokenmill import _core
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tokenmill.sources.model import Known
 
     Ids = NDArray[Any]
     Int64s = NDArray[np.int64]
+    Part = int | NDArray[np.int32]
 
 
 def make_offsets(lengths: NDArray[Any]) -> Int64s:
@@ -55,6 +57,36 @@ def splice(known: Known, ids: Any, offsets: Any) -> tuple[Ids, Int64s]:
     same = np.ascontiguousarray(known.ids, fresh.dtype)
     _core.copy_segments(same, known.offsets[:-1][old], places[:-1][old], lengths[old], out)
     return out, places
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The sources of some documents: the part of their unit, the record's number in that part, its id.
+
+    `part` is one number, or one for each document.
+    """
+
+    part: Part
+    rows: memoryview | Int64s
+    ids: pa.LargeStringArray | None = None
+
+    def take(self, kept: NDArray[np.bool_] | None) -> Origins:
+        """Return those of the documents that a mask keeps; no mask keeps all."""
+        if kept is None or kept.all():
+            return self
+        rows = np.asarray(self.rows)[kept]
+        part = self.part if isinstance(self.part, int) else self.part[kept]
+        if self.ids is None:
+            return Origins(part, rows)
+        from tokenmill.base.arrays import mask_to_arrow  # here, since it imports Arrow
+
+        return Origins(part, rows, self.ids.filter(mask_to_arrow(kept)))
+
+    def slice(self, start: int, count: int) -> Origins:
+        """Return those of `count` documents from `start` on."""
+        ids = self.ids.slice(start, count) if self.ids is not None else None
+        part = self.part if isinstance(self.part, int) else self.part[start : start + count]
+        return Origins(part, self.rows[start : start + count], ids)
 
 
 @dataclass(frozen=True)

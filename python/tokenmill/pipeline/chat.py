@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tokenmill.base.texts import Texts
     from tokenmill.chat.encode import ChatBatch, ChatWork
-    from tokenmill.datasets.ledger.account import Account
+    from tokenmill.datasets.ledger.receipt import Account
     from tokenmill.pipeline.job import Job
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig

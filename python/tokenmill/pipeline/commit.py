@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, PLAN, Manifest, save_manifest
 from tokenmill.datasets.ledger.plan import load_plan
-from tokenmill.datasets.ledger.receipt import SHARDS, load_receipt
-from tokenmill.datasets.ledger.splits import VALIDATION, other_part
+from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt
+from tokenmill.datasets.ledger.selection import VALIDATION, other_part
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.output import explain_faults, lock_dataset

@@ -10,9 +10,8 @@ import numpy as np
 
 from tokenmill.base.learned import is_learned
 from tokenmill.base.texts import Texts
-from tokenmill.datasets.documents import frame_documents, select_documents, splice
-from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.origins import Origins
+from tokenmill.datasets.documents import Origins, frame_documents, select_documents, splice
+from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.pipeline.chat import count_trained, encode_chats, frame_chats
 from tokenmill.pipeline.filters import filter_tokens
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from tokenmill.chat.encode import ChatWork
     from tokenmill.chat.records import RecordError
-    from tokenmill.datasets.ledger.origins import Part
+    from tokenmill.datasets.documents import Part
     from tokenmill.pipeline.executors import Control
     from tokenmill.pipeline.job import Job
     from tokenmill.sources.model import Block, Known, Reject

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.base.texts import Texts
-    from tokenmill.datasets.ledger.account import Account
+    from tokenmill.datasets.ledger.receipt import Account
     from tokenmill.settings.schema import FilterConfig
     from tokenmill.sources.model import Block
     from tokenmill.sources.where import Predicate

@@ -11,7 +11,7 @@ from tokenmill.datasets.documents import StringCounter
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
-from tokenmill.datasets.ledger.splits import TRAINING, Split
+from tokenmill.datasets.ledger.selection import TRAINING, Split
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.chat import make_chat
 from tokenmill.pipeline.filters import TextFilters

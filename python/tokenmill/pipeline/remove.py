@@ -17,10 +17,8 @@ import numpy as np
 
 from tokenmill.base.durable import digest, sweep_leftovers
 from tokenmill.base.learned import is_learned
-from tokenmill.datasets.documents import select_documents
-from tokenmill.datasets.ledger.duplicates import hashes_path
+from tokenmill.datasets.documents import Origins, select_documents
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
-from tokenmill.datasets.ledger.origins import Origins
 from tokenmill.datasets.ledger.plan import load_plan, save_plan
 from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.ledger.receipt import (
@@ -40,6 +38,7 @@ from tokenmill.datasets.ledger.removal import (
     read_list,
     save_removal,
 )
+from tokenmill.datasets.ledger.selection import hashes_path
 from tokenmill.datasets.reader.dataset import Dataset, open_dataset
 from tokenmill.datasets.store.remote import COPY, pass_on_copy
 from tokenmill.datasets.trace.records import PROVENANCE

@@ -17,11 +17,11 @@ from tokenmill.base.durable import digest, read_version, sweep_leftovers
 from tokenmill.base.hardware.machine import measure
 from tokenmill.base.hardware.memory import compute_batch_size
 from tokenmill.datasets.formats.format import list_formats
-from tokenmill.datasets.ledger.duplicates import DUPLICATES, Duplicates, has_hashes
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.removal import REMOVED
+from tokenmill.datasets.ledger.selection import DUPLICATES, Duplicates, has_hashes
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.store.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
@@ -41,10 +41,9 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tokenmill.datasets.ledger.account import Account
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
-    from tokenmill.datasets.ledger.receipt import Receipt
+    from tokenmill.datasets.ledger.receipt import Account, Receipt
     from tokenmill.datasets.reader.dataset import Dataset
     from tokenmill.pipeline.executors import Done, Executor
     from tokenmill.pipeline.job import Job

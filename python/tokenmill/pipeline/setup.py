@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console import lines, logs
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
+from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.store.remote import Remote
 from tokenmill.datasets.store.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError

@@ -10,7 +10,7 @@ from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.datasets.columns import Cover, store_columns
 from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.account import Account
+from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.datasets.packing import Packer, RowShape, make_packer
 
 if TYPE_CHECKING:

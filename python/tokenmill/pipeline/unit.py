@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tokenmill.base.prefetch import prefetch
-from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.duplicates import HashWriter
-from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, save_receipt
+from tokenmill.datasets.ledger.receipt import Account, Receipt, ShardEntry, save_receipt
+from tokenmill.datasets.ledger.selection import HashWriter
 from tokenmill.pipeline.encode import encode_kept, keep_blocks
 from tokenmill.pipeline.shards import ShardBuilder
 from tokenmill.sources import read_blocks
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.ledger.origins import Part
+    from tokenmill.datasets.documents import Part
     from tokenmill.datasets.ledger.plan import Unit
     from tokenmill.pipeline.encode import Kept
     from tokenmill.pipeline.executors import Control

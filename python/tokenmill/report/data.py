@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.records import to_plain
 from tokenmill.base.run_files import EVENTS
 from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
-from tokenmill.datasets.ledger.record import to_plain
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer
 from tokenmill.report.vocabulary import count_scripts
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -222,7 +222,7 @@ def collect_dataset(
         "format": manifest.format,
         "layout": manifest.layout,
         "dtype": manifest.dtype,
-        "tokenizer": manifest.tokenizer.to_json(),
+        "tokenizer": to_plain(manifest.tokenizer),
         "documents": manifest.documents,
         "tokens": manifest.tokens,
         "rows": manifest.rows,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.records import to_plain
 from tokenmill.base.run_files import read_progress
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
-from tokenmill.datasets.ledger.record import to_plain
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.trace.history import History
 from tokenmill.datasets.trace.records import Records
@@ -35,7 +35,7 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
         "dtype": manifest.dtype,
         "tokenizer": manifest.tokenizer.name,
         "vocab_size": manifest.tokenizer.vocab_size,
-        "packing": manifest.packing.to_json(),
+        "packing": to_plain(manifest.packing),
         "documents": manifest.documents,
         "tokens": manifest.tokens,
         "rows": manifest.rows,

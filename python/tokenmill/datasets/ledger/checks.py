@@ -11,10 +11,9 @@ import numpy as np
 from tokenmill.base.durable import hash_file
 from tokenmill.datasets.formats.files import map_segments
 from tokenmill.datasets.formats.format import find_format, read_items
-from tokenmill.datasets.ledger.account import Account
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import load_plan
-from tokenmill.datasets.ledger.receipt import load_receipt, parse_receipt, receipt_path
+from tokenmill.datasets.ledger.receipt import Account, load_receipt, parse_receipt, receipt_path
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
+from tokenmill.base.records import Count, Record, encode_record, open_record, parse_record, to_plain, validate
 from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.formats.format import DTYPES, find_format
-from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.receipt import RECEIPTS, ShardEntry
-from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
+from tokenmill.datasets.ledger.receipt import (
+    RECEIPTS,
+    AccountField,
+    ShardEntry,
+    check_paths,
+    shards_to_json,
+)
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
@@ -24,45 +29,29 @@ MANIFEST = "manifest.json"
 PLAN = "plan.json"
 KIND = "tokenmill-dataset"
 MAX_REJECT_PLACES = 100
-KEYS = (
-    "format_version",
-    "kind",
-    "format",
-    "layout",
-    "dtype",
-    "tokenizer",
-    "packing",
-    "config",
-    "config_fingerprint",
-    "account",
-    "rejects",
-    "inputs",
-    "shards",
-    "content_hash",
-)
 Layout = Literal["documents", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerIdentity(Record):
+class TokenizerIdentity:
     """The vocabulary behind the ids: a name for people, a fingerprint for machines."""
 
     name: str
     fingerprint: str
-    vocab_size: int
+    vocab_size: Count
 
 
 @dataclass(frozen=True, slots=True)
-class PackingIdentity(Record):
+class PackingIdentity:
     """How ids became rows, with the ids that were resolved from names such as `<|endoftext|>`."""
 
     mode: str
-    context_length: int | None = None
-    overlap: int = 0
+    context_length: Count | None = None
+    overlap: Count = 0
     tail: str = "pad"
-    bos_id: int | None = None
-    eos_id: int | None = None
-    pad_id: int | None = None
+    bos_id: Count | None = None
+    eos_id: Count | None = None
+    pad_id: Count | None = None
     columns: tuple[str, ...] = ()
 
     @property
@@ -72,22 +61,22 @@ class PackingIdentity(Record):
 
     @property
     def row_length(self) -> int | None:
-        """Return the length of rows, or None for documents."""
+        """The length of rows, or None for documents."""
         return None if self.mode == "stream" else self.context_length
 
 
 @dataclass(frozen=True, slots=True)
-class InputEntry(Record):
-    """One input of the job, with what tells whether it has changed since."""
+class InputEntry:
+    """One input of the job, with its identity to notice changes."""
 
     path: str
-    size: int
+    size: Count
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest(Record):
-    """What a finished dataset says of itself: `Dataset.manifest`; readers open nothing before it.
+    """The record of a finished dataset, `Dataset.manifest`; readers open nothing before it.
 
     >>> import tokenmill
     >>> texts = ["a text", ""]
@@ -101,7 +90,7 @@ class Manifest(Record):
     tokenizer: TokenizerIdentity
     packing: PackingIdentity
     config: dict[str, Any]
-    account: Account
+    account: AccountField
     rejects: tuple[Reject, ...]
     inputs: tuple[InputEntry, ...]
     shards: tuple[ShardEntry, ...]
@@ -132,39 +121,27 @@ class Manifest(Record):
         return content_hash(self.shards)
 
     def to_json(self) -> dict[str, Any]:
-        """The object of docs/format.md, version first."""
-        more = {
+        """Return the object of docs/format.md, version first."""
+        return {
             "format_version": FORMAT_VERSION,
             "kind": KIND,
+            "format": self.format,
             "layout": self.layout,
+            "dtype": self.dtype,
+            "tokenizer": to_plain(self.tokenizer),
+            "packing": to_plain(self.packing),
+            "config": self.config,
             "config_fingerprint": digest(self.config),
+            "account": self.account.to_json(),
+            "rejects": to_plain(self.rejects),
+            "inputs": to_plain(self.inputs),
+            "shards": shards_to_json(self.shards),
             "content_hash": self.content_hash,
         }
-        value = Record.to_json(self) | more
-        return {key: value[key] for key in KEYS}
-
-    def check(self, value: dict[str, Any]) -> None:
-        """Raise `DatasetError` if `value`, its JSON, contradicts itself or has impossible values."""
-        for key, found in (
-            ("layout", self.layout),
-            ("config_fingerprint", digest(self.config)),
-            ("content_hash", self.content_hash),
-        ):
-            if value.get(key) != found:
-                raise DatasetError(f"{key} is {value.get(key)!r}, but the rest of it gives {found!r}")
-        find_format(self.format)
-        if self.dtype not in DTYPES:
-            raise DatasetError(f"dtype is {self.dtype!r}, expected one of {', '.join(DTYPES)}")
-        if self.layout == "rows" and not self.packing.context_length:
-            raise DatasetError(f"its rows have a context_length of {self.packing.context_length}")
-        for name in self.packing.columns:
-            find_column(name)
-        for entry in (entry for shard in self.shards for entry in shard.files):
-            entry.check_path()
 
 
 def content_hash(shards: Iterable[ShardEntry]) -> str:
-    """SHA-256 over the hashes of all files of all shards, in order."""
+    """Return the SHA-256 over the hashes of all files of all shards, in order."""
     joined = "".join(entry.sha256 for shard in shards for entry in shard.files)
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -175,7 +152,7 @@ def save_manifest(root: Path, manifest: Manifest) -> None:
 
 
 def load_manifest(root: Path) -> Manifest:
-    """Read and check `DIR/manifest.json`; every way in which it can be wrong has its own message."""
+    """Read and check `DIR/manifest.json`."""
     path = root / MANIFEST
     try:
         data = path.read_bytes()
@@ -190,18 +167,31 @@ def load_manifest(root: Path) -> Manifest:
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:
-    """The manifest in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
-    value = parse_record(data, where)
-    if value.get("kind") != KIND:
-        raise DatasetError(f"{where} is not the manifest of a tokenmill dataset")
-    check_version(value, "format_version", FORMAT_VERSION, where)
-    check_seal(value, data, where, KEYS)
-    manifest = Manifest.from_json(value, where)
+    """Return the manifest in a file; raise `DatasetError` if it is corrupt or of another version."""
+    value = open_record(data, where, "format_version", FORMAT_VERSION, KIND)
+    derived = {key: value.pop(key, None) for key in ("layout", "config_fingerprint", "content_hash")}
+    manifest = validate(Manifest, value, where)
     try:
-        manifest.check(value)
+        _check(manifest, derived)
     except DatasetError as error:
         raise DatasetError(f"{where} is damaged: {error}") from None
+    check_paths(manifest.shards, where)
     return manifest
+
+
+def _check(manifest: Manifest, derived: dict[str, Any]) -> None:
+    """Raise `DatasetError` if a manifest contradicts itself or has impossible values."""
+    expected = (manifest.layout, digest(manifest.config), manifest.content_hash)
+    for (key, value), found in zip(derived.items(), expected, strict=True):
+        if value != found:
+            raise DatasetError(f"{key} is {value!r}, but the rest of it gives {found!r}")
+    find_format(manifest.format)
+    if manifest.dtype not in DTYPES:
+        raise DatasetError(f"dtype is {manifest.dtype!r}, expected one of {', '.join(DTYPES)}")
+    if manifest.layout == "rows" and not manifest.packing.context_length:
+        raise DatasetError(f"its rows have a context_length of {manifest.packing.context_length}")
+    for name in manifest.packing.columns:
+        find_column(name)
 
 
 def _describe_absence(root: Path) -> str:
@@ -210,7 +200,7 @@ def _describe_absence(root: Path) -> str:
     if not (root / PLAN).exists():
         return f"{root} is not a tokenmill dataset: it has neither {MANIFEST} nor {PLAN}"
     units = parse_record((root / PLAN).read_bytes(), str(root / PLAN)).get("units")
-    done = sum(1 for _ in (root / RECEIPTS).glob("*.json")) if (root / RECEIPTS).is_dir() else 0
+    done = sum(1 for _ in (root / RECEIPTS).glob("*.json"))
     return (
         f"{root} is unfinished: {done} of {len(units) if isinstance(units, list) else '?'} shards are done "
         f"and no {MANIFEST} is published. Run the same prepare command again to finish it, or "

@@ -6,86 +6,34 @@ the old ones, so nothing is done twice and no shard changes its number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
+from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
-from tokenmill.datasets.ledger.plan_inputs import group_inputs, list_inputs
-from tokenmill.datasets.ledger.record import (
-    Record,
-    check_seal,
-    check_version,
-    encode_record,
-    parse_record,
-    to_plain,
-)
 from tokenmill.errors import DatasetError, ResumeError
-from tokenmill.sources.model import InputFile, Range
+from tokenmill.sources.model import InputFile, Range, RangeKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-# The second writes inputs in groups and whole files in runs: of 200,000 small files 58 MB became 10.
 PLAN_VERSION = 2
 # More parts in a unit than this would make receipts large; reached only by very many tiny files.
 MAX_PARTS = 4096
-_RANGE = tuple(field.name for field in fields(Range))
-_KEYS = ("plan_version", "unit_bytes", "target", "config", "inputs", "units")
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Record):
+class Part:
     """A range of one input; `input` counts within the plan."""
 
     input: int
     range: Range
 
-    def to_json(self) -> Any:
-        """`[input, kind, start, stop, size]`."""
-        return [self.input, *to_plain(self.range).values()]
-
-    @classmethod
-    def reshape(cls, value: Any) -> Any:
-        """The list taken apart."""
-        if not isinstance(value, list) or len(value) != 5:
-            return value
-        return {"input": value[0], "range": dict(zip(_RANGE, value[1:], strict=True))}
-
-
-def join_parts(parts: Sequence[Part], inputs: Sequence[InputFile]) -> list[list[Any]]:
-    """Parts as a plan has them: neighbours that are whole files as `[first, count]`, any other by itself."""
-    joined: list[list[Any]] = []
-    for part in parts:
-        size = inputs[part.input].size
-        if part.range != Range("file", 0, size, size):
-            joined.append(part.to_json())
-        elif joined and len(joined[-1]) == 2 and sum(joined[-1]) == part.input:
-            joined[-1][1] += 1
-        else:
-            joined.append([part.input, 1])
-    return joined
-
-
-def list_parts(unit: Any, inputs: Any) -> Any:
-    """The unit of a plan with its parts one by one; what is damaged is left for the reader to name."""
-    if not isinstance(unit, dict) or not isinstance(unit.get("parts"), list) or not isinstance(inputs, list):
-        return unit
-    listed = []
-    for part in unit["parts"]:
-        whole = isinstance(part, list) and len(part) == 2 and all(type(each) is int for each in part)
-        if not whole or not 0 <= part[0] < sum(part) <= len(inputs):
-            listed.append(part)
-            continue
-        for at in range(part[0], sum(part)):
-            size = inputs[at].get("size") if isinstance(inputs[at], dict) else None
-            listed.append([at, "file", 0, size, size])
-    return unit | {"parts": listed}
-
 
 @dataclass(frozen=True, slots=True)
-class Unit(Record):
+class Unit:
     """A bounded part of the input that becomes one shard; `id` hashes all that decides its bytes."""
 
     ordinal: int
@@ -104,7 +52,7 @@ class Unit(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Target(Record):
+class Target:
     """What the dataset will be: enough for anyone with the receipts to publish its manifest."""
 
     format: str
@@ -114,7 +62,7 @@ class Target(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Record):
+class Plan:
     """Inputs and units in order, and the settings they were planned for."""
 
     target: Target
@@ -130,7 +78,7 @@ class Plan(Record):
 
     @property
     def foreseen_bytes(self) -> int | None:
-        """How many bytes will be read, where that is known: a compressed input expands."""
+        """How many bytes will be read, or None if an input is compressed."""
         plain = all(file.compression is None for file in self.inputs)
         return self.bytes if plain else None
 
@@ -140,30 +88,111 @@ class Plan(Record):
         return tuple(InputEntry(file.url, file.size, file.identity) for file in self.inputs)
 
     def to_json(self) -> dict[str, Any]:
-        """The object of docs/format.md, version first; a unit's ordinal is its place."""
+        """Return the object of docs/format.md, version first; a unit's ordinal is its place."""
         return {
             "plan_version": PLAN_VERSION,
             "unit_bytes": self.unit_bytes,
-            "target": self.target.to_json(),
+            "target": to_plain(self.target),
             "config": self.values,
-            "inputs": group_inputs(self.inputs),
-            "units": [{"id": unit.id, "parts": join_parts(unit.parts, self.inputs)} for unit in self.units],
+            "inputs": _group_inputs(self.inputs),
+            "units": [{"id": unit.id, "parts": _join_parts(unit.parts, self.inputs)} for unit in self.units],
         }
 
-    @classmethod
-    def reshape(cls, value: Any) -> Any:
-        """Inputs and parts one by one, and units with their ordinals again."""
-        if not isinstance(value, dict) or not isinstance(value.get("units"), list):
-            return value
-        inputs, units = value.get("inputs"), value["units"]
-        if value.get("plan_version") != 1:
-            inputs = list_inputs(inputs)
-            units = [list_parts(unit, inputs) for unit in units]
-        units = [
-            unit | {"ordinal": ordinal} if isinstance(unit, dict) else unit
-            for ordinal, unit in enumerate(units)
-        ]
-        return value | {"inputs": inputs, "units": units, "values": value.get("config")}
+
+@dataclass(frozen=True, slots=True)
+class _InputGroup:
+    """Neighbouring inputs of one folder and kind; files are `[name, size, identity]`."""
+
+    folder: str
+    format: str
+    files: tuple[tuple[str, Count, str], ...]
+    compression: str | None = None
+    split: str | None = None
+    txt_mode: Literal["file", "line", "separator"] | None = None
+    separator: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+_SHARED = {
+    field.name: field.default for field in fields(InputFile) if field.name not in ("url", "size", "identity")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitRecord:
+    """A unit of plan.json: whole inputs `[first, count]`, or parts `[input, kind, start, stop, size]`."""
+
+    id: str
+    parts: tuple[tuple[Count, Count] | tuple[Count, RangeKind, Count, Count, Count], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlanRecord(Record):
+    """plan.json without its version."""
+
+    unit_bytes: Count
+    target: Target
+    config: dict[str, Any]
+    inputs: tuple[_InputGroup, ...]
+    units: tuple[_UnitRecord, ...]
+
+
+def _group_inputs(inputs: Sequence[InputFile]) -> list[dict[str, Any]]:
+    """`[a/1.txt, a/2.txt]` -> `[{"folder": "a/", "format": "txt", …, "files": [["1.txt", 5, "5-17…"], …]}]`.
+
+    Keys with their default are left out, but for the format, which has none.
+    """
+    groups: list[dict[str, Any]] = []
+    last: tuple[Any, ...] | None = None
+    for file in inputs:
+        folder, slash, name = file.url.rpartition("/")
+        kind = (folder + slash, *(getattr(file, key) for key in _SHARED))
+        if kind != last:
+            shared = {
+                key: list(value) if isinstance(value, tuple) else value
+                for (key, default), value in zip(_SHARED.items(), kind[1:], strict=True)
+                if default is MISSING or value != default
+            }
+            groups.append({"folder": folder + slash} | shared | {"files": []})
+            last = kind
+        groups[-1]["files"].append([name, file.size, file.identity])
+    return groups
+
+
+def _list_inputs(groups: Sequence[_InputGroup]) -> tuple[InputFile, ...]:
+    return tuple(
+        InputFile(group.folder + name, size, identity, *(getattr(group, key) for key in _SHARED))
+        for group in groups
+        for name, size, identity in group.files
+    )
+
+
+def _join_parts(parts: Sequence[Part], inputs: Sequence[InputFile]) -> list[list[Any]]:
+    """Return parts as plan.json has them: neighbours that are whole inputs together, any other by itself."""
+    joined: list[list[Any]] = []
+    for part in parts:
+        size, span = inputs[part.input].size, part.range
+        if span != Range("file", 0, size, size):
+            joined.append([part.input, span.kind, span.start, span.stop, span.size])
+        elif joined and len(joined[-1]) == 2 and sum(joined[-1]) == part.input:
+            joined[-1][1] += 1
+        else:
+            joined.append([part.input, 1])
+    return joined
+
+
+def _list_parts(record: _UnitRecord, inputs: Sequence[InputFile]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for part in record.parts:
+        count = part[1] if len(part) == 2 else 1
+        if part[0] + count > len(inputs):
+            raise DatasetError(f"unit {record.id} reads an input that is not listed")
+        if len(part) == 2:
+            sizes = ((at, inputs[at].size) for at in range(part[0], part[0] + count))
+            parts += [Part(at, Range("file", 0, size, size)) for at, size in sizes]
+        else:
+            parts.append(Part(part[0], Range(*part[1:])))
+    return tuple(parts)
 
 
 def make_plan(
@@ -176,7 +205,7 @@ def make_plan(
     num_shards: int | None = None,
     previous: Plan | None = None,
 ) -> Plan:
-    """A new plan, or the previous one with units for the inputs that it does not have yet."""
+    """Return a new plan, or the previous one with units for the inputs that it does not have yet."""
     if previous is None:
         if num_shards is not None:
             total = sum(file.size for file in inputs)
@@ -202,14 +231,6 @@ def make_plan(
     return Plan(target, values, every, (*previous.units, *units), previous.unit_bytes)
 
 
-def name_units(plan: Plan) -> tuple[Unit, ...]:
-    """The units of a plan with the ids that their parts and the settings give them."""
-    return tuple(
-        Unit(unit.ordinal, _make_unit_id(plan.values, plan.inputs, list(unit.parts)), unit.parts)
-        for unit in plan.units
-    )
-
-
 def _key(file: InputFile) -> tuple[str, str | None]:
     return file.url, file.split
 
@@ -220,7 +241,7 @@ def _make_unit_id(values: dict[str, Any], inputs: Sequence[InputFile], parts: li
 
 
 def _fill(parts: list[Part], unit_bytes: int) -> list[list[Part]]:
-    """Neighbours together up to `unit_bytes`, so that a million small files are not a million shards."""
+    """Group neighbours up to `unit_bytes`, so that a million small files are not a million shards."""
     groups: list[list[Part]] = []
     held = 0
     for part in parts:
@@ -234,7 +255,7 @@ def _fill(parts: list[Part], unit_bytes: int) -> list[list[Part]]:
 
 
 def _spread(parts: list[Part], count: int) -> list[list[Part]]:
-    """`count` groups of neighbours of about equal size; fewer only if there are fewer parts."""
+    """Return `count` groups of neighbours of about equal size; fewer only if there are fewer parts."""
     total = sum(part.range.size for part in parts) or 1
     groups: dict[int, list[Part]] = {}
     done = 0
@@ -255,7 +276,7 @@ def save_plan(root: Path, plan: Plan) -> None:
 
 
 def load_plan(root: Path) -> Plan | None:
-    """The plan of an output directory, or None if it has none; raises `DatasetError` for a damaged one."""
+    """Return the plan of an output directory, or None; raise `DatasetError` if it is corrupt."""
     path = root / PLAN
     try:
         data = path.read_bytes()
@@ -268,18 +289,19 @@ def load_plan(root: Path) -> Plan | None:
 
 
 def parse_plan(data: bytes, where: str) -> Plan:
-    """The plan in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
-    value = parse_record(data, where)
-    check_version(value, "plan_version", PLAN_VERSION, where)
-    check_seal(value, data, where, _KEYS)
-    plan = Plan.from_json(value, where)
-    if any(part.input >= len(plan.inputs) for unit in plan.units for part in unit.parts):
-        raise DatasetError(f"{where} is damaged: a unit reads an input that is not there")
-    return plan
+    """Return the plan in a file; raise `DatasetError` if it is corrupt or of another version."""
+    value = open_record(data, where, "plan_version", PLAN_VERSION)
+    record = validate(_PlanRecord, value, where)
+    inputs = _list_inputs(record.inputs)
+    try:
+        units = [Unit(nth, unit.id, _list_parts(unit, inputs)) for nth, unit in enumerate(record.units)]
+    except DatasetError as error:
+        raise DatasetError(f"{where} is damaged: {error}") from None
+    return Plan(record.target, record.config, inputs, tuple(units), record.unit_bytes)
 
 
 def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputFile]) -> None:
-    """Raise `ResumeError` if the settings differ, or if an input of the plan changed or is gone."""
+    """Raise `ResumeError` if the settings differ, or if an input of the plan changed or is missing."""
     differ = [
         f"{name} (was {previous.values.get(name)!r}, now {values.get(name)!r})"
         for name in sorted({*previous.values, *values})

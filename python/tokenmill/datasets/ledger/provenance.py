@@ -1,4 +1,4 @@
-"""Where every document came from: an Arrow file beside the shard, one row per document."""
+"""The source of every document: an Arrow file beside the shard, one row per document."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.documents import Origins
     from tokenmill.datasets.formats.files import ShardShape
-    from tokenmill.datasets.ledger.origins import Origins
     from tokenmill.datasets.ledger.receipt import FileEntry
 
 SCHEMA = pa.schema(
@@ -29,7 +29,7 @@ BATCH_ROWS = 1 << 16
 
 
 class ProvenanceWriter:
-    """Writes `.src`; batches hold `BATCH_ROWS` documents whatever the blocks they came in."""
+    """Write `.src`; batches hold `BATCH_ROWS` documents whatever the blocks they came in."""
 
     def __init__(self, shape: ShardShape) -> None:
         """Open the file under a temporary name."""
@@ -75,13 +75,13 @@ class ProvenanceWriter:
 
 @contextmanager
 def read_origins(path: Path) -> Iterator[pa.Table]:
-    """The rows of all documents of a shard, mapped."""
+    """Map the rows of all documents of a shard."""
     with pa.memory_map(str(path)) as source:
         yield pa.ipc.open_file(source).read_all()
 
 
 def read_origin(path: Path, document: int) -> dict[str, Any]:
-    """The row of one document: `{"part", "row", "id", "tokens"}`."""
+    """Return the row of one document: `{"part", "row", "id", "tokens"}`."""
     with pa.memory_map(str(path)) as source:
         batch = pa.ipc.open_file(source).get_batch(document // BATCH_ROWS)
         row: dict[str, Any] = batch.slice(document % BATCH_ROWS, 1).to_pylist()[0]

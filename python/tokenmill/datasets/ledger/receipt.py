@@ -1,43 +1,141 @@
-"""A receipt: the small JSON file that says a shard is done. Nothing else says so."""
+"""A receipt: the small JSON file that says a shard is complete, with its account of documents and tokens."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.datasets.ledger.account import Account
-from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
+from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    Counts = Counter[str]
+else:
+    Counts = Annotated[dict[str, Count], AfterValidator(Counter)]
 
 RECEIPT_VERSION = 1
 RECEIPTS = "receipts"
 SHARDS = "shards"
+# The keys of an account that JSON groups; only a job of conversations has the last group.
+_GROUPS = ("documents", "tokens", "learned")
+_SHARD_KEYS = ("name", "unit", "documents", "tokens", "rows", "files")
+
+
+@dataclass
+class Account:
+    """Counts of one unit while it runs, or the sum of many; docs/format.md has the identities."""
+
+    documents_read: Count = 0
+    documents_written: Count = 0
+    documents_dropped: Counts = field(default_factory=Counter)
+    tokens_encoded: Count = 0
+    tokens_added: Count = 0
+    tokens_written: Count = 0
+    tokens_repeated: Count = 0
+    tokens_padding: Count = 0
+    tokens_dropped: Counts = field(default_factory=Counter)
+    rejected: Counts = field(default_factory=Counter)
+    replaced: Counts = field(default_factory=Counter)
+    input_bytes: Count = 0
+    text_bytes: Count = 0
+    special_strings: Count = 0
+    # Trained tokens of conversations: all of them, by role, and what became of them.
+    learned_read: Count = 0
+    learned_written: Count = 0
+    learned_repeated: Count = 0
+    learned_dropped: Counts = field(default_factory=Counter)
+    learned_roles: Counts = field(default_factory=Counter)
+
+    @property
+    def tokens_read(self) -> int:
+        """Encoded tokens and the BOS and EOS that were added."""
+        return self.tokens_encoded + self.tokens_added
+
+    @property
+    def tokens_stored(self) -> int:
+        """Ids on the disk: written once, repeated by overlap, and padding."""
+        return self.tokens_written + self.tokens_repeated + self.tokens_padding
+
+    def add(self, other: Account) -> None:
+        """Add another account to this one."""
+        for name, value in vars(other).items():
+            if isinstance(value, Counter):
+                getattr(self, name).update(value)
+            else:
+                setattr(self, name, getattr(self, name) + value)
+
+    def check(self) -> None:
+        """Raise `DatasetError` unless read = written + dropped for documents, tokens and trained tokens."""
+        for what, read, written, dropped in (
+            ("documents", self.documents_read, self.documents_written, self.documents_dropped),
+            ("tokens", self.tokens_read, self.tokens_written, self.tokens_dropped),
+            ("learned tokens", self.learned_read, self.learned_written, self.learned_dropped),
+        ):
+            if read != written + dropped.total():
+                raise DatasetError(
+                    f"the account of {what} does not balance: {read} read, {written} written, "
+                    f"{dict(dropped)} dropped; please report this with the input"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object of docs/format.md: counts in groups, with the sums that follow."""
+        value: dict[str, Any] = {
+            "documents": {"read": self.documents_read},
+            "tokens": {"read": self.tokens_read},
+        }
+        for name, count in vars(self).items():
+            group, _, key = name.partition("_")
+            plain = {key: count[key] for key in sorted(+count)} if isinstance(count, Counter) else count
+            if group in _GROUPS:
+                value.setdefault(group, {})[key] = plain
+            else:
+                value[name] = plain
+        value["tokens"]["stored"] = self.tokens_stored
+        if not self.learned_read:
+            del value["learned"]
+        return value
+
+
+def _flatten_account(value: Any) -> Any:
+    """Return the JSON of an account with its groups as fields, without the sums."""
+    if not isinstance(value, dict):
+        return value
+    flat = {key: item for key, item in value.items() if key not in _GROUPS}
+    for group in _GROUPS:
+        members = value.get(group, {} if group == "learned" else None)
+        if not isinstance(members, dict):
+            raise ValueError(f"an object with {group!r}")  # noqa: TRY004 - pydantic takes a ValueError
+        flat |= {f"{group}_{key}": item for key, item in members.items()}
+    for total in ("tokens_read", "tokens_stored"):
+        flat.pop(total, None)
+    return flat
+
+
+AccountField = Annotated[Account, BeforeValidator(_flatten_account)]
 
 
 @dataclass(frozen=True, slots=True)
-class FileEntry(Record):
+class FileEntry:
     """One file of a shard: what it holds, where it is below the dataset's directory, its size and hash."""
 
     role: str
     path: str
-    bytes: int
+    bytes: Count
     sha256: str
-    items: int | None = None
-    """How many items it holds, where the format's index of all files wants to know."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain object; `items` only where there are."""
-        return {key: value for key, value in Record.to_json(self).items() if value is not None}
+    items: Count | None = None
+    """How many items it holds, for formats whose index lists that."""
 
     def find_size(self, root: Path) -> int | None:
-        """The size of the file as it is below `root`; None if it is not there."""
+        """Return the size of the file below `root`, or None if it is missing."""
         try:
             return os.stat(os.path.join(root, self.path)).st_size  # noqa: PTH116, PTH118 - pathlib is 10x slower
         except FileNotFoundError:
@@ -57,26 +155,20 @@ class FileEntry(Record):
                 "damaged or half copied. Copy it again, or run the prepare command again"
             )
 
-    def check_path(self) -> None:
-        """Raise `DatasetError` for a path that leads out of the dataset's directory."""
-        path = self.path  # plain text: pathlib took half of the time to open ten thousand shards
-        if not path or path[0] == "/" or "\\" in path or "\0" in path or ".." in path.split("/"):
-            raise DatasetError(f"the path {self.path!r} does not stay in the dataset's directory")
-
 
 @dataclass(frozen=True, slots=True)
-class ShardEntry(Record):
+class ShardEntry:
     """What a reader needs of one shard."""
 
     name: str
     unit: str
-    documents: int
-    tokens: int
-    rows: int
+    documents: Count
+    tokens: Count
+    rows: Count
     files: tuple[FileEntry, ...]
 
     def file(self, role: str) -> FileEntry:
-        """The file of that role; raises `DatasetError` naming those that are there."""
+        """Return the file of that role; raise `DatasetError` naming those that are there."""
         for entry in self.files:
             if entry.role == role:
                 return entry
@@ -84,49 +176,62 @@ class ShardEntry(Record):
         raise DatasetError(f"shard {self.name} has no file of role {role!r}, only {roles}")
 
 
+def check_paths(shards: Iterable[ShardEntry], where: str) -> None:
+    """Raise `DatasetError` for a path that leads out of the dataset's directory."""
+    for entry in (entry for shard in shards for entry in shard.files):
+        path = entry.path  # plain text: pathlib took half of the time to open ten thousand shards
+        if not path or path[0] == "/" or "\\" in path or "\0" in path or ".." in path.split("/"):
+            raise DatasetError(
+                f"{where} is damaged: the path {path!r} does not stay in the dataset's directory"
+            )
+
+
+_SHARDS = TypeAdapter(tuple[ShardEntry, ...])
+
+
+def shards_to_json(shards: tuple[ShardEntry, ...]) -> Any:
+    """Return shards as the manifest lists them; `items` only where it is known."""
+    return _SHARDS.dump_python(shards, mode="json", exclude_none=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt(Record):
     """A finished unit: its shard, its account, its first bad records, and the records of each part."""
 
-    ordinal: int
+    ordinal: Count
     shard: ShardEntry
-    account: Account
+    account: AccountField
     rejects: tuple[Reject, ...] = ()
-    records: tuple[int, ...] = ()
+    records: tuple[Count, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The object of docs/format.md: the version first, the shard's own keys among the others."""
-        value = Record.to_json(self)
-        head: dict[str, Any] = {"receipt_version": RECEIPT_VERSION, "ordinal": value.pop("ordinal")}
-        return {**head, **value.pop("shard"), **value}
-
-    @classmethod
-    def reshape(cls, value: Any) -> Any:
-        """The shard's keys taken together again."""
-        return value | {"shard": value} if isinstance(value, dict) else value
-
-
-_KEYS = Receipt(0, ShardEntry("", "", 0, 0, 0, ()), Account()).to_json().keys()
+        """Return the object of docs/format.md, version first, the shard's own keys among the others."""
+        return {
+            "receipt_version": RECEIPT_VERSION,
+            "ordinal": self.ordinal,
+            **shards_to_json((self.shard,))[0],
+            "account": self.account.to_json(),
+            "rejects": to_plain(self.rejects),
+            "records": list(self.records),
+        }
 
 
 def parse_receipt(data: bytes, where: str) -> Receipt:
-    """The receipt in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
-    value = parse_record(data, where)
-    check_version(value, "receipt_version", RECEIPT_VERSION, where)
-    check_seal(value, data, where, _KEYS)
-    receipt = Receipt.from_json(value, where)
-    for entry in receipt.shard.files:
-        entry.check_path()
+    """Return the receipt in a file; raise `DatasetError` if it is corrupt or of another version."""
+    value = open_record(data, where, "receipt_version", RECEIPT_VERSION)
+    value["shard"] = {key: value.pop(key) for key in _SHARD_KEYS if key in value}
+    receipt = validate(Receipt, value, where)
+    check_paths([receipt.shard], where)
     return receipt
 
 
 def receipt_name(shard: str) -> str:
-    """The file of a shard's receipt in its dataset: `"00000-9f…"` -> `receipts/00000-9f….json`."""
+    """Return the path of a shard's receipt in its dataset: `"00000-9f…"` -> `receipts/00000-9f….json`."""
     return f"{RECEIPTS}/{shard}.json"
 
 
 def receipt_path(root: Path, shard: str) -> Path:
-    """Where the receipt of a shard is: `(DIR, "00000-9f…")` -> `DIR/receipts/00000-9f….json`."""
+    """Return the path of a shard's receipt."""
     return root / receipt_name(shard)
 
 
@@ -136,10 +241,10 @@ def save_receipt(root: Path, receipt: Receipt) -> None:
 
 
 def load_receipt(root: Path, shard: str, unit: str, sizes: Mapping[str, int] | None = None) -> Receipt | None:
-    """The receipt of a shard if it is done: there, whole, of this unit, and every file there with its size.
+    """Return the receipt of a shard if it is valid, of this unit, and every file is there with its size.
 
-    A damaged receipt says nothing, so its unit is done again. `sizes` are those of the files of a remote
-    dataset, whose shards are not below `root`.
+    A corrupt receipt is None, so its unit is done again. `sizes` are those of the files of a remote dataset,
+    whose shards are not below `root`.
     """
     path = receipt_path(root, shard)
     try:

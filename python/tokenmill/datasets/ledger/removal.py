@@ -1,4 +1,4 @@
-"""What was taken out of a dataset: a record beside the manifest, and the list by which a user asks for it."""
+"""Documents taken out of a dataset: the record beside the manifest, and the list that names them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.datasets.ledger.record import Record, check_seal, check_version, encode_record, parse_record
+from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -18,15 +18,14 @@ REMOVED = "removed.json"
 REMOVED_VERSION = 1
 # What the account calls documents that were taken out without a reason.
 REASON = "removed"
-_KEYS = ("removed_version", "content_hash", "documents")
 _WAYS = ("document", "record", "id", "contains")
 
 
 @dataclass(frozen=True, slots=True)
-class RemovedDocument(Record):
-    """One document: its number in the dataset as it was, and why it went."""
+class RemovedDocument:
+    """One document: its number in the dataset as it was, and why it was removed."""
 
-    number: int
+    number: Count
     reason: str = REASON
 
 
@@ -37,30 +36,22 @@ class Removal(Record):
     content_hash: str
     documents: tuple[RemovedDocument, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of docs/format.md, version first."""
-        return {"removed_version": REMOVED_VERSION} | Record.to_json(self)
-
 
 def save_removal(root: Path, removal: Removal) -> None:
     """Publish it beside the manifest to come."""
-    publish_bytes(root / REMOVED, encode_record(removal.to_json()))
+    value = {"removed_version": REMOVED_VERSION} | to_plain(removal)
+    publish_bytes(root / REMOVED, encode_record(value))
 
 
 def load_removal(root: Path) -> Removal | None:
-    """What was taken out of a dataset; None where nothing was."""
+    """Return what was taken out of a dataset, or None."""
     path = root / REMOVED
-    if not path.is_file():
-        return None
-    return parse_removal(path.read_bytes(), str(path))
+    return parse_removal(path.read_bytes(), str(path)) if path.is_file() else None
 
 
 def parse_removal(data: bytes, where: str) -> Removal:
-    """The record in a file; raises `DatasetError` for one that is damaged, or of a newer version."""
-    value = parse_record(data, where)
-    check_version(value, "removed_version", REMOVED_VERSION, where)
-    check_seal(value, data, where, _KEYS)
-    return Removal.from_json(value, where)
+    """Return the record in a file; raise `DatasetError` if it is corrupt or of another version."""
+    return validate(Removal, open_record(data, where, "removed_version", REMOVED_VERSION), where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,7 @@ class Wanted:
 
 
 def read_list(path: str | Path) -> Iterator[Wanted]:
-    """The lines of a file: `FILE:ROW`, or a JSON object with one of the ways to name a document."""
+    """Yield the lines of a file: `FILE:ROW`, or a JSON object with one of the ways to name a document."""
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -89,26 +80,23 @@ def read_list(path: str | Path) -> Iterator[Wanted]:
 
 
 def _read_item(item: dict[str, Any], where: str, number: int) -> Wanted:
-    if "file" in item and "row" in item:
-        item = {"record": f"{item['file']}:{item['row']}"} | {
-            key: value for key, value in item.items() if key not in ("file", "row")
-        }
-    ways = [key for key in item if key in _WAYS]
-    unknown = [key for key in item if key not in (*_WAYS, "reason")]
-    if len(ways) != 1 or unknown:
-        found = unknown[0] if unknown else ", ".join(ways) or "nothing"
+    reason = item.pop("reason", REASON)
+    if item.keys() == {"file", "row"}:
+        item = {"record": f"{item['file']}:{item['row']}"}
+    if len(item) != 1 or not item.keys() <= set(_WAYS):
+        found = next((key for key in item if key not in _WAYS), ", ".join(item) or "nothing")
         raise ConfigError(
             f"{where}: found {found}; name a document by one of document, id, contains, or file and row, "
             "with a reason if you like"
         )
-    value, kind = item[ways[0]], int if ways[0] == "document" else str
-    reason = item.get("reason", REASON)
+    way, value = next(iter(item.items()))
+    kind = int if way == "document" else str
     if type(value) is not kind or not isinstance(reason, str) or not reason:
         expected = "a whole number" if kind is int else "text"
         raise ConfigError(
-            f"{where}: {ways[0]} is {value!r} and reason is {reason!r}; expected {expected} and some text"
+            f"{where}: {way} is {value!r} and reason is {reason!r}; expected {expected} and some text"
         )
-    return Wanted(number, ways[0], value, reason)
+    return Wanted(number, way, value, reason)
 
 
 def check_numbers(removal: Removal, documents: int) -> None:

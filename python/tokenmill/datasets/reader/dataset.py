@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
-from tokenmill.datasets.ledger.splits import TRAINING, VALIDATION
+from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.reader.mapped import MappedShards
 from tokenmill.datasets.reader.rows import Rows, Tail
 from tokenmill.errors import ConfigError, DatasetError

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import publish_bytes
+from tokenmill.base.records import encode_record
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, parse_receipt, receipt_name
-from tokenmill.datasets.ledger.record import encode_record
 from tokenmill.datasets.store.store import ObjectStore, cache_directory
 from tokenmill.errors import ResumeError, StoreError
 from tokenmill.sources.stores import is_remote

@@ -1,18 +1,23 @@
-"""Exact duplicates within a job: one hash per document on the disk, compared in parts that fit in memory.
+"""Which documents a job keeps by their content: exact duplicates, and training or validation.
 
-The first occurrence by (unit ordinal, document order) is kept. That rule sees neither workers nor time, and
-units that are added later can never make an earlier document a duplicate.
+Duplicates: one hash per document on the disk, compared in parts that fit in memory. The first occurrence by
+(unit ordinal, document order) is kept, which depends neither on workers nor on time, and units that are added
+later never make an earlier document a duplicate. A split goes by the content alone, so all copies of a text
+are on one side.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile
+from tokenmill.base.texts import Texts
+from tokenmill.datasets.documents import make_offsets
 from tokenmill.datasets.formats.files import CHECKSUM_BYTES, HASHES_MAGIC, HEADER, make_header, map_hashes
 from tokenmill.errors import DatasetError
 
@@ -22,36 +27,38 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DUPLICATES = "duplicates"
+VALIDATION: Final = "validation"
+TRAINING: Final = "training"
 # What sorting holds per document of a part: the hash, its place, the order, and a copy of each.
 _BYTES_PER_DOCUMENT = 80
 
 
 def hashes_path(root: Path, name: str) -> Path:
-    """Where the hashes of a unit are."""
+    """Return the path of the hashes of a unit."""
     return root / DUPLICATES / f"{name}.hashes"
 
 
 def has_hashes(root: Path, name: str) -> bool:
-    """Whether the hashes of a unit are there, as they were written.
+    """Return True if the hashes of a unit are there and match their checksum.
 
-    A bit that changed since would keep a document that is a duplicate, or drop one that is none.
+    A corrupt hash file would keep duplicates or drop unique documents.
     """
     try:
-        _, checksum = _load_hashes(hashes_path(root, name))
+        _load_hashes(hashes_path(root, name))
     except (FileNotFoundError, DatasetError):
         return False
-    return bool(checksum)  # without one nobody knows
+    return True
 
 
-def _load_hashes(path: Path) -> tuple[NDArray[np.uint64], bytes]:
+def _load_hashes(path: Path) -> NDArray[np.uint64]:
     rows, checksum = map_hashes(path)
-    if checksum and blake2b(rows.data, digest_size=CHECKSUM_BYTES).digest() != checksum:
+    if blake2b(rows.data, digest_size=CHECKSUM_BYTES).digest() != checksum:
         raise DatasetError(f"{path} does not match its checksum: it is damaged. Copy the dataset again")
-    return rows, checksum
+    return rows
 
 
 class HashWriter:
-    """Writes the hashes of a unit's texts, in order, and a checksum of them."""
+    """Write the hashes of a unit's texts, in order, and a checksum of them."""
 
     def __init__(self, root: Path, name: str) -> None:
         """Open the file under a temporary name."""
@@ -91,17 +98,16 @@ class Duplicates:
                 "worker must write to one directory. Write to a file system that all hosts share, or prepare "
                 "on one host."
             )
-        self._hashes = {name: _load_hashes(hashes_path(root, name))[0] for name in names}
-        counts = [len(hashes) for hashes in self._hashes.values()]
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._hashes = {name: _load_hashes(hashes_path(root, name)) for name in names}
+        starts = make_offsets(np.array([len(hashes) for hashes in self._hashes.values()]))
         self._spans = {name: (int(starts[i]), int(starts[i + 1])) for i, name in enumerate(names)}
         self._bits = np.zeros(int(starts[-1]) // 8 + 1, dtype=np.uint8)
         parts = max(1, -(-int(starts[-1]) * _BYTES_PER_DOCUMENT // max(1, budget)))
-        for part in range(parts):
+        for part in range(parts if names else 0):
             self._mark(part, parts)
 
     def find_in(self, name: str) -> NDArray[np.bool_]:
-        """For each document of a unit that passed the text filters, whether it repeats an earlier one."""
+        """Return a mask of the documents of a unit, after the text filters, that repeat an earlier one."""
         start, stop = self._spans[name]
         bits = np.unpackbits(self._bits[start // 8 : stop // 8 + 1], bitorder="little")
         mask: NDArray[np.bool_] = bits[start % 8 : start % 8 + stop - start].astype(bool)
@@ -111,17 +117,47 @@ class Duplicates:
         lows, highs, places = [], [], []
         for name, hashes in self._hashes.items():
             mine: Any = slice(None) if parts == 1 else np.flatnonzero(hashes[:, 1] % np.uint64(parts) == part)
-            chosen = hashes[mine]
-            lows.append(chosen[:, 0])
-            highs.append(chosen[:, 1])
-            start, stop = self._spans[name]
-            places.append(np.arange(start, stop)[mine])
-        if not places:
-            return
+            lows.append(hashes[mine, 0])
+            highs.append(hashes[mine, 1])
+            places.append(np.arange(*self._spans[name])[mine])
         low, high, place = np.concatenate(lows), np.concatenate(highs), np.concatenate(places)
-        # A stable sort keeps equal hashes in the order of their places, so the first of each run is the one
-        # kept.
+        # A stable sort keeps equal hashes in the order of their places, so the first of each run is kept.
         order = np.lexsort((low, high))
         again = (low[order][1:] == low[order][:-1]) & (high[order][1:] == high[order][:-1])
         repeated = place[order][1:][again]
         np.bitwise_or.at(self._bits, repeated // 8, (1 << (repeated % 8)).astype(np.uint8))
+
+
+def other_part(part: str) -> str:
+    """Return the other of training and validation."""
+    return TRAINING if part == VALIDATION else VALIDATION
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One side of a split: `part` of the two, with `share` of all documents in validation."""
+
+    part: Literal["training", "validation"]
+    share: float
+    by_id: bool = False
+
+    @property
+    def other(self) -> str:
+        """The other side, which is the reason why documents are left out of this one."""
+        return other_part(self.part)
+
+    def find_left_out(self, texts: Texts, ids: Any | None) -> NDArray[np.bool_]:
+        """Return a mask of the documents that belong to the other side."""
+        chosen = self._choose(texts)
+        if self.by_id and ids is not None:
+            # A record without an id goes by its text.
+            named = np.asarray(ids.is_valid())
+            chosen = np.where(named, self._choose(Texts.from_arrow(ids.fill_null(""))), chosen)
+        return chosen if self.part == TRAINING else ~chosen
+
+    def _choose(self, texts: Texts) -> NDArray[np.bool_]:
+        """Return a mask of the texts for validation, whose upper half of the hash is below the share."""
+        hashes = _core.hash_texts(texts.data, np.ascontiguousarray(texts.offsets)).reshape(-1, 2)
+        most = (1 << 64) - 1
+        chosen: NDArray[np.bool_] = hashes[:, 1] < np.uint64(min(most, int(self.share * (most + 1))))
+        return chosen
