@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,6 +145,9 @@ def test_blend_as_megatron_takes_it(corpus, tmp_path):
     assert float((tmp_path / "list").read_text().split()[-2]) == pytest.approx(0.1)
     told = json.loads((tmp_path / "s.json").read_text())
     assert sum(sequences for sequences, _ in told.values()) == 2 * len(TEXTS)
+    for prefix, counts in told.items():
+        # What Megatron's own tool takes from the header of the index.
+        assert list(struct.unpack_from("<QQ", Path(f"{prefix}.idx").read_bytes(), 18)) == counts
     for arguments in (
         [tmp_path / "plain"],
         [f"{tmp_path / 'a'}=1", tmp_path / "b"],

@@ -1,4 +1,4 @@
-"""Several datasets as one blend: what Megatron takes for `--data-path` and `--per-dataset-sequences-path`."""
+"""Blend datasets for Megatron: the values of `--data-path` and `--per-dataset-sequences-path`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tokenmill.errors import ConfigError, DatasetError
 
 @dataclass(frozen=True)
 class Blend:
-    """`weights` of prefixes, in order, that add up to 1; and `(sequences, documents)` of each."""
+    """`weights` of prefixes, in order, that add up to 1, and `(sequences, document indices)` of each."""
 
     weights: dict[str, float]
     sequences: dict[str, tuple[int, int]]
 
     def to_data_path(self) -> str:
-        """`0.25 /data/a/shards/x 0.75 /data/b/shards/y`: one line, as `--data-path` takes it."""
+        """Return one line for `--data-path`: `0.25 /data/a/shards/x 0.75 /data/b/shards/y`."""
         return " ".join(f"{weight:.9g} {prefix}" for prefix, weight in self.weights.items())
 
 
 def blend(named: list[tuple[str, float | None]]) -> Blend:
-    """Each dataset with its share; without shares, each weighs by its number of tokens.
+    """Return the blend of datasets with their shares, or weighted by their number of tokens.
 
-    Raises `ConfigError` for shares that make no sense, `DatasetError` for a format that cannot be blended.
+    Raise `ConfigError` for invalid shares, `DatasetError` for a format that cannot be blended.
     """
     given = [weight for _, weight in named if weight is not None]
     if given and (len(given) != len(named) or min(given) < 0 or sum(given) <= 0):
@@ -50,7 +50,8 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
                 raise ConfigError(f"{path} is named twice; name it once")
             weights[prefix] = share * shard.tokens / manifest.tokens
             count = shard.rows or shard.documents
-            sequences[prefix] = (count, count)
+            # As in the header of the .idx: Megatron counts the ends of documents, one more than documents.
+            sequences[prefix] = (count, count + 1)
     total = sum(weights.values())
     if not total:
         raise DatasetError("these datasets hold no tokens")
