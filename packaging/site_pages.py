@@ -20,7 +20,7 @@ import yaml
 
 import tokenmill
 from tokenmill.cli import COMMANDS, cli
-from tokenmill.cli.help import IN_FULL
+from tokenmill.cli.options import IN_FULL
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]

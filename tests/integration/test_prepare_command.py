@@ -21,8 +21,8 @@ from test_determinism import tree_hash, write_corpus
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.base.durable import DurableFile
-from tokenmill.cli.convert_dataset import command as convert_command
-from tokenmill.cli.verify import command as verify_command
+from tokenmill.cli.dataset import convert as convert_command
+from tokenmill.cli.dataset import verify as verify_command
 from tokenmill.errors import InputError, InterruptedJobError
 
 

@@ -233,7 +233,7 @@ def test_outcome_has_the_summary(corpus, tmp_path):
 
 
 def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):
-    from tokenmill.cli.prepare import command
+    from tokenmill.cli.prepare import prepare as command
 
     monkeypatch.setattr("tokenmill.pipeline.setup.load_tokenizer", lambda *_: ByteTokenizer())
     arguments = [str(corpus), "--tokenizer", "x", "--output", str(tmp_path / "out"), "--unit-bytes", "10kB"]

@@ -13,7 +13,7 @@ import pytest
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from records import edit_record
-from tokenmill.cli.datasets import is_dataset
+from tokenmill.cli.inspect import is_dataset
 from tokenmill.datasets.formats.format import read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.errors import ConfigError, DatasetError, ResumeError

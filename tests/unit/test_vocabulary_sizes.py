@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import tokenmill
 from mill_words import ENGLISH, KOREAN
-from tokenmill.cli.vocabulary_sizes import command
+from tokenmill.cli.tokenizer import sizes as command
 from tokenmill.errors import ConfigError
 from tokenmill.report.sizes import measure_sizes, render, write_page
 

@@ -1,4 +1,4 @@
-"""The `tokenmill` command. Each subcommand is one file, imported only when it is called."""
+"""The `tokenmill` command. A subcommand is imported only when it is called."""
 
 from __future__ import annotations
 
@@ -12,78 +12,78 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.base.console.folding import fold_for
 from tokenmill.base.near import near_words
-from tokenmill.cli.say import say
 from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Group -> command -> (its module here, with `command` inside, and one line of help).
+# Group -> command -> (its module here, and one line of help).
 COMMANDS = {
     "": {
         "quickstart": ("quickstart", "Train, prepare, open and report on a bundled sample."),
         "train": ("train", "Train a byte-level BPE tokenizer."),
         "prepare": ("prepare", "Turn raw text into a training-ready dataset."),
-        "encode": ("encode", "Text to token ids."),
-        "decode": ("decode", "Token ids to text."),
+        "encode": ("tokenizer", "Text to token ids."),
+        "decode": ("tokenizer", "Token ids to text."),
         "inspect": ("inspect", "Look at a tokenizer or a dataset."),
         "plan": ("plan", "Estimate tokens, disk, time and FLOPs before a byte is written."),
-        "doctor": ("doctor", "Check this machine and set-up, and say what to fix."),
-        "bench": ("bench", "Time your tokenizer on your files, beside the peers installed."),
+        "doctor": ("plan", "Check this machine and set-up, and say what to fix."),
+        "bench": ("plan", "Time your tokenizer on your files, beside the peers installed."),
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("config", "Write, explain and show settings; export lines for a shell."),
-        "tokenizer": ("tokenizer", "Work on tokenizers: convert, extend, trim, graft, sizes."),
-        "dataset": ("dataset", "Work on datasets: verify, convert, push, blend, trace, remove, rebuild."),
+        "tokenizer": ("", "Work on tokenizers: convert, extend, trim, graft, sizes."),
+        "dataset": ("", "Work on datasets: verify, convert, push, blend, trace, remove, rebuild."),
     },
     "tokenizer": {
-        "convert": ("convert", "Save a tokenizer in another format."),
-        "extend": ("extend", "Add tokens for another language; no old id changes."),
-        "trim": ("trim", "Drop the tokens that a corpus does not need."),
-        "graft": ("graft", "Give a model rows for an extended or trimmed vocabulary."),
-        "sizes": ("vocabulary_sizes", "Compare bytes per token at several vocabulary sizes."),
+        "convert": ("tokenizer", "Save a tokenizer in another format."),
+        "extend": ("tokenizer", "Add tokens for another language; no old id changes."),
+        "trim": ("tokenizer", "Drop the tokens that a corpus does not need."),
+        "graft": ("tokenizer", "Give a model rows for an extended or trimmed vocabulary."),
+        "sizes": ("tokenizer", "Compare bytes per token at several vocabulary sizes."),
     },
     "dataset": {
-        "verify": ("verify", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),
-        "commit": ("commit", "Publish the manifest of a job whose units are all done."),
-        "convert": ("convert_dataset", "Rewrite a dataset in another format."),
-        "push": ("push", "Upload a dataset to the Hugging Face hub, with a card."),
-        "blend": ("blend", "Write the data path list of several datasets for Megatron."),
-        "report": ("report", "Write the report of a run again, or compare two."),
-        "transcode": ("transcode", "Re-encode for another tokenizer, without the raw text."),
-        "remove": ("remove", "Write a dataset without some of its documents."),
-        "rebuild": ("rebuild", "Prepare a dataset again and check that every byte is the same."),
+        "verify": ("dataset", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),
+        "commit": ("dataset", "Publish the manifest of a job whose units are all done."),
+        "convert": ("dataset", "Rewrite a dataset in another format."),
+        "push": ("dataset", "Upload a dataset to the Hugging Face hub, with a card."),
+        "blend": ("dataset", "Write the data path list of several datasets for Megatron."),
+        "report": ("dataset", "Write the report of a run again, or compare two."),
+        "transcode": ("dataset", "Re-encode for another tokenizer, without the raw text."),
+        "remove": ("dataset", "Write a dataset without some of its documents."),
+        "rebuild": ("dataset", "Prepare a dataset again and check that every byte is the same."),
         "trace": ("trace", "Find the documents of a step, or the steps of a document."),
     },
 }
 
 
 class LazyGroup(click.Group):
-    """Lists its commands from `COMMANDS`, and imports one only when it runs."""
+    """A group that lists its commands from `COMMANDS` and imports one only when it runs."""
 
     @property
     def table(self) -> dict[str, tuple[str, str]]:
-        """Its commands; the outermost group has the program's name, whatever it was started as."""
+        """Return the commands of this group; the outermost one has the program's name."""
         return COMMANDS.get(self.name or "", COMMANDS[""])
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """All names, in the order in which a user meets them."""
+        """Return all names, in the order in which a user meets them."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command object, or None for an unknown name."""
+        """Return the command, or None for an unknown name."""
         if cmd_name not in self.table:
             return None
-        module = self.table[cmd_name][0]
-        if module in COMMANDS:
-            return LazyGroup(module, help=self.table[cmd_name][1], no_args_is_help=True)
-        command: click.Command = import_module(f"tokenmill.cli.{module}").command
+        module, help_ = self.table[cmd_name]
+        if not module:
+            return LazyGroup(cmd_name, help=help_, no_args_is_help=True)
+        command: click.Command = getattr(import_module(f"tokenmill.cli.{module}"), cmd_name)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that was typed; an unknown name is answered with the nearest one."""
+        """Return the command that was typed, or fail with the nearest name."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -92,7 +92,7 @@ class LazyGroup(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The table of commands, without importing any of them."""
+        """Write the table of commands without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in self.table.items()])
 
@@ -139,11 +139,12 @@ def _run(argv: Sequence[str] | None) -> int:
         )
         return EXIT_RESUMABLE
     except TokenmillError as error:
-        say(f"tokenmill: {error}", err=True)
+        click.echo(fold_for(sys.stderr, f"tokenmill: {error}"), err=True)
         return error.exit_code
     except OSError as error:
         where, reason = f"{error.filename}: " if error.filename else "", error.strerror or repr(error)
-        say(f"tokenmill: {where}{reason}. Fix the cause and run the same command again", err=True)
+        words = f"tokenmill: {where}{reason}. Fix the cause and run the same command again"
+        click.echo(fold_for(sys.stderr, words), err=True)
         return EXIT_FAILED
     return 0
 

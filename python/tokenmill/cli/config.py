@@ -1,36 +1,36 @@
-"""`tokenmill config init|schema|show|env`: write a settings file, explain it, say who set each value."""
+"""`tokenmill config init|schema|show|env`: write a settings file, explain it, show who set each value."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tokenmill.cli.env import command as env
+from tokenmill.cli.options import examples, json_option
 from tokenmill.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tokenmill.settings.describe import Profile
 
 
 @click.group(
-    epilog="""\b
-Examples:
-  tokenmill config init job.yaml
-  tokenmill config show job.yaml --set num_proc=8
-  tokenmill config schema > tokenmill.schema.json"""
+    epilog=examples(
+        "tokenmill config init job.yaml",
+        "tokenmill config show job.yaml --set num_proc=8",
+        "tokenmill config schema > tokenmill.schema.json",
+    )
 )
-def command() -> None:
+def config() -> None:
     """Write, explain and show settings; print export lines for a shell."""
 
 
-command.add_command(env, "env")
-
-
-@command.command(
-    epilog="""\b
-Examples:
-  tokenmill config init
-  tokenmill config init job.yaml --force
-  tokenmill config init -"""
+@config.command(
+    epilog=examples(
+        "tokenmill config init", "tokenmill config init job.yaml --force", "tokenmill config init -"
+    )
 )
 @click.argument("path", default="tokenmill.yaml")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
@@ -47,16 +47,11 @@ def init(path: str, *, force: bool) -> None:
             file.write(make_template(target.name))
     except FileExistsError:
         raise ConfigError(f"{target} already exists; overwrite it with --force") from None
-    except OSError as error:
-        raise ConfigError(f"cannot write {target}: {error.strerror}") from error
     click.echo(f"wrote {target}; next: edit it, then tokenmill prepare --config {target}")
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  tokenmill config schema > tokenmill.schema.json
-  tokenmill config schema --table"""
+@config.command(
+    epilog=examples("tokenmill config schema > tokenmill.schema.json", "tokenmill config schema --table")
 )
 @click.option("--table", is_flag=True, help="A Markdown table instead of JSON Schema.")
 def schema(*, table: bool) -> None:
@@ -66,17 +61,17 @@ def schema(*, table: bool) -> None:
     click.echo(make_table() if table else json.dumps(make_settings_schema(), indent=2))
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  tokenmill config show
-  tokenmill config show job.yaml --set context_length=2048 --all
-  DATASET_NUM_PROC=16 tokenmill config show --json"""
+@config.command(
+    epilog=examples(
+        "tokenmill config show",
+        "tokenmill config show job.yaml --set context_length=2048 --all",
+        "DATASET_NUM_PROC=16 tokenmill config show --json",
+    )
 )
 @click.argument("file", required=False)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As if given as a flag.")
 @click.option("--all", "everything", is_flag=True, help="Also show defaults.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@json_option
 def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
     """Print each value and who set it: flag, environment, file, automatic (and from what), default."""
     from tokenmill.settings.resolve import resolve
@@ -103,3 +98,34 @@ def _parse_pair(text: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"--set {text}: expected KEY=VALUE, e.g. --set num_proc=8")
     return key.strip(), value.strip()
+
+
+@config.command(
+    epilog=examples(
+        'eval "$(tokenmill config env)"',
+        "tokenmill config env --profile laptop",
+        "tokenmill config env --json",
+    )
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["auto", "server", "workstation", "laptop"]),
+    default="auto",
+    show_default=True,
+    help="How much of the machine is yours; auto goes by cores and memory.",
+)
+@json_option
+def env(profile: Profile, *, as_json: bool) -> None:
+    """Print export lines for this machine, for eval, with the reason for each as a comment."""
+    from tokenmill.base.hardware.machine import measure
+    from tokenmill.settings.describe import choose_profile, list_exports
+
+    machine = measure(os.environ)
+    lines = list_exports(machine, profile)
+    chosen = choose_profile(machine) if profile == "auto" else profile
+    if as_json:
+        click.echo(json.dumps({"profile": chosen, "exports": [line._asdict() for line in lines]}, indent=2))
+        return
+    click.echo(f'# profile {chosen}; use it with: eval "$(tokenmill config env --profile {chosen})"')
+    for line in lines:
+        click.echo(str(line))

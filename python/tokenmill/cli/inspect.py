@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,94 +12,154 @@ import click
 
 from tokenmill.base.console import words
 from tokenmill.base.console.folding import count_cells, find_width
-from tokenmill.cli.datasets import is_dataset, show_datasets, show_document, show_parts
-from tokenmill.cli.say import say
-from tokenmill.cli.sizes import Size
+from tokenmill.cli.options import Value, examples, json_option, say, show, use
+from tokenmill.settings.section import Size
 
 if TYPE_CHECKING:
     from tokenmill.report.vocabulary import Description, Measurement
+    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  tokenmill inspect ./tok
-  tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'
-  tokenmill inspect ./tok --on corpus.jsonl --extrapolate 825GB --json
-  tokenmill inspect out
-  tokenmill inspect out --doc 17
-  tokenmill inspect ./tok --chat"""
+    epilog=examples(
+        "tokenmill inspect ./tok",
+        "tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'",
+        "tokenmill inspect ./tok --on corpus.jsonl --extrapolate 825GB --json",
+        "tokenmill inspect out",
+        "tokenmill inspect out --doc 17",
+        "tokenmill inspect ./tok --chat",
+    )
 )
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
-@click.option("--text-field", help="The field or column that holds the text.")
-@click.option("--pattern", help="Split pattern, for files that have none.")
+@use("source.text_field")
+@use("tokenizer.pattern")
 @click.option(
-    "--extrapolate", type=Size(), help="Tokens, time and disk for a corpus of this size, e.g. 825GB."
+    "--extrapolate", type=Value(Size), help="Tokens, time and disk for a corpus of this size, e.g. 825GB."
 )
-@click.option("--most", type=Size(), help="Read at most this much of each corpus, e.g. 100MB.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads; automatic if left out.")
+@click.option("--most", type=Value(Size), help="Read at most this much of each corpus, e.g. 100MB.")
+@use("execution.threads")
 @click.option("--doc", type=int, help="For a dataset: show this document, decoded, and its origin.")
 @click.option(
-    "--chat", is_flag=True, help="Show the chat template on a small conversation, and what is learned."
+    "--chat", is_flag=True, help="Show the chat template on a small conversation, and the loss mask."
 )
-@click.option("--chat-template", help="A Jinja file or a name, for --chat.  [default: the tokenizer's own]")
-@click.option("--tokenizer", help="For a dataset: decode with this one, not with the one it names.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
+@use("chat.chat_template")
+@use("tokenizer.tokenizer_name", help="For a dataset: decode with this one, not with the one it names.")
+@json_option
+def inspect(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Show what each tokenizer is: family, strategy, vocabulary; with --on, what it does to text.
 
     A directory that `tokenmill prepare` wrote is shown as a dataset; with --doc N, one document of it.
     """
     datasets = [source for source in sources if is_dataset(source)]
-    number = options.pop("doc")
-    if number is not None:
+    if options["doc"] is not None:
         if len(datasets) != 1 or len(sources) != 1:
             raise click.UsageError("--doc is for one dataset, a directory that `tokenmill prepare` wrote")
-        show_document(datasets[0], number, tokenizer=options["tokenizer"], as_json=as_json)
+        _show_document(datasets[0], options["doc"], tokenizer=options["tokenizer"], as_json=as_json)
         return
     if datasets:
-        show_datasets(datasets, as_json=as_json)
+        from tokenmill.report.documents import describe_dataset
+
+        facts = [describe_dataset(path) for path in datasets]
+        show({"datasets": facts}, "\n".join(map(_describe_dataset, facts)), as_json=as_json)
         return
-    from tokenmill.report import vocabulary
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = {source: Tokenizer.load(source, pattern=options["pattern"]) for source in sources}
     if options["chat"] or options["chat_template"]:
         _show_chats(loaded, options["chat_template"], as_json=as_json)
-        return
-    facts = [vocabulary.describe(tokenizer) for tokenizer in loaded.values()]
-    results = [
-        result
-        for corpus in corpora
-        for result in vocabulary.measure(
-            loaded,
-            corpus,
-            text_field=options["text_field"],
-            threads=options["threads"],
-            most_bytes=options["most"],
-        )
-    ]
-    if options["extrapolate"] is not None:
-        for result in results:
-            vocabulary.extrapolate(result, options["extrapolate"])
+    else:
+        _show_tokenizers(loaded, corpora, options, as_json=as_json)
+
+
+def is_dataset(path: str) -> bool:
+    """Return True if a directory is a dataset, finished or not."""
+    from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
+
+    return any((Path(path) / name).is_file() for name in (MANIFEST, PLAN))
+
+
+def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
+    from tokenmill.errors import DatasetError
+    from tokenmill.report.documents import describe_document
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    try:
+        facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
+    except IndexError as error:
+        raise DatasetError(f"{path}: {error}") from error
     if as_json:
-        report = {
-            "tokenizers": [vars(fact) for fact in facts],
-            "measurements": [result.to_dict() for result in results],
-        }
-        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
-    for fact in facts:
-        _show_tokenizer(fact)
-    if results:
-        _show_table(results)
+    say(f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}")
+    origin = facts["origin"]
+    if origin is None:
+        say(f"origin: not known, {facts['why_no_origin']}")
+    else:
+        name = f", id {origin['id']}" if origin.get("id") is not None else ""
+        say(f"origin: {origin.get('input', '?')}, row {origin.get('row')}{name}")
+    say("ids: " + " ".join(map(str, facts["ids"][:32])) + (" …" if len(facts["ids"]) > 32 else "") + "\n")
+    if "parts" in facts:
+        say(f"trained on: {facts['learned']:,} tokens, in colour")
+        _show_parts(facts["parts"])
+    else:
+        click.echo(facts["text"] if facts["text"] is not None else f"(no text: {facts['why_no_text']})")
 
 
-def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> None:
+def _show_parts(parts: list[dict[str, Any]]) -> None:
+    """Print a conversation with the trained spans in green, or in brackets without colour."""
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for part in parts:
+        if not part["learned"]:
+            click.echo(part["text"], nl=False)
+        elif coloured:
+            click.secho(part["text"], fg="green", bold=True, nl=False)
+        else:
+            click.echo(f"⟦{part['text']}⟧", nl=False)
+    say()
+
+
+def _describe_dataset(facts: dict[str, Any]) -> str:
+    packing, account = facts["packing"], facts["account"]
+    documents, tokens, learned = account["documents"], account["tokens"], account.get("learned")
+    rows = f", {facts['rows']:,} rows of {packing['context_length']}" if facts["rows"] else ""
+    marks = {"BOS": packing["bos_id"], "EOS": packing["eos_id"], "padding": packing["pad_id"]}
+    markers = ", ".join(f"{name} {'none' if mark is None else mark}" for name, mark in marks.items())
+    files = f"{words.amount(facts['shards'], 'shard')}, {words.size(facts['bytes'])}"
+    made = f"{tokens['encoded']:,} encoded + {tokens['added']:,} added"
+    repeated = f"{tokens['repeated']:,} of them repeated, {tokens['padding']:,} padding"
+    lines = [
+        f"{facts['path']}: {facts['documents']:,} documents, {facts['tokens']:,} tokens{rows}",
+        f"  format     {facts['format']} ({facts['dtype']}), {files}",
+        f"  tokenizer  {facts['tokenizer']}, {facts['vocab_size']:,} ids",
+        f"  packing    {packing['mode']}, {markers}",
+        f"  documents  {documents['read']:,} read = {_format_kept(documents)}",
+        f"  tokens     {tokens['read']:,} ({made}) = {_format_kept(tokens)}",
+        f"  stored     {tokens['stored']:,} tokens, {repeated}",
+    ]
+    if learned is not None:
+        share = learned["written"] / max(tokens["written"], 1)
+        kept = _format_kept(learned)
+        lines.append(f"  trained    {learned['read']:,} read = {kept}; {share:.1%} of all tokens")
+    lines.append(f"  rejected   {_format_counts(account['rejected']) or 'no records'}")
+    return "\n".join([*lines, f"  hash       {facts['content_hash']}"])
+
+
+def _format_kept(account: dict[str, Any]) -> str:
+    """Return `written + dropped`, the latter by reason."""
+    reasons = _format_counts(account["dropped"])
+    dropped = sum(account["dropped"].values())
+    return f"{account['written']:,} written + {dropped:,} dropped{f' ({reasons})' if reasons else ''}"
+
+
+def _format_counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())
+
+
+def _show_chats(loaded: dict[str, Tokenizer], template: str | None, *, as_json: bool) -> None:
     from tokenmill.report.chats import show_template
 
-    found = {source: show_template(tokenizer, asked) for source, tokenizer in loaded.items()}
+    found = {source: show_template(tokenizer, template) for source, tokenizer in loaded.items()}
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
@@ -108,31 +169,52 @@ def _show_chats(loaded: dict[str, Any], asked: str | None, *, as_json: bool) -> 
             say(f"  {facts['problem']}")
             continue
         how = "its generation blocks" if facts["marked"] else "rendering shorter conversations"
-        say(f"  learned, in colour: by {how}; {facts['tokens']} tokens")
+        say(f"  trained on, in colour: by {how}; {facts['tokens']} tokens")
         if not facts["closed"]:
             say("  it writes no special token after an answer: nothing tells a model to stop")
         say()
-        show_parts(facts["parts"])
+        _show_parts(facts["parts"])
+
+
+def _show_tokenizers(
+    loaded: dict[str, Tokenizer], corpora: tuple[str, ...], options: dict[str, Any], *, as_json: bool
+) -> None:
+    from tokenmill.report import vocabulary
+
+    facts = [vocabulary.describe(tokenizer) for tokenizer in loaded.values()]
+    limits = {"text_field": options["text_field"], "threads": options["threads"]}
+    results = [
+        result
+        for corpus in corpora
+        for result in vocabulary.measure(loaded, corpus, most_bytes=options["most"], **limits)
+    ]
+    if options["extrapolate"] is not None:
+        for result in results:
+            vocabulary.extrapolate(result, options["extrapolate"])
+    if as_json:
+        measured = [result.to_dict() for result in results]
+        figures = {"tokenizers": [vars(fact) for fact in facts], "measurements": measured}
+        click.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        return
+    for fact in facts:
+        _show_tokenizer(fact)
+    if results:
+        _show_table(results)
 
 
 def _show_tokenizer(fact: Description) -> None:
+    shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
+    rest = len(fact.special_tokens) - len(shown)
     say(f"{fact.source}")
     say(f"  family          {fact.family}")
     say(f"  strategy        {fact.strategy} ({fact.reason})")
     say(f"  vocabulary      {fact.vocab_size:,} ids, {words.amount(fact.added_tokens, 'added token')}")
-    shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
-    rest = len(fact.special_tokens) - len(shown)
     say(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
     say(f"  fingerprint     {fact.fingerprint}")
 
 
-def _shorten(source: str) -> str:
-    """The last two parts of a path, which distinguish it: `a/b/tok.json` -> `b/tok.json`."""
-    return "/".join(Path(source).parts[-2:])
-
-
 def _show_table(results: list[Measurement]) -> None:
-    """One line per measurement, or a list of its figures where the terminal is too narrow."""
+    """Print one line per measurement, or a list of its figures if the terminal is too narrow."""
     rows = [_format_figures(result) for result in results]
     widths = [max(map(count_cells, [name, *(row[name] for row in rows)])) for name in rows[0]]
     terminal = find_width(sys.stdout)
@@ -148,15 +230,17 @@ def _show_table(results: list[Measurement]) -> None:
             pairs = enumerate(zip(line, spaces, strict=True))
             click.echo("  ".join(cell + pad if nth < 2 else pad + cell for nth, (cell, pad) in pairs))
     for result in results:
-        if result.extrapolated:
-            _show_extrapolated(result)
+        if far := result.extrapolated:
+            corpus = f"{words.size(far['bytes'])} like {Path(result.corpus).name}"
+            cost = f"{words.duration(far['seconds'])}, {words.size(far['disk_bytes'])} on disk"
+            say(f"{Path(result.tokenizer).name} on {corpus}: {far['tokens']:.3g} tokens, {cost}")
 
 
 def _format_figures(result: Measurement) -> dict[str, str]:
-    """What one tokenizer did to one corpus, by heading."""
+    """Return what one tokenizer did to one corpus, by heading."""
     figures = result.to_dict()
     return {
-        "tokenizer": _shorten(result.tokenizer),
+        "tokenizer": "/".join(Path(result.tokenizer).parts[-2:]),
         "corpus": Path(result.corpus).name or result.corpus,
         "documents": f"{result.documents:,}",
         "MB": f"{result.bytes / 1e6:,.1f}",
@@ -167,12 +251,3 @@ def _format_figures(result: Measurement) -> dict[str, str]:
         "unused": f"{figures['unused']:,} ({figures['unused_share']:.0%})",
         "MB/s": f"{figures['megabytes_per_second']:,.0f}",
     }
-
-
-def _show_extrapolated(result: Measurement) -> None:
-    far = result.extrapolated
-    say(
-        f"{Path(result.tokenizer).name} on {words.size(far['bytes'])} like {Path(result.corpus).name}: "
-        f"{far['tokens']:.3g} tokens, {words.duration(far['seconds'])}, "
-        f"{words.size(far['disk_bytes'])} on disk"
-    )

@@ -1,25 +1,93 @@
-"""Command-line options made from the schema: a flag and a YAML key share one spelling and one help text."""
+"""Command-line options from the schema, their help, and what every command prints with."""
 
 from __future__ import annotations
 
+import json
+import sys
+from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from tokenmill.base.console.folding import fold_for
 from tokenmill.settings.describe import show_value
 from tokenmill.settings.names import list_bare_names
-from tokenmill.settings.schema import SETTINGS
-from tokenmill.settings.section import strip_rules
+from tokenmill.settings.schema import SECTIONS, SETTINGS
+from tokenmill.settings.section import check, describe_type, strip_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenmill.settings.section import Job
 
+    Decorator = Callable[[Any], Any]
+    Row = tuple[str, str]
+    _Type = click.ParamType[Any]
+else:
+    # Only newer releases of click let it be subscripted.
+    _Type = click.ParamType
+
+# The key in a context's `meta` that requests every option in the help.
+IN_FULL = "tokenmill.help.in_full"
 _SHORT = {"output.path": "-o", "tokenizer.tokenizer_name": "-t"}
 
 
-def add_settings(job: Job, *sections: str) -> Callable[[Any], Any]:
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print text for people, in lines that fit a terminal; a pipe gets every line whole."""
+    click.echo(fold_for(sys.stderr if err else sys.stdout, text), err=err)
+
+
+def show(figures: Any, words: str, *, as_json: bool) -> None:
+    """Print figures as JSON, or as words."""
+    click.echo(json.dumps(figures, indent=1, ensure_ascii=False)) if as_json else say(words)
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog of a command's help."""
+    return "\b\nExamples:\n  " + "\n  ".join(lines)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+
+
+class Value(_Type):
+    """A type of the schema as the type of an option."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+        self.name = "number" if str not in _list_types(annotation) else "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value, or fail with what was expected."""
+        try:
+            return check(self.annotation, value)
+        except ValueError:
+            self.fail(f"{value!r}: expected {describe_type(self.annotation)}", param, ctx)
+
+
+def use(full: str, **changes: Any) -> Decorator:
+    """Add an option of the schema to a command that is not a job, under its bare name."""
+    setting = SETTINGS[full]
+    name = setting.flag or full.partition(".")[2]
+    flags = [f"--{word.replace('_', '-')}" for word in (name, *setting.aliases)]
+    plain = strip_rules(setting.annotation)
+    many = get_origin(plain) is tuple
+    words = _list_words(plain)
+    kind = click.Choice(words) if words else Value(get_args(plain)[0] if many else setting.annotation)
+    marks: dict[str, Any] = {
+        "type": kind,
+        "multiple": many,
+        "help": setting.help.partition("\n")[0],
+    } | changes
+    return click.option(*flags, *([_SHORT[full]] if full in _SHORT else []), name, **marks)
+
+
+def drop_missing(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def add_settings(job: Job, *sections: str) -> Decorator:
     """Add an option for every setting that a job takes from these sections, as `section__key` arguments."""
     names = [
         full
@@ -36,28 +104,27 @@ def add_settings(job: Job, *sections: str) -> Callable[[Any], Any]:
     return decorate
 
 
-def pick_given(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings that were typed: `{"packing__mode": "concat", ...}` -> `{"packing.mode": "concat"}`."""
+def pick_given(values: dict[str, Any], inputs: tuple[str, ...]) -> dict[str, Any]:
+    """Return what was typed: `{"packing__mode": "concat", …}` becomes `{"packing.mode": "concat"}`."""
     given = {name.replace("__", ".", 1): value for name, value in values.items() if "__" in name}
-    return {name: value for name, value in given.items() if value is not None and value != ()}
+    return drop_missing(given | {"source.inputs": inputs})
 
 
-def _make_option(full: str, job: Job) -> Callable[[Any], Any]:
+def _make_option(full: str, job: Job) -> Decorator:
     setting = SETTINGS[full]
     annotation = strip_rules(setting.annotation)
     first = setting.flag or full.partition(".")[2]
     others = sorted(word for word, name in list_bare_names(job).items() if name == full and word != first)
     names = [f"--{word.replace('_', '-')}" for word in (first, *others)]
-    if full in _SHORT:
-        names.append(_SHORT[full])
+    names += [_SHORT[full]] if full in _SHORT else []
     many = get_origin(annotation) is tuple
     help_ = setting.help.partition("\n")[0] + (" May be repeated." if many else "")
-    kinds, words = _list_kinds(annotation), sorted(_list_words(annotation))
-    if bool in kinds and str not in kinds:
+    types, words = _list_types(annotation), _list_words(annotation)
+    if bool in types and str not in types:
         both = f"{names[0]}/--no-{names[0][2:]}"
         return click.option(both, full.replace(".", "__"), default=None, help=help_)
-    choice = click.Choice(words, case_sensitive=False) if words and str not in kinds else None
-    metavar = None if choice else "TEXT" if str in kinds else "NUMBER"
+    choice = click.Choice(words, case_sensitive=False) if words else None
+    metavar = None if choice else "TEXT" if str in types else "NUMBER"
     if setting.default not in {None, ()}:
         shown = ", ".join(map(show_value, setting.default if many else [setting.default]))
         help_ += f"  [default: {shown}]"
@@ -66,14 +133,83 @@ def _make_option(full: str, job: Job) -> Callable[[Any], Any]:
     )
 
 
-def _list_kinds(annotation: Any) -> set[Any]:
+def _list_types(annotation: Any) -> set[Any]:
     parts = get_args(annotation)
     if not parts or get_origin(annotation) is Literal:
         return {annotation} if isinstance(annotation, type) else set()
-    return set().union(*(_list_kinds(part) for part in parts if not isinstance(part, str)))
+    return set().union(*(_list_types(part) for part in parts if not isinstance(part, str)))
 
 
-def _list_words(annotation: Any) -> set[str]:
+def _list_words(annotation: Any) -> list[str]:
+    """Return the choices of an annotation; none if it takes any text."""
     if get_origin(annotation) is Literal:
-        return {word for word in get_args(annotation) if isinstance(word, str)}
-    return set().union(set(), *(_list_words(part) for part in get_args(annotation)))
+        return sorted(get_args(annotation))
+    found = {word for part in get_args(annotation) for word in _list_words(part)}
+    return [] if str in _list_types(annotation) else sorted(found)
+
+
+class SettingsCommand(click.Command):
+    """A command whose options are settings: `--help` shows the usual ones, `--help-all` every one."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return every option, with `--help-all` beside `--help`."""
+        return [*super().get_params(ctx), _HELP_ALL]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the essential settings and the command's own flags, then the settings of each section."""
+        in_full = bool(ctx.meta.get(IN_FULL))
+        first: list[Row] = []
+        own: list[Row] = []
+        sections: dict[str, list[Row]] = {}
+        for option in self.get_params(ctx):
+            name = (option.name or "").replace("__", ".", 1)
+            setting, shown = SETTINGS.get(name), copy(option)
+            if setting is not None and not in_full:
+                shown.opts = [flag for flag in option.opts if flag == option.opts[0] or flag[:2] != "--"]
+            row = shown.get_help_record(ctx)
+            if row is None or not isinstance(option, click.Option):
+                continue
+            if setting is None:
+                own.append(row)
+            elif setting.use == "first":
+                first.append(row)
+            elif in_full or setting.use == "often":
+                sections.setdefault(name.partition(".")[0], []).append(row)
+        with formatter.section("Options"):
+            formatter.write_dl(_break_wide_rows([*first, *own], formatter))
+        for section, rows in sections.items():
+            with formatter.section(section.capitalize()):
+                if in_full:
+                    formatter.write_text((SECTIONS[section].__doc__ or "").partition("\n")[0])
+                    formatter.write_paragraph()
+                formatter.write_dl(_break_wide_rows(rows, formatter))
+        if not in_full:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(f"Every other option: {ctx.command_path} --help-all")
+
+
+def _break_wide_rows(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
+    """Put the choices of an option on the next line if they make its own too wide."""
+    room = formatter.width - formatter.current_indent
+    indent = " " * (formatter.current_indent + 4)
+    return [
+        (name.replace(" [", f"\n{indent}[", 1) if len(name) > room else name, text) for name, text in rows
+    ]
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[IN_FULL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show every option and exit.",
+)

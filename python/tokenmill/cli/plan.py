@@ -1,104 +1,110 @@
-"""`tokenmill plan`: tokens, disk, time and FLOPs before a byte is written."""
+"""`tokenmill plan`, `doctor` and `bench`: estimate a job, check this machine, time a tokenizer."""
 
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from tokenmill.cli.account import show_cost
-from tokenmill.cli.say import say
-from tokenmill.cli.sizes import Size
+from tokenmill.cli.options import Value, examples, json_option, say, show, use
 from tokenmill.settings.names import SETTINGS_FILES
+from tokenmill.settings.section import Size
 
-EXAMPLES = """\b
-Examples:
-  tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer
-  tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB \\
-      --machines 8
-  tokenmill plan corpus --tokenizer my-tokenizer \\
-      --model examples/gpt2-xl.json --budget-tokens 300e9
-  tokenmill plan --model examples/gpt2-xl.json --context-length 16384
-  tokenmill plan mixture.yaml
-"""
+_COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(
+    epilog=examples(
+        "tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer",
+        "tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8",
+        "tokenmill plan corpus --tokenizer my-tokenizer \\",
+        "    --model examples/gpt2-xl.json --budget-tokens 300e9",
+        "tokenmill plan --model examples/gpt2-xl.json --context-length 16384",
+        "tokenmill plan mixture.yaml",
+    )
+)
 @click.argument("inputs", nargs=-1)
-@click.option("--tokenizer", help="A directory, a file or a hub id.")
-@click.option("--text-field", help="The column that holds the text.  [default: detected]")
+@use("tokenizer.tokenizer_name")
+@use("source.text_field")
 @click.option("--model", help="A model's JSON file (our keys, or an HF config.json), for training FLOPs.")
-@click.option("--context-length", type=int, help="For a model alone: tokens per sequence.")
+@use("packing.context_length", help="For a model alone: tokens per sequence.")
 @click.option("--budget-tokens", type=float, help="Tokens to train on, e.g. 300e9.")
-@click.option("--assume-size", type=Size(), help="Assume that the corpus has this much text, e.g. 825GB.")
+@click.option(
+    "--assume-size", type=Value(Size), help="Assume that the corpus has this much text, e.g. 825GB."
+)
 @click.option(
     "--machines", type=click.IntRange(1), default=1, show_default=True, help="Machines like this one."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Which sample to take.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+@json_option
+def plan(
     inputs: tuple[str, ...],
+    *,
     tokenizer: str | None,
-    text_field: str | None,
     model: str | None,
     context_length: int | None,
     budget_tokens: float | None,
-    assume_size: int | None,
-    machines: int,
-    seed: int,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Sample INPUTS and estimate what preparing them takes: documents, tokens, disk, time, memory.
 
-    Without INPUTS, count the parameters, memory and FLOPs of a model. For a mixture's YAML file, say how many
-    tokens each source gives in each stage, and how often it repeats.
+    Without INPUTS, count the parameters, memory and FLOPs of a model. For a mixture's YAML file, show how
+    many tokens each source gives in each stage, and how often it repeats.
     """
+    tokens = None if budget_tokens is None else int(budget_tokens)
     if not inputs:
         if model is None:
             raise click.UsageError("name INPUTS to plan for, or a --model")
-        show_cost(model, context_length, budget_tokens, tokenizer, as_json=as_json)
-        return
-    if len(inputs) == 1 and inputs[0].endswith(SETTINGS_FILES):
+        _show_cost(model, context_length, tokens, tokenizer, as_json=as_json)
+    elif len(inputs) == 1 and inputs[0].endswith(SETTINGS_FILES):
         _show_mixture(inputs[0], as_json=as_json)
-        return
-    if tokenizer is None:
+    elif tokenizer is None:
         raise click.UsageError("--tokenizer is needed to plan for INPUTS")
-    from tokenmill.pipeline.estimate import estimate
+    else:
+        from tokenmill.pipeline.estimate import estimate
 
-    result = estimate(
-        inputs,
-        tokenizer,
-        assume_size=assume_size,
-        machines=machines,
-        model=model,
-        budget_tokens=None if budget_tokens is None else int(budget_tokens),
-        seed=seed,
-        text_field=text_field,
-    )
-    click.echo(json.dumps(result, indent=2) if as_json else render(result))
+        result = estimate(inputs, tokenizer, model=model, budget_tokens=tokens, **options)
+        click.echo(json.dumps(result, indent=2) if as_json else render(result))
+
+
+def _show_cost(
+    model: str, context_length: int | None, tokens: int | None, tokenizer: str | None, *, as_json: bool
+) -> None:
+    from tokenmill.report.cost import compute_cost, load_shape, render
+
+    shape = load_shape(model)
+    if tokenizer:
+        from tokenmill.tokenizer.tokenizer import Tokenizer
+
+        shape = shape.model_copy(update={"vocab_size": Tokenizer.load(tokenizer).vocab_size})
+    result = compute_cost(shape, context_length=context_length, tokens=tokens)
+    click.echo(json.dumps(result.to_dict(), indent=2) if as_json else render(result))
 
 
 def _show_mixture(path: str, *, as_json: bool) -> None:
     from tokenmill.datasets.reader.mixture import Mixture
 
     account = Mixture.load(path).account()
-    if as_json:
-        click.echo(json.dumps(account, indent=2, ensure_ascii=False))
-        return
-    say(f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens")
+    lines = [f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens"]
     for nth, stage in enumerate(account["stages"]):
-        say(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows")
+        lines.append(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows")
         for each in account["sources"]:
             part = each["stages"][nth]
-            say(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
-    say("in total:")
-    for each in account["sources"]:
-        say(f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times")
+            lines.append(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
+    lines.append("in total:")
+    lines += [
+        f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times"
+        for each in account["sources"]
+    ]
+    show(account, "\n".join(lines), as_json=as_json)
 
 
 def render(result: dict[str, Any]) -> str:
-    """The estimate for a terminal."""
+    """Return an estimate for a terminal."""
     from tokenmill.base.console.words import amount, duration, number, size
 
     margin, share = "(all of it was counted)", result["margin_percent"]
@@ -127,3 +133,95 @@ def render(result: dict[str, Any]) -> str:
         if not training["vocabulary_matches"]:
             lines.append("warning          the model's vocabulary is smaller than the tokenizer's")
     return "\n".join(lines)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill doctor",
+        "tokenmill doctor --tokenizer path/to/tokenizer --data 'data/*.jsonl' --output tokens",
+        "tokenmill doctor --json | python -m json.tool",
+    )
+)
+@use("tokenizer.tokenizer_name", help="A tokenizer to load and compare.")
+@click.option("--data", multiple=True, metavar="D", help="Input files, globs or directories.")
+@use("output.path", help="Where a dataset would be written.")
+@json_option
+@click.option("--schema", is_flag=True, help="The JSON Schema of --json.")
+def doctor(
+    tokenizer: str | None, data: tuple[str, ...], output: str | None, *, as_json: bool, schema: bool
+) -> None:
+    """Check this machine and set-up; exit 1 if there is a problem."""
+    from tokenmill.report.doctor import Report, examine
+
+    if schema:
+        click.echo(json.dumps(Report.model_json_schema(), indent=2))
+        return
+    report = examine(tokenizer, data, output)
+    if as_json:
+        click.echo(report.model_dump_json(indent=2))
+        sys.exit(report.exit_code)
+    for check in report.checks:
+        status = click.style(f"{check.status:8}", fg=_COLOURS[check.status])
+        say(f"{status} {check.name:13} {check.found}\n{'':22} {check.meaning}")
+        if check.fix:
+            say(f"{'':22} fix: {check.fix}")
+    count = sum(check.status == "problem" for check in report.checks)
+    say(f"\n{count} problem{'s' * (count != 1)}" if count else "\nno problems found")
+    sys.exit(report.exit_code)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill bench corpus.jsonl --tokenizer my-tokenizer",
+        "tokenmill bench corpus.jsonl.zst --tokenizer my-tokenizer --megabytes 64 \\",
+        "    --threads 8 --chart speed.svg",
+    )
+)
+@click.argument("inputs", nargs=-1, required=True)
+@use("tokenizer.tokenizer_name", required=True)
+@click.option("--megabytes", type=float, default=16, show_default=True, help="How much text to take.")
+@click.option(
+    "--turns", type=click.IntRange(1), default=3, show_default=True, help="Rounds; the best one counts."
+)
+@use("execution.threads", default=1, show_default=True, help="Threads for each.")
+@use("source.text_field")
+@click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG.")
+@json_option
+def bench(
+    inputs: tuple[str, ...],
+    *,
+    tokenizer: str,
+    megabytes: float,
+    turns: int,
+    threads: int,
+    text_field: str | None,
+    chart: Path | None,
+    as_json: bool,
+) -> None:
+    """Encode a sample of INPUTS here and with every peer that is installed: compare ids, then speed."""
+    from tokenmill.pipeline.estimate import take_sample
+    from tokenmill.report.bench import bench, draw_chart
+    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.sources import discover, infer_fields
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    source = SourceConfig(inputs=inputs, text_field=text_field)
+    files = discover(source)
+    source, _ = infer_fields(source, files)
+    sample = take_sample(files, source, size=int(megabytes * 1e6))
+    texts = [text.as_py() for block in sample.blocks for text in block]
+    result = bench(Tokenizer.load(tokenizer), texts, turns=turns, threads=threads)
+    if chart is not None:
+        chart.write_text(draw_chart(result), encoding="utf-8")
+    size = f"{result['bytes'] / 1e6:.1f} MB, {result['documents']:,} documents"
+    lines = [f"{size}, {result['machine']}, {threads} thread(s)"]
+    lines.append(f"{'':14}{'version':>10}{'MB/s':>10}{'spread':>9}{'MB/CPU-s':>10}   we are")
+    for row in result["rows"]:
+        name = f"{row['name']:14}{row['version']:>10}"
+        if row["same_ids"] is not True:
+            why = "gives different ids: not timed" if row["same_ids"] is False else row["same_ids"]
+            lines.append(f"{name}   {why}")
+            continue
+        times = f"{row['times_faster']:.1f}x as fast" if row["name"] != "tokenmill" else ""
+        lines.append(f"{name}{row['wall']:>10.1f}{row['spread']:>7.0f} %{row['cpu']:>10.1f}   {times}")
+    click.echo(json.dumps(result, indent=1) if as_json else "\n".join(lines))

@@ -10,27 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.help import SettingsCommand
-from tokenmill.cli.options import add_settings, pick_given
-from tokenmill.cli.say import say
+from tokenmill.cli.options import SettingsCommand, add_settings, examples, pick_given, say, show
 
 if TYPE_CHECKING:
     from tokenmill.pipeline.run import Outcome, Run
     from tokenmill.settings.schema import SourceConfig
 
-EXAMPLES = """\b
-Examples:
-  tokenmill prepare corpus.jsonl --tokenizer gpt2 --output out
-  tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out \\
-      --context-length 4096 --overlap 256
-  tokenmill prepare data --tokenizer ./tok --output out --format megatron \\
-      --num-shards 8
-  tokenmill prepare data --tokenizer ./tok --output out --deduplicate \\
-      --where "lang == 'ko'"
-  tokenmill prepare --config job.yaml --dry-run"""
 
-
-@click.command(cls=SettingsCommand, epilog=EXAMPLES)
+@click.command(
+    cls=SettingsCommand,
+    epilog=examples(
+        "tokenmill prepare corpus.jsonl --tokenizer gpt2 --output out",
+        "tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out \\",
+        "    --context-length 4096 --overlap 256",
+        "tokenmill prepare data --tokenizer ./tok --output out --format megatron \\",
+        "    --num-shards 8",
+        "tokenmill prepare data --tokenizer ./tok --output out --deduplicate \\",
+        "    --where \"lang == 'ko'\"",
+        "tokenmill prepare --config job.yaml --dry-run",
+    ),
+)
 @click.argument("inputs", nargs=-1)
 @click.option(
     "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."
@@ -40,7 +39,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
 @click.option("-v", "verbose", is_flag=True, help="Show every line of the log, on a terminal too.")
 @add_settings("prepare", "tokenizer", "output", "packing", "source", "chat", "filter", "execution")
-def command(
+def prepare(
     inputs: tuple[str, ...],
     config_file: str | None,
     *,
@@ -63,16 +62,12 @@ def command(
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    flags = pick_given(values)
-    if inputs:
-        flags["source.inputs"] = inputs
-    resolved = resolve(config_file, flags, job="prepare")
-    calm = not (
-        verbose or resolved.is_set_by_user("execution.verbose_level") or resolved.config.execution.log_json
-    )
-    if calm := calm and sys.stderr.isatty():
-        execution = replace(resolved.config.execution, verbose_level="WARNING")
-        resolved = replace(resolved, config=replace(resolved.config, execution=execution))
+    resolved = resolve(config_file, pick_given(values, inputs), job="prepare")
+    execution = resolved.config.execution
+    loud = verbose or execution.log_json or resolved.is_set_by_user("execution.verbose_level")
+    if calm := not loud and sys.stderr.isatty():
+        quiet = replace(execution, verbose_level="WARNING")
+        resolved = replace(resolved, config=replace(resolved.config, execution=quiet))
     runs = set_up(resolved, fresh=fresh and not dry_run)
     for run in runs.values():
         if calm:
@@ -89,7 +84,7 @@ def command(
 
 
 def _show_choices(run: Run) -> None:
-    """What was found and chosen, on two lines."""
+    """Print what was found and chosen, on two lines."""
     from tokenmill.base.console import words
 
     job, files = run.job, run.inputs
@@ -109,7 +104,7 @@ def _show_choices(run: Run) -> None:
 
 
 def _describe_text_field(source: SourceConfig) -> str:
-    """Where the text of a record is; empty for text files, which are nothing but text."""
+    """Return where the text of a record is; nothing for text files."""
     if source.text_field:
         return f"text in {source.text_field!r}"
     if source.template:
@@ -152,17 +147,12 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
     from tokenmill.pipeline.run import prepare_part
 
     outcome = prepare_part(run, unit_range)
-    root = run.job.root
-    if as_json:
-        state = {"done": outcome.done, "units": outcome.units, "complete": outcome.manifest is not None}
-        click.echo(json.dumps(state, indent=1))
-    elif outcome.manifest is None:
-        say(
-            f"{root}: {outcome.done} of {outcome.units} units done; the other parts, or "
-            f"`tokenmill dataset commit {root}`, publish the manifest"
-        )
-    else:
-        say(f"{root}: all {outcome.units} units done, {outcome.manifest.tokens:,} tokens")
+    root, complete = run.job.root, outcome.manifest is not None
+    words = f"{root}: {outcome.done} of {outcome.units} units done; the other parts, or "
+    words += f"`tokenmill dataset commit {root}`, publish the manifest"
+    if outcome.manifest is not None:
+        words = f"{root}: all {outcome.units} units done, {outcome.manifest.tokens:,} tokens"
+    show({"done": outcome.done, "units": outcome.units, "complete": complete}, words, as_json=as_json)
 
 
 def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
@@ -181,8 +171,6 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
     for what, counts in list_left_out(outcome.dataset.manifest.account).items():
         say(f"{what}: {counts}")
     if outcome.worked:
-        say(
-            f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, "
-            f"{summary['examples_per_second']:,.0f} examples/s"
-            + (f": {summary['rating']}" if summary["rating"] else "")
-        )
+        rating = f": {summary['rating']}" if summary["rating"] else ""
+        speed = f"{summary['examples_per_second']:,.0f} examples/s{rating}"
+        say(f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, {speed}")

@@ -11,20 +11,14 @@ from shutil import which
 import click
 
 from tokenmill.base.platform import quote
-from tokenmill.cli.say import say
+from tokenmill.cli.options import examples, say
 from tokenmill.errors import MissingExtraError
 
-EXAMPLES = """\b
-Examples:
-  tokenmill quickstart
-  tokenmill quickstart --output somewhere --json
-"""
 
-
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=examples("tokenmill quickstart", "tokenmill quickstart --output somewhere --json"))
 @click.option("--output", default="quickstart", show_default=True, help="Where to put the results.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object; the steps go to stderr.")
-def command(output: str, as_json: bool) -> None:
+def quickstart(output: str, *, as_json: bool) -> None:
     """Train a small tokenizer on a bundled sample, prepare the sample, open it and write a report."""
     from tokenmill.pipeline.quickstart import CONTEXT_LENGTH, quickstart
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.cli.options import examples, json_option, use
+
 if TYPE_CHECKING:
     from tokenmill.datasets.reader.mixture import Mixture
     from tokenmill.datasets.reader.rows import Rows
@@ -15,18 +17,18 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  tokenmill dataset trace out --context-length 2048 --seed 1 \\
-      --world-size 8 --batch-size 4 --step 1200
-  tokenmill dataset trace out --state checkpoint/data.json --world-size 8 \\
-      --batch-size 4 --rank 3 --text
-  tokenmill dataset trace out --context-length 2048 --seed 1 -w 8 -b 4 \\
-      --document corpus/a.jsonl:17
-  tokenmill dataset trace out --state a.json --state b.json -w 8 -w 4 -b 4 \\
-      --contains "John Doe" --json
-  tokenmill dataset trace mixture.yaml --world-size 8 --batch-size 4 \\
-      --id doc-42"""
+    epilog=examples(
+        "tokenmill dataset trace out --context-length 2048 --seed 1 \\",
+        "    --world-size 8 --batch-size 4 --step 1200",
+        "tokenmill dataset trace out --state checkpoint/data.json --world-size 8 \\",
+        "    --batch-size 4 --rank 3 --text",
+        "tokenmill dataset trace out --context-length 2048 --seed 1 -w 8 -b 4 \\",
+        "    --document corpus/a.jsonl:17",
+        "tokenmill dataset trace out --state a.json --state b.json -w 8 -w 4 -b 4 \\",
+        '    --contains "John Doe" --json',
+        "tokenmill dataset trace mixture.yaml --world-size 8 --batch-size 4 \\",
+        "    --id doc-42",
+    )
 )
 @click.argument("source", metavar="DATASET|MIXTURE", type=click.Path())
 @click.option("--seed", type=int, help="The seed of the shuffle.  [default: the state's, or none]")
@@ -53,9 +55,9 @@ Examples:
     type=click.IntRange(1),
     help="How many epochs the run goes through.  [default: 1, or up to the state's]",
 )
-@click.option("--context-length", type=int, help="Tokens in a row, where rows are cut when they are read.")
-@click.option("--overlap", type=int, help="Tokens that a row shares with the one before it.")
-@click.option("--tail", type=click.Choice(["drop", "pad"]), help="What was done with a shorter last row.")
+@use("packing.context_length")
+@use("packing.overlap")
+@use("packing.tail")
 @click.option("--document", help="Find the steps that saw this record: FILE:ROW, rows from 0.")
 @click.option("--id", "name", help="Find the steps that saw the document with this id.")
 @click.option("--contains", help="Find the steps that saw documents with this text.")
@@ -70,9 +72,9 @@ Examples:
     help="Find the first step that differs if the run continues with this DATASET|MIXTURE.",
 )
 @click.option("--text", is_flag=True, help="Show the text.")
-@click.option("--tokenizer", help="The tokenizer, if it is no longer where the manifest says.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(source: str, **options: Any) -> None:
+@use("tokenizer.tokenizer_name", help="The tokenizer, if it is no longer where the manifest says.")
+@json_option
+def trace(source: str, **options: Any) -> None:
     """Say which documents made a step of a run, or which steps of which ranks saw a document.
 
     Nothing needs to be logged for it: the order of rows is a function of the seed, and ranks take turns.

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from tokenmill.cli.help import SettingsCommand
-from tokenmill.cli.options import add_settings, pick_given
-from tokenmill.cli.say import say
+from tokenmill.cli.options import SettingsCommand, add_settings, examples, pick_given, show
 from tokenmill.errors import ConfigError
 
-EXAMPLES = """\b
-Examples:
-  tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer
-  tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k -o out
-  tokenmill train chats.txt --special-token '<|im_start|>' \\
-      --special-token '<|im_end|>' -o out-chat
-  tokenmill train data.parquet --vocab-size 64000 \\
-      --save-counts counts.parquet -o out-64k
-  tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k
-  tokenmill train --counts ko.parquet:2.0 --counts en.parquet \\
-      --vocab-size 64000 -o out-mixed
-  tokenmill train --config job.yaml"""
 
-
-@click.command(cls=SettingsCommand, epilog=EXAMPLES)
+@click.command(
+    cls=SettingsCommand,
+    epilog=examples(
+        "tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer",
+        "tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k -o out",
+        "tokenmill train chats.txt --special-token '<|im_start|>' \\",
+        "    --special-token '<|im_end|>' -o out-chat",
+        "tokenmill train data.parquet --vocab-size 64000 \\",
+        "    --save-counts counts.parquet -o out-64k",
+        "tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k",
+        "tokenmill train --counts ko.parquet:2.0 --counts en.parquet \\",
+        "    --vocab-size 64000 -o out-mixed",
+        "tokenmill train --config job.yaml",
+    ),
+)
 @click.argument("inputs", nargs=-1)
 @click.option(
     "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."
@@ -35,7 +33,7 @@ Examples:
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 @add_settings("train", "training", "output", "source", "execution")
-def command(
+def train(
     inputs: tuple[str, ...],
     config_file: str | None,
     *,
@@ -49,9 +47,7 @@ def command(
     from tokenmill.settings.resolve import resolve
     from tokenmill.training.output import format_lines
 
-    flags = pick_given(values)
-    if inputs:
-        flags["source.inputs"] = inputs
+    flags = pick_given(values, inputs)
     if no_special:
         if "training.special_tokens" in flags:
             raise ConfigError("--no-special and --special-token are both given; keep one of them")
@@ -63,9 +59,5 @@ def command(
     if output is None:
         raise ConfigError("no output directory: give --output DIR")
     trained = run(resolved)
-    if as_json:
-        click.echo(json.dumps(trained.summary, indent=2, ensure_ascii=False))
-        return
-    for line in format_lines(trained.summary):
-        say(line)
-    say(f"saved           {output}")
+    lines = [*format_lines(trained.summary), f"saved           {output}"]
+    show(trained.summary, "\n".join(lines), as_json=as_json)

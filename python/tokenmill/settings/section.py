@@ -82,6 +82,7 @@ _FIGURE = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string
 Positive = Annotated[int, Gt(0), _WHOLE]
 NonNegative = Annotated[int, Ge(0), _WHOLE]
 Size = Annotated[int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE)]
+Count = Annotated[int, Gt(0), BeforeValidator(_read_size)]
 Seconds = Annotated[FiniteFloat, Gt(0)]
 Fraction = Annotated[FiniteFloat, Ge(0)]
 Share = Annotated[float, Gt(0), BeforeValidator(_read_share), WithJsonSchema(_FIGURE)]
@@ -89,6 +90,11 @@ Names = Annotated[tuple[str, ...], _LIST, WithJsonSchema(_WORDS)]
 Marker = Annotated[str | int | bool | None, BeforeValidator(_read_switch)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_read_level)]
 EngineName = Annotated[Literal["auto", "native", "huggingface", "python"], BeforeValidator(_read_engine)]
+_NAMED_TYPES = (
+    (Size, "size, e.g. 512MiB"),
+    (Count, "number, e.g. 16000 or 16k"),
+    (Share, "share, e.g. 0.5%"),
+)
 ExecutorName = Literal["local", "ray"]
 OnError = Literal["fail", "skip", "replace"]
 Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
@@ -207,10 +213,9 @@ def check(annotation: Any, value: Any, *, strict: bool = False) -> Any:
 
 def describe_type(annotation: Any) -> str:
     """Return a type in words: `"whole number > 0"`, `"fail, skip or replace"`."""
-    if annotation == Size:
-        return "size, e.g. 512MiB"
-    if annotation == Share:
-        return "share, e.g. 0.5%"
+    for known, words in _NAMED_TYPES:
+        if annotation == known:
+            return words
     plain, rules = (
         strip_rules(annotation),
         get_args(annotation)[1:] if get_origin(annotation) is Annotated else (),

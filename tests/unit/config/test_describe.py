@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from tokenmill.base.hardware.cpu import Cores
 from tokenmill.base.hardware.machine import Machine
 from tokenmill.base.hardware.memory import GB, Memory
-from tokenmill.cli.config import command
-from tokenmill.cli.env import command as env_command
+from tokenmill.cli.config import config as command
+from tokenmill.cli.config import env as env_command
 from tokenmill.errors import ConfigError
 from tokenmill.settings.describe import (
     choose_profile,

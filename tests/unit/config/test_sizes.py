@@ -4,7 +4,8 @@ import click
 import pytest
 
 from tokenmill.base.sizes import parse_size
-from tokenmill.cli.sizes import Size
+from tokenmill.cli.options import Value
+from tokenmill.settings.section import Size
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from tokenmill.cli.sizes import Size
 )
 def test_sizes(text, count):
     assert parse_size(text) == count
-    assert Size().convert(text, None, None) == count
+    assert Value(Size).convert(text, None, None) == count
 
 
 @pytest.mark.parametrize(
@@ -30,5 +31,5 @@ def test_sizes(text, count):
 def test_what_is_not_a_size_is_named(text):
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
-    with pytest.raises(click.BadParameter, match="is not a size"):
-        Size().convert(text, None, None)
+    with pytest.raises(click.BadParameter, match="expected size"):
+        Value(Size).convert(text, None, None)

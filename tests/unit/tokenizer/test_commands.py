@@ -92,7 +92,7 @@ def test_inspect_tells_and_measures(capsys, monkeypatch, folder):
     assert report["tokenizers"][0]["special_tokens"] == tok.special_tokens
     code, _, err = run(capsys, monkeypatch, *argv, "--extrapolate", "much")
     assert code == 2
-    assert "not a size" in err
+    assert "expected size" in err
 
 
 @pytest.mark.filterwarnings("ignore:.*cannot hold what it adds")

@@ -1,0 +1,272 @@
+"""`tokenmill dataset …`: check, publish, rewrite and describe datasets."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tokenmill.cli.options import drop_missing, examples, json_option, show, use
+
+_dataset = click.argument("dataset", type=click.Path(exists=True, file_okay=False))
+_output = use("output.path", required=True, help="The new dataset.")
+_tokenizer = use(
+    "tokenizer.tokenizer_name", help="The tokenizer, if it is no longer where the manifest says."
+)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset verify out",
+        "tokenmill dataset verify out --sample 4 --tokenizer ./tok",
+        "tokenmill dataset verify out --sample 0 --json",
+    )
+)
+@click.argument("dataset", type=click.Path())
+@click.option(
+    "--sample", default=1, show_default=True, help="Shards to make again from the sources and compare."
+)
+@_tokenizer
+@json_option
+def verify(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -> None:
+    """Check hashes, counts, index bounds, every id, and a sample made again from the sources.
+
+    The exit code is 0 if all is well and 1 if anything is wrong.
+    """
+    from tokenmill.errors import EXIT_FAILED
+    from tokenmill.pipeline.verify import verify_dataset
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    loaded = Tokenizer.load(tokenizer) if tokenizer else None
+    checks = []
+    for check in verify_dataset(dataset, sample=sample, tokenizer=loaded):
+        checks.append(check)
+        if not as_json and check.state != "ok":
+            click.echo(f"{check.state:<8} {check.name}: {check.detail}")
+    problems = sum(check.state == "problem" for check in checks)
+    good = sum(check.state == "ok" for check in checks)
+    figures = {"dataset": dataset, "ok": not problems, "checks": [asdict(check) for check in checks]}
+    skipped = len(checks) - good - problems
+    words = f"{dataset}: {good} checks ok, {problems} problems, {skipped} skipped"
+    show(figures, words, as_json=as_json)
+    if problems:
+        sys.exit(EXIT_FAILED)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill prepare data --tokenizer ./tok --output out --unit-range 0/2",
+        "tokenmill prepare data --tokenizer ./tok --output out --unit-range 1/2",
+        "tokenmill dataset commit out",
+    )
+)
+@click.argument("directory")
+@json_option
+def commit(directory: str, *, as_json: bool) -> None:
+    """Publish the manifest of DIRECTORY if every unit has its receipt; otherwise say which are missing."""
+    from tokenmill.pipeline.commit import commit_directory
+
+    made = commit_directory(directory)
+    figures = {"units": len(made.shards), "documents": made.documents, "tokens": made.tokens}
+    words = f"{directory}: {made.documents:,} documents, {made.tokens:,} tokens, {len(made.shards)} units"
+    show(figures | {"content_hash": made.content_hash}, words, as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset convert out out-megatron --format megatron",
+        "tokenmill dataset convert out out-arrow --format arrow --dtype int32",
+    )
+)
+@click.argument("source", type=click.Path(exists=True, file_okay=False))
+@click.argument("target", type=click.Path(file_okay=False))
+@use("output.format", required=True)
+@use("output.dtype", default="auto", show_default=True)
+@click.option("--lossy", is_flag=True, help="Leave out what the new format has no place for.")
+@json_option
+def convert(source: str, target: str, *, format: str, dtype: str, lossy: bool, as_json: bool) -> None:  # noqa: A002
+    """Rewrite the dataset SOURCE as TARGET in another format; refuse if that would lose anything."""
+    from tokenmill.pipeline.convert import convert_dataset
+
+    made = convert_dataset(source, target, format, dtype=dtype, lossy=lossy)
+    figures = {"path": target, "format": made.format, "dtype": made.dtype, "tokens": made.tokens}
+    figures |= {"shards": len(made.shards), "content_hash": made.content_hash}
+    words = f"{target}: {made.tokens:,} tokens as {made.format} ({made.dtype}), {len(made.shards)} shards"
+    show(figures, words, as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset push out my-org/my-tokens",
+        "tokenmill dataset push out my-org/my-tokens --private",
+    )
+)
+@_dataset
+@click.argument("name")
+@click.option("--private", is_flag=True, help="Only you and your organisation may read it.")
+@click.option("--revision", help="The branch to push to; main if left out.")
+@json_option
+def push(dataset: str, name: str, *, private: bool, revision: str | None, as_json: bool) -> None:
+    """Upload DATASET to the hub as NAME (ORG/NAME), with a card that says what is in it."""
+    from tokenmill.pipeline.push import push_dataset
+
+    url = push_dataset(dataset, name, private=private, revision=revision)
+    show({"dataset": dataset, "name": name, "commit": url}, f"{name}: {url}", as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset blend web code                         # by tokens",
+        "tokenmill dataset blend web=0.7 code=0.3 --output blend.txt \\",
+        "    --sequences sequences.json",
+    )
+)
+@click.argument("datasets", nargs=-1, required=True)
+@click.option("--output", type=click.Path(dir_okay=False), help="A file for the list; stdout if left out.")
+@click.option(
+    "--sequences", type=click.Path(dir_okay=False), help="A JSON file for --per-dataset-sequences-path."
+)
+@json_option
+def blend(datasets: tuple[str, ...], *, output: str | None, sequences: str | None, as_json: bool) -> None:
+    """Write the data path list of DATASETS (each may be DATASET=SHARE), as --data-path takes it."""
+    from tokenmill.pipeline.blend import blend
+
+    made = blend([_parse_share(each) for each in datasets])
+    if sequences is not None:
+        Path(sequences).write_text(json.dumps(made.sequences, indent=1) + "\n", encoding="utf-8")
+    if output is not None and not as_json:
+        Path(output).write_text(made.to_data_path() + "\n", encoding="utf-8")
+        return
+    figures = {"weights": made.weights, "sequences": made.sequences}
+    click.echo(json.dumps(figures) if as_json else made.to_data_path())
+
+
+def _parse_share(text: str) -> tuple[str, float | None]:
+    path, sign, share = text.rpartition("=")
+    if not sign or Path(text).exists():
+        return text, None
+    try:
+        return path, float(share)
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: the share {share!r} is not a number") from None
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset report quickstart/dataset --open",
+        "tokenmill dataset report s3://bucket/tokens",
+        "tokenmill dataset report run-a run-b --output comparison.html",
+    )
+)
+@click.argument("directories", nargs=-1, required=True)
+@click.option(
+    "--output", default="comparison.html", show_default=True, help="Where a comparison of two runs goes."
+)
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report's data instead of a path.")
+def report(directories: tuple[str, ...], *, output: str, open_browser: bool, as_json: bool) -> None:
+    """Write report.html and report.json of one run again, or compare two runs on one page."""
+    from tokenmill.datasets.store.store import read_file
+    from tokenmill.report.report import REPORT_JSON, compare, publish_report, write_comparison
+
+    if len(directories) > 2:
+        raise click.UsageError(f"got {len(directories)} directories; expected one, or two to compare")
+    if len(directories) == 2:
+        page = str(write_comparison(*directories, output))
+        data = json.dumps(compare(*directories), indent=2, ensure_ascii=False) if as_json else ""
+    else:
+        page = publish_report(directories[0])
+        data = (read_file(directories[0], REPORT_JSON) or b"").decode() if as_json else ""
+    click.echo(data or page)
+    if open_browser:
+        click.launch(page)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset transcode ./data --tokenizer ./qwen-ko --output ./data-ko",
+        "tokenmill dataset transcode ./data --tokenizer ./new \\",
+        "    --old-tokenizer ./old -o ./data-new --json",
+    )
+)
+@_dataset
+@use("tokenizer.tokenizer_name", required=True, help="The new tokenizer.")
+@click.option("--old-tokenizer", help="The tokenizer of DATASET, if it has moved.")
+@_output
+@use("execution.threads")
+@json_option
+def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **options: Any) -> None:
+    """Encode the documents of DATASET again; the result is what preparing the raw text would give."""
+    from tokenmill.pipeline.transcode import transcode
+
+    made = transcode(dataset, tokenizer, output, **drop_missing(options))
+    figures = {"output": output, "documents": made.num_documents, "tokens": made.num_tokens}
+    words = f"{output}: {made.num_documents:,} documents, {made.num_tokens:,} tokens"
+    show(figures | {"content_hash": made.content_hash}, words, as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset remove out --documents takedown.txt --output out-2",
+        "tokenmill dataset remove out --documents leaked.jsonl --output clean \\",
+        "    --tokenizer ./tok --json",
+    )
+)
+@_dataset
+@click.option(
+    "--documents",
+    type=click.Path(exists=True, dir_okay=False),
+    required=True,
+    help="A document on each line: FILE:ROW, or JSON with document, id, contains, or file and row.",
+)
+@_output
+@_tokenizer
+@json_option
+def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, as_json: bool) -> None:
+    """Write DATASET without some documents, by rewriting only the shards that had them."""
+    from tokenmill.datasets.reader.dataset import open_dataset
+    from tokenmill.pipeline.remove import remove
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    loaded = Tokenizer.load(tokenizer) if tokenizer else None
+    before = open_dataset(dataset)
+    made = remove(dataset, documents, output, tokenizer=loaded)
+    names = {shard.name for shard in before.manifest.shards}
+    shards = made.manifest.shards
+    written = sum(shard.name not in names for shard in shards)
+    gone, tokens = len(before) - len(made), before.num_tokens - made.num_tokens
+    reasons = made.manifest.account.documents_dropped - before.manifest.account.documents_dropped
+    figures = {"output": output, "documents": len(made), "tokens": made.num_tokens, "removed": gone}
+    figures |= {"shards_written": written, "reasons": dict(reasons), "content_hash": made.content_hash}
+    why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(reasons.items()))
+    words = (
+        f"{output}: {len(made):,} documents, {made.num_tokens:,} tokens; {gone:,} documents and {tokens:,} "
+        f"tokens fewer ({why}), {written:,} of {len(shards):,} shards rewritten"
+    )
+    show(figures, words, as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill dataset rebuild out --output again",
+        "tokenmill dataset rebuild out --output again \\",
+        "    --inputs /data/corpus --tokenizer ./tok",
+    )
+)
+@click.argument("dataset", type=click.Path())
+@_output
+@click.option("--inputs", type=click.Path(exists=True, file_okay=False), help="Where the inputs are now.")
+@_tokenizer
+@json_option
+def rebuild(dataset: str, *, output: str, inputs: str | None, tokenizer: str | None, as_json: bool) -> None:
+    """Prepare DATASET again with its own settings, and check that every byte is the same."""
+    from tokenmill.pipeline.rebuild import rebuild
+
+    made = rebuild(dataset, output, inputs=inputs, tokenizer=tokenizer)
+    figures = {"output": output, "documents": len(made), "content_hash": made.content_hash, "same": True}
+    words = f"{output}: {len(made):,} documents, the same bytes as {dataset} ({made.content_hash})"
+    show(figures, words, as_json=as_json)

@@ -1,0 +1,318 @@
+"""`tokenmill encode`, `decode` and `tokenmill tokenizer …`: work with and on tokenizers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from tokenmill.cli.options import Value, drop_missing, examples, json_option, show, use
+from tokenmill.errors import InputError, InputNotFoundError
+from tokenmill.settings.section import Count, Positive, SaveFormat, Share, check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+_output = use("output.path", required=True)
+_pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embedding rows up.")
+
+
+@click.command(
+    epilog=examples(
+        "echo 'hello world' | tokenmill encode --tokenizer ./tok",
+        "tokenmill encode --tokenizer ./tok --tokens README.md",
+        "tokenmill encode --tokenizer ./tok --lines --json < lines.txt",
+    )
+)
+@click.argument("files", nargs=-1, type=click.Path())
+@use("tokenizer.tokenizer_name", required=True)
+@use("tokenizer.pattern")
+@use("tokenizer.special", default="parse", show_default=True)
+@click.option("--lines", is_flag=True, help="Treat each line as a document.")
+@click.option("--tokens", "as_tokens", is_flag=True, help="Show the text of each token instead of its id.")
+@click.option("--count", "only_count", is_flag=True, help="Show only how many ids there are.")
+@click.option(
+    "--add-special-tokens", is_flag=True, help="Add the special tokens of the tokenizer's template."
+)
+@json_option
+def encode(
+    files: tuple[str, ...], *, tokenizer: str, pattern: str | None, lines: bool, **options: Any
+) -> None:
+    """Encode files, or standard input, to ids on standard output: one line per document."""
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    loaded = Tokenizer.load(tokenizer, pattern=pattern)
+    for name, text in _read_documents(files, lines=lines):
+        ids = loaded.encode(
+            text, special=options["special"], add_special_tokens=options["add_special_tokens"]
+        )
+        click.echo(_format_line(loaded, name, ids, options))
+
+
+def _read_documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield every document with the name of its file; the tokenizer refuses bytes that are not UTF-8."""
+    for name in files or ("-",):
+        try:
+            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        except OSError as error:
+            raise InputNotFoundError(f"{name}: cannot be read: {error.strerror}") from error
+        if lines:
+            yield from ((name, line) for line in data.removesuffix(b"\n").split(b"\n") if data)
+        else:
+            yield name, data
+
+
+def _format_line(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[str, Any]) -> str:
+    tokens = None
+    if options["as_tokens"]:
+        tokens = [tokenizer.token_bytes(i).decode(errors="replace") for i in ids]
+    if options["as_json"]:
+        found: dict[str, Any] = {"file": name, "count": len(ids)}
+        found |= {} if options["only_count"] else {"ids": ids}
+        found |= {} if tokens is None else {"tokens": tokens}
+        return json.dumps(found, ensure_ascii=False)
+    if options["only_count"]:
+        return str(len(ids))
+    return " ".join(repr(token) for token in tokens) if tokens is not None else " ".join(map(str, ids))
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill decode --tokenizer ./tok 31373 995",
+        "echo 'hello' | tokenmill encode -t ./tok | tokenmill decode -t ./tok",
+        "echo '[31373, 995]' | tokenmill decode -t ./tok --json",
+    )
+)
+@click.argument("ids", nargs=-1)
+@use("tokenizer.tokenizer_name", required=True)
+@use("tokenizer.pattern")
+@click.option("--skip-special-tokens", is_flag=True, help="Leave special tokens out.")
+@json_option
+def decode(
+    ids: tuple[str, ...], *, tokenizer: str, pattern: str | None, skip_special_tokens: bool, as_json: bool
+) -> None:
+    """Decode ids from the arguments, or one document per line from standard input."""
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    loaded = Tokenizer.load(tokenizer, pattern=pattern)
+    for line in [" ".join(ids)] if ids else (line for line in sys.stdin if line.strip()):
+        found = _parse_ids(line)
+        text = loaded.decode(found, skip_special_tokens=skip_special_tokens)
+        click.echo(json.dumps({"ids": found, "text": text}, ensure_ascii=False) if as_json else text)
+
+
+def _parse_ids(line: str) -> list[int]:
+    """Return the ids of `1 2 3`, `1,2,3`, `[1, 2, 3]` or `{"ids": [1, 2, 3]}`."""
+    words = line.strip()
+    try:
+        if words.startswith("{"):
+            return [int(i) for i in json.loads(words)["ids"]]
+        return [int(word) for word in words.strip("[]").replace(",", " ").split()]
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.BadParameter(f"expected token ids, found {words[:80]!r}") from error
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill tokenizer convert cl100k_base.tiktoken ./cl100k --format hf",
+        "tokenmill tokenizer convert ./tok tok.tiktoken --format tiktoken",
+        "tokenmill tokenizer convert tokenizer.model ./llama --format hf --json",
+    )
+)
+@click.argument("source")
+@click.argument("target", type=click.Path())
+@click.option("--format", "kind", type=click.Choice(get_args(SaveFormat)), default="hf", show_default=True)
+@use("tokenizer.pattern")
+@click.option("--check/--no-check", default=True, show_default=True, help="Load the result and compare.")
+@json_option
+def convert(
+    source: str, target: str, *, kind: SaveFormat, pattern: str | None, check: bool, as_json: bool
+) -> None:
+    """Load SOURCE in any format and save it as TARGET."""
+    from tokenmill.tokenizer.parity import check_conversion
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(source, pattern=pattern)
+    tokenizer.save(target, kind)
+    compared = check_conversion(tokenizer, target, kind) if check else 0
+    figures = {"source": source, "target": target, "format": kind, "compared": compared}
+    same = f"; {compared} texts encode the same" if check else ""
+    show(figures, f"{target}: {tokenizer.vocab_size:,} ids as {kind}{same}", as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16000 \\",
+        "    --only-script Hangul -o ./qwen-ko",
+        "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16k \\",
+        "    --keep-ids en.jsonl.zst -o ./qwen-ko",
+        "tokenmill tokenizer extend ./llama3 zh.parquet --add 8000 \\",
+        "    --reuse-reserved --pad-to-multiple 64 -o out",
+    )
+)
+@click.argument("base")
+@click.argument("inputs", nargs=-1)
+@click.option("--add", type=Value(Count), required=True, help="How many tokens to add.")
+@_output
+@click.option("--only-script", multiple=True, help="Letters of new tokens are all of these scripts.")
+@click.option("--keep-ids", multiple=True, help="Files whose documents must keep exactly their ids.")
+@click.option("--keep-ids-budget", type=Value(Share), help="The share of them that may change, e.g. 0.1%.")
+@click.option(
+    "--require",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Strings that must be one token, one per line.",
+)
+@use("source.counts")
+@use("training.min_frequency", help="Rarer pairs are not merged.  [default: 2]")
+@use("training.max_token_length")
+@use("training.tie_break")
+@click.option("--reuse-reserved", is_flag=True, help="Take the ids of reserved special tokens first.")
+@_pad
+@use("source.text_field")
+@use("execution.threads")
+@use("execution.memory_budget")
+@use("execution.executor")
+@use("execution.ray_address")
+@json_option
+def extend(
+    base: str, inputs: tuple[str, ...], *, output: str, require: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Continue the training of BASE on INPUTS; no id of BASE changes."""
+    from tokenmill.pipeline.extend import extend
+    from tokenmill.vocab.maps import EXTENSION
+
+    given = drop_missing(options)
+    given["only_script"] = [name for names in options["only_script"] for name in names.split(",") if name]
+    required = [line for line in _read_lines(require) if line] if require else []
+    tokenizer = extend(base, list(inputs) or None, output=output, require=required, **given)
+    body = json.loads((Path(output) / EXTENSION).read_text(encoding="utf-8"))
+    proof, added = body["certificate"], len(body["tokens"])
+    figures = {"output": output, "vocab_size": tokenizer.vocab_size, "added": added, "certificate": proof}
+    words = f"{output}: {added:,} new tokens, {tokenizer.vocab_size:,} ids"
+    if proof is not None:
+        words += f"\nkept ids: {proof['changed']:,} of {proof['documents']:,} documents changed"
+    show(figures, words, as_json=as_json)
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start:,}; write one string per line") from error
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill tokenizer trim ./qwen --keep-on ko.jsonl.zst \\",
+        "    --keep-on en.jsonl.zst --size 64k -o ./qwen-64k",
+        "tokenmill tokenizer trim ./llama3 --keep-on corpus --min-count 10 -o ./small",
+    )
+)
+@click.argument("base")
+@click.option("--keep-on", multiple=True, required=True, help="Texts that decide which tokens are needed.")
+@click.option("--size", type=Value(Count), help="How many tokens to keep.")
+@click.option("--min-count", type=Value(Positive), help="How often a token must occur to be kept.")
+@click.option("--protect", multiple=True, help="A string whose tokens are kept.")
+@_pad
+@_output
+@json_option
+def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
+    """Drop tokens of BASE, leaf first; ids become dense, and trim.json has the map."""
+    from tokenmill.vocab.trim import trim
+
+    tokenizer = trim(base, list(keep_on), output=output, **drop_missing(options))
+    figures = {"output": output, "vocab_size": tokenizer.vocab_size}
+    show(figures, f"{output}: {tokenizer.vocab_size:,} ids are left", as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill tokenizer graft ./Qwen3-0.6B ./qwen-ko --output ./Qwen3-0.6B-ko",
+        "tokenmill tokenizer graft ./model ./small/trim.json --output ./model-small",
+        "tokenmill tokenizer graft ./model ./qwen-ko --init weighted \\",
+        "    --embedding backbone.embed.weight -o out",
+    )
+)
+@click.argument("model", type=click.Path(exists=True, file_okay=False))
+@click.argument("change", metavar="MAP", type=click.Path(exists=True))
+@click.option(
+    "--init",
+    type=click.Choice(["mean", "subword-mean", "weighted", "omp"]),
+    default="subword-mean",
+    show_default=True,
+    help="Make a new row from all rows, the rows of its old ids, those weighted by counts, or a donor's.",
+)
+@click.option("--embedding", "embeddings", multiple=True, help="The name of an embedding or output tensor.")
+@click.option("--donor", type=click.Path(exists=True, file_okay=False), help="A model of the new vocabulary.")
+@_output
+@json_option
+def graft(
+    model: str,
+    change: str,
+    *,
+    init: Any,
+    embeddings: tuple[str, ...],
+    donor: str | None,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Give MODEL (safetensors) rows for the vocabulary of MAP, which extend or trim wrote."""
+    from tokenmill.vocab.graft import graft_model
+    from tokenmill.vocab.maps import load_map
+
+    source = None if donor is None else Path(donor)
+    done = graft_model(
+        Path(model), load_map(change), Path(output), init=init, embeddings=embeddings, donor=source
+    )
+    lines = [f"{name}: {rows:,} -> {done['rows']:,} rows" for name, rows in done["tensors"].items()]
+    lines.append(f"{output}: {done['new']:,} new rows by {init}")
+    if not done["tokenizer"]:
+        lines.append("There is no tokenizer beside the map, so the output has none; copy the new one there.")
+    show(done, "\n".join(lines), as_json=as_json)
+
+
+@click.command(
+    epilog=examples(
+        "tokenmill tokenizer sizes en.parquet ko.parquet --sizes 16k,32k,64k,128k",
+        "tokenmill tokenizer sizes counts.parquet --sizes 32k,64k \\",
+        "    --model examples/gpt2-xl.json --page sizes.html",
+    )
+)
+@click.argument("counts", nargs=-1, required=True)
+@click.option("--sizes", "asked", required=True, help="Vocabulary sizes, e.g. 16k,32k,64k,128k.")
+@click.option("--model", type=click.Path(exists=True, dir_okay=False), help="A model's shape, for its cost.")
+@click.option("--base", help="A tokenizer; measure its extensions.")
+@click.option("--page", type=click.Path(), help="Write the curve as an HTML page.")
+@json_option
+def sizes(
+    counts: tuple[str, ...],
+    *,
+    asked: str,
+    model: str | None,
+    base: str | None,
+    page: str | None,
+    as_json: bool,
+) -> None:
+    """Compare bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
+    from tokenmill.report.cost import load_shape
+    from tokenmill.report.sizes import measure_sizes, render, write_page
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    try:
+        wanted = [check(Count, size) for size in asked.split(",") if size]
+    except ValueError as error:
+        raise click.BadParameter(f"--sizes {asked}: {error}") from None
+    result = measure_sizes(
+        counts,
+        wanted,
+        shape=None if model is None else load_shape(model),
+        base=None if base is None else Tokenizer.load(base),
+    )
+    if page is not None:
+        write_page(result, Path(page))
+    click.echo(json.dumps(result) if as_json else render(result))
