@@ -1,5 +1,6 @@
 """minbpe's classes: the published usage example as it stands, and minbpe's own algorithm as the oracle."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -177,6 +178,19 @@ def test_verbose_prints_without_any_logging(capsys):
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "merge 1/2: (97, 97) -> 256 (b'aa') had 4 occurrences"
     assert len(out) == 2
+
+
+def test_verbose_training_is_monitored(capsys):
+    with OptimizedRegexTokenizer(max_workers=2) as tokenizer:
+        tokenizer.train("low lower lowest " * 9, 260, verbose=True)
+    printed = capsys.readouterr().out
+    for line in (
+        r"Initial memory usage: \d+\.\d MB",
+        r"CPU cores available: \d+",
+        r"Workers configured: 2",
+        r"Iteration 4: Memory=\d+\.\dMB, CPU=\d+\.\d%",
+    ):
+        assert re.search(line, printed), printed
 
 
 def test_a_threshold_that_ends_training_early_is_warned_of():

@@ -6,6 +6,7 @@ equal counts the one goes first that comes first in the text, as merged so far.
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +28,10 @@ from tokenmill.training.merging import train_merges
 from tokenmill.training.output import format_vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from tokenmill.training.merging import Merged
+    from tokenmill.training.merging import Merged, MergeState
 
 GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 GPT4_SPLIT_PATTERN = (
@@ -64,7 +65,13 @@ class RegexTokenizer:
         }
         options = TrainingConfig.from_dict(given)
         texts = [text] if isinstance(text, str) else text
-        merged = train_merges(iter(texts), options, threads=self._count_threads(), like_minbpe=True)
+        merged = train_merges(
+            iter(texts),
+            options,
+            threads=self._count_threads(),
+            tell=self._monitor() if verbose else None,
+            like_minbpe=True,
+        )
         self._take_merges(merged)
         if verbose:
             # Printed as minbpe does, whether or not anybody has set up logging.
@@ -131,6 +138,9 @@ class RegexTokenizer:
 
     def _read_filters(self) -> dict[str, Any]:
         return {}
+
+    def _monitor(self) -> Callable[[MergeState], None] | None:
+        return None
 
     def _count_threads(self) -> int:
         from tokenmill.base.hardware.machine import measure
@@ -247,6 +257,22 @@ class OptimizedRegexTokenizer(RegexTokenizer):
 
     def _read_filters(self) -> dict[str, Any]:
         return {"min_piece_frequency": self.min_freq_threshold}
+
+    def _monitor(self) -> Callable[[MergeState], None]:
+        """Print memory and CPU, at the start and several times a second while merging."""
+        import psutil
+
+        process = psutil.Process()
+
+        def show(state: MergeState) -> None:
+            memory, cpu = process.memory_info().rss / 2**20, process.cpu_percent()
+            print(f"Iteration {state.merges}: Memory={memory:.1f}MB, CPU={cpu:.1f}%")
+
+        process.cpu_percent()
+        print(f"Initial memory usage: {process.memory_info().rss / 2**20:.1f} MB")
+        print(f"CPU cores available: {os.cpu_count()}")
+        print(f"Workers configured: {self._count_threads()}")
+        return show
 
     def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """As `RegexTokenizer`; warns if the threshold ends training early."""
