@@ -17,20 +17,20 @@ class Hub:
     def __init__(self):
         self.commits = {}
         self.private = set()
-        self.cards = {}
+        self.branches = {}
         self.requests = []
         # Files of at least so many bytes are uploaded by their hashes, in parts of `chunk` bytes.
         self.large, self.chunk = None, 1 << 62
         self.objects, self.parts = {}, {}
         self.full = False
 
-    def add(self, name, files, *, private=False, card=None):
-        sha = hashlib.sha1(f"{name}{len(self.commits.get(name, []))}".encode()).hexdigest()
+    def add(self, name, files, *, private=False, branch="main"):
+        sha = hashlib.sha1(f"{name}{branch}{len(self.commits.get(name, []))}".encode()).hexdigest()
         self.commits.setdefault(name, []).append((sha, dict(files)))
+        if branch != "main":
+            self.branches[name, branch] = self.commits[name].pop()
         if private:
             self.private.add(name)
-        if card is not None:
-            self.cards[name] = card
         return sha
 
     def find(self, name, revision):
@@ -39,7 +39,9 @@ class Hub:
             return None
         if revision in {"main", "", None}:
             return commits[-1]
-        return next((each for each in commits if each[0] == revision), "no revision")
+        branches = [each for (repo, _), each in self.branches.items() if repo == name]
+        known = self.branches.get((name, revision), "no revision")
+        return next((each for each in (*commits, *branches) if each[0] == revision), known)
 
 
 def handler(hub):
@@ -94,11 +96,12 @@ def handler(hub):
                 return None
             sha, files = found
             if rest[:1] == ["tree"]:
-                folder = "/".join(rest[2:])
-                return self.answer(200, [entry(p, d) for p, d in files.items() if p.startswith(folder)])
+                return self.answer(
+                    200, tree(files, "/".join(rest[2:]), "recursive=true" in self.path.lower())
+                )
             siblings = [{"rfilename": path} for path in files]
             info = {"id": name, "sha": sha, "siblings": siblings, "private": name in hub.private, "tags": []}
-            return self.answer(200, info | ({"cardData": hub.cards[name]} if name in hub.cards else {}))
+            return self.answer(200, info)
 
         def body(self):
             if self.headers.get("Transfer-Encoding") != "chunked":
@@ -239,6 +242,20 @@ def handler(hub):
 
 def entry(path, data):
     return {"type": "file", "path": path, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+
+
+def tree(files, folder, recursive):
+    """The files and folders below a folder, or directly in it."""
+    prefix = f"{folder}/" if folder else ""
+    inside = {path: data for path, data in files.items() if path.startswith(prefix)}
+    folders = {
+        prefix + path[len(prefix) :].rsplit("/", 1)[0] for path in inside if "/" in path[len(prefix) :]
+    }
+    if not recursive:
+        inside = {path: data for path, data in inside.items() if "/" not in path[len(prefix) :]}
+        folders = {prefix + each[len(prefix) :].split("/")[0] for each in folders}
+    made = [{"type": "directory", "path": each, "size": 0, "oid": "0" * 40} for each in sorted(folders)]
+    return [*made, *(entry(path, data) for path, data in inside.items())]
 
 
 @contextmanager

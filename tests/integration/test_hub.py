@@ -14,7 +14,7 @@ import tokenmill
 from hub_server import TOKEN, serve
 from small_tokenizers import write_bpe
 
-pytest.importorskip("huggingface_hub")
+pytest.importorskip("datasets")
 
 TEXTS = [f"the document {number} is in the other one " * 6 for number in range(400)]
 
@@ -157,10 +157,21 @@ def test_private_with_and_without_a_token(hub, tokenizer, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+CARD = b"""---
+configs:
+- config_name: first
+  data_files: a/*
+- config_name: second
+  data_files:
+  - split: train
+    path: [b/*]
+---
+"""
+
+
 def test_subsets_by_card_and_by_folder(hub, tokenizer, tmp_path):
-    files = {"a/x.parquet": parquet(["one"]), "b/y.parquet": parquet(["two", "three"])}
-    card = {"configs": [{"config_name": "first", "data_files": "a/*"}, {"config_name": "second", "data_files": [{"split": "train", "path": ["b/*"]}]}]}  # fmt: skip
-    hub.add("org/carded", files, card=card)
+    files = {"README.md": CARD, "a/x.parquet": parquet(["one"]), "b/y.parquet": parquet(["two", "three"])}
+    hub.add("org/carded", files)
     hub.add(
         "org/folders", {"en/train/0.parquet": parquet(["one"]), "ko/train/0.parquet": parquet(["둘", "셋"])}
     )
@@ -169,9 +180,37 @@ def test_subsets_by_card_and_by_folder(hub, tokenizer, tmp_path):
         done = prepare(hub, name, tokenizer, out, "--subset", subset)
         assert done.returncode == 0, done.stderr
         assert len(documents(out)) == 2
-    done = prepare(hub, "org/folders", tokenizer, tmp_path / "no", "--subset", "zh")
-    assert "no subset 'zh'" in done.stderr
-    assert "it has en, ko" in done.stderr
+    for name, known in (("org/folders", "en, ko"), ("org/carded", "first, second")):
+        done = prepare(hub, name, tokenizer, tmp_path / "no", "--subset", "zh")
+        assert "no subset 'zh'" in done.stderr
+        assert f"it has {known}" in done.stderr
+    download(hub, "org/carded")
+    for environ in ({}, {"HF_HUB_OFFLINE": "1"}):
+        done = prepare(hub, "org/carded", tokenizer, tmp_path / "no", **environ)
+        assert done.returncode != 0
+        assert "the dataset has several subsets\nit has first, second\npass --subset NAME" in done.stderr
+        done = prepare(
+            hub, "org/carded", tokenizer, tmp_path / f"first{len(environ)}", "--subset", "first", **environ
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(documents(tmp_path / f"first{len(environ)}")) == 1
+
+
+def test_the_conversion_of_a_dataset_with_a_script(hub, tokenizer, tmp_path):
+    hub.add("org/script", {"script.py": b"x", "README.md": b""})
+    made = {f"{subset}/train/0000.parquet": parquet([subset]) for subset in ("en", "ko")}
+    hub.add("org/script", made, branch="refs/convert/parquet")
+    done = prepare(hub, "org/script", tokenizer, tmp_path / "out", "--subset", "ko")
+    assert done.returncode == 0, done.stderr
+    assert len(documents(tmp_path / "out")) == 1
+    done = prepare(hub, "org/script", tokenizer, tmp_path / "no")
+    assert "several subsets\nit has en, ko" in done.stderr
+
+
+def download(hub, name):
+    code = f"from huggingface_hub import snapshot_download; snapshot_download({name!r}, repo_type='dataset')"
+    fetched = subprocess.run([sys.executable, "-c", code], env=hub.environ, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert fetched.returncode == 0, fetched.stderr
 
 
 def test_what_cannot_be_had_is_told_in_three_lines(hub, tokenizer, tmp_path):
@@ -193,11 +232,7 @@ def test_what_cannot_be_had_is_told_in_three_lines(hub, tokenizer, tmp_path):
 
 def test_offline_from_the_cache(hub, tokenizer, tmp_path):
     hub.add("org/corpus", files_of())
-    code = (
-        "from huggingface_hub import snapshot_download; snapshot_download('org/corpus', repo_type='dataset')"
-    )
-    fetched = subprocess.run([sys.executable, "-c", code], env=hub.environ, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
-    assert fetched.returncode == 0, fetched.stderr
+    download(hub, "org/corpus")
     done = prepare(hub, "org/corpus", tokenizer, tmp_path / "out", "--split", "train", HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     assert len(documents(tmp_path / "out")) == 400
