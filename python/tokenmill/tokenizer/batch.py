@@ -77,6 +77,16 @@ class TokenBatch:
         return pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))
 
 
+def flatten(rows: list[list[int]], id_limit: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return rows of ids as flat ids, uint16 if the limit allows it, and offsets."""
+    import numpy as np
+
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=offsets[1:])
+    dtype = np.uint16 if id_limit <= 1 << 16 else np.uint32
+    return np.fromiter((token for row in rows for token in row), dtype, int(offsets[-1])), offsets
+
+
 def check_text(doc: str | bytes, index: int) -> str:
     """Return a document as a str that UTF-8 can encode; raise `InputError` with the position otherwise."""
     if isinstance(doc, bytes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _HUB_FILES = [*names.CONFIGS, *names.TEMPLATES, *names.READ]
-_TOKENIZERS = "tokenizers.Tokenizer"
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
@@ -37,14 +37,14 @@ def load_recipe(
         # A misspelled family is an error even for a file that has a pattern of its own.
         _core.pre_tokenizer(pattern)
     source = getattr(source, "recipe", source)
-    _check_length(source)
-    if isinstance(source, (str, Path)) and needs_python(Path(source)):
-        source = _load_directory(Path(source))
-    if isinstance(source, Recipe):
-        return add_specials(source, special_tokens)
     if not isinstance(source, (str, Path)):
-        return add_specials(_load_object(source), special_tokens)
+        recipe = source if isinstance(source, Recipe) else _load_object(source)
+        return add_specials(recipe, special_tokens)
     path = Path(source)
+    if len(str(path)) > _LONGEST_PATH or max(map(len, path.parts), default=0) > _LONGEST_NAME:
+        raise TokenizerNotFoundError(f"{str(source)[:80]!r}… is too long to name a file or a tokenizer")
+    if needs_python(path):
+        return add_specials(_load_directory(path), special_tokens)
     if path.is_dir():
         path = _find_file(path)
     if path.is_file():
@@ -68,14 +68,6 @@ def load_recipe(
     )
 
 
-def _check_length(source: Any) -> None:
-    """Raise for a name that is too long for a file system."""
-    if not isinstance(source, (str, Path)):
-        return
-    if len(str(source)) > _LONGEST_PATH or max(map(len, Path(source).parts), default=0) > _LONGEST_NAME:
-        raise TokenizerNotFoundError(f"{str(source)[:80]!r}… is too long to name a file or a tokenizer")
-
-
 def _holds_tokenizer(path: Path) -> bool:
     return find_in(path) is not None if path.is_dir() else path.is_file() and find_kind(path) is not None
 
@@ -90,10 +82,8 @@ def _load_by_name(name: str) -> Recipe:
     try:
         return tiktoken.load_name(name)
     except TokenizerError:
-        try:
+        with suppress(TokenizerError, ImportError):
             return _load_file(_find_file(_fetch(name)), None, None)
-        except (TokenizerError, ImportError):
-            pass
         raise
 
 
@@ -159,17 +149,13 @@ def _fetch(name: str) -> Path:
     with explain_missing("huggingface-hub", "hf", f"{name}: loading from the hub"):
         from huggingface_hub import snapshot_download
     try:
-        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
-    except Exception as online:  # noqa: BLE001 - whatever it was, the cache may still have it
-        try:
-            return Path(snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=True))
-        except Exception as error:
-            reason = str(online).partition("\n")[0] or "no reason given"
-            raise TokenizerNotFoundError(
-                f"{name}: no such file, and neither the hub nor its cache has it "
-                f"({type(online).__name__}: {reason}); "
-                "check the spelling, go online once, or pass the path of the files"
-            ) from error
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))  # from the cache if offline
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or "no reason given"
+        raise TokenizerNotFoundError(
+            f"{name}: no such file, and neither the hub nor its cache has it ({type(error).__name__}: "
+            f"{reason}); check the spelling, go online once, or pass the path of the files"
+        ) from error
 
 
 def _load_object(source: Any) -> Recipe:
@@ -180,9 +166,8 @@ def _load_object(source: Any) -> Recipe:
     if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
         return tiktoken.from_encoding(source)
     inner = getattr(source, "backend_tokenizer", None)
-    if inner is None and (
-        kind == _TOKENIZERS or (hasattr(source, "to_str") and hasattr(source, "get_vocab"))
-    ):
+    to_str = hasattr(source, "to_str") and hasattr(source, "get_vocab")
+    if inner is None and (to_str or kind == "tokenizers.Tokenizer"):
         inner = source
     name = str(getattr(source, "name_or_path", "") or kind)
     if inner is None and is_python_tokenizer(source):
@@ -194,16 +179,12 @@ def _load_object(source: Any) -> Recipe:
             f"a {kind} is not a tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, "
             "a transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
         )
-    text, config = _spell(inner), _read_config(source)
+    # Version 1 of `tokenizers` has no `to_str`, but pickles as that text.
+    text = str(inner.to_str() if hasattr(inner, "to_str") else inner.__reduce__()[1][0])
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
-        return hf.from_object(text.encode(errors="surrogatepass"), name, config)
-
-
-def _spell(inner: Any) -> str:
-    """Return the text of its tokenizer.json; version 1 has no method for it, but pickles as that text."""
-    return str(inner.to_str() if hasattr(inner, "to_str") else inner.__reduce__()[1][0])
+        return hf.from_text(text.encode(errors="surrogatepass"), name, _read_config(source))
 
 
 def _load_directory(path: Path) -> Recipe:

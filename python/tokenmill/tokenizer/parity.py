@@ -11,10 +11,8 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill import _core
 from tokenmill.base.console import lines
 from tokenmill.base.hardware.cache import cache_root
 from tokenmill.errors import MissingExtraError, TokenizerError
@@ -23,6 +21,7 @@ from tokenmill.tokenizer.recipe import find_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from tokenmill.tokenizer.engines.backend import Special
     from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -32,8 +31,6 @@ SAMPLE_BYTES = 1 << 20
 SAMPLE_DOCUMENTS = 512
 # A document is at most this part of a sample, in characters.
 SEVERAL = 16
-# Per tokenizer: the samples of the last jobs.
-KEPT = 64
 # Short texts in which the alternatives of the usual patterns compete.
 _PROBES = (
     "Hello, world! It's 12345 o'clock; WE'RE here.\r\n\r\n\tdef f(x):\n    return x ** 2\n",
@@ -113,51 +110,39 @@ def find_difference(sample: list[str], ours: list[list[int]], theirs: list[list[
 
 
 class ParityMemory:
-    """Whether native and Hugging Face gave the same ids for a sample before; forgets when either changes."""
+    """Remembers a comparison without a difference, by everything that it depends on."""
 
     def __init__(self, tokenizer: Tokenizer, sample: Sequence[str], special: str) -> None:
-        self._path = cache_root() / "parity" / f"{tokenizer.fingerprint}.txt"
         digest = hashlib.blake2b(digest_size=16)
-        for part in (_identify_build(), _find_hf_version(), special, *sample):
+        for part in (
+            tokenizer.fingerprint,
+            _identify("tokenmill._core"),
+            _identify("tokenizers"),
+            special,
+            *sample,
+        ):
             data = part.encode()
-            digest.update(len(data).to_bytes(8, "little"))
-            digest.update(data)
-        self._key = digest.hexdigest()
+            digest.update(len(data).to_bytes(8, "little") + data)
+        self._path = cache_root() / "parity" / digest.hexdigest()
 
     def has_agreed(self) -> bool:
-        """True if this very comparison was made and no id differed."""
-        return self._key in self._read_keys()
+        """Return True if this comparison was made before and no id differed."""
+        return self._path.exists()
 
     def remember(self) -> None:
-        """Note that no id differed; without a place to write it is compared again next time."""
-        keys = [*(key for key in self._read_keys() if key != self._key), self._key][-KEPT:]
-        temporary = self._path.with_suffix(f".{os.getpid()}")
+        """Record that no id differed; without a writable cache the next job compares again."""
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text("\n".join(keys) + "\n")
-            temporary.replace(self._path)
-
-    def _read_keys(self) -> list[str]:
-        try:
-            return self._path.read_text().split()
-        except (OSError, UnicodeDecodeError):
-            return []
+            self._path.touch()
 
 
-def _identify_build() -> str:
-    """This build of the core: a rebuilt one has another time or size, whatever its version says."""
-    status = Path(_core.__file__).stat()
-    return f"{_core.__version__}-{status.st_size}-{status.st_mtime_ns}"
-
-
-def _find_hf_version() -> str:
-    """Return the version from the name of the metadata directory; importlib.metadata takes longer."""
-    found = find_spec("tokenizers")
+def _identify(module: str) -> str:
+    """Return a string that changes with every installation of a module."""
+    found = find_spec(module)
     if found is None or found.origin is None:
         return "none"
-    place = Path(found.origin)
-    named = sorted(path.name for path in place.parent.parent.glob("tokenizers-*.dist-info"))
-    return " ".join(named) or str(place.stat().st_mtime_ns)
+    status = os.stat(found.origin)  # noqa: PTH116 - a plain string
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def check_conversion(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002

@@ -100,10 +100,6 @@ class Engine(ABC):
         """Yield the ids of the joined parts."""
         yield from self.encode("".join(texts), special, template=False)
 
-    def last_cut(self, data: memoryview) -> int:  # noqa: ARG002 - nowhere, whatever the text
-        """Return the last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
-        return 0
-
     def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
         """Return the ids of a part of a UTF-8 text, `continued` after a cut; check `takes_parts` first."""
         raise NotImplementedError

@@ -168,7 +168,10 @@ def _build_step(leaf: Json) -> Step:
         old, new = str(leaf["pattern"]["String"]), str(leaf.get("content", ""))
         return lambda tokens: [token.replace(old, new) for token in tokens]
     if kind == "Metaspace":
-        return _build_metaspace(leaf)
+        marker = str(leaf.get("replacement", MARKER))
+        scheme = leaf.get("prepend_scheme") or ("always" if leaf.get("add_prefix_space", True) else "never")
+        first = " " if scheme == "never" else ""
+        return lambda tokens: [token.replace(marker, " " if i else first) for i, token in enumerate(tokens)]
     if kind == "BPEDecoder":
         suffix = str(leaf.get("suffix", "</w>"))
         return lambda tokens: [
@@ -176,17 +179,6 @@ def _build_step(leaf: Json) -> Step:
             *(token.replace(suffix, "") for token in tokens[-1:]),
         ]
     raise UnsupportedError(f"the decoder {kind}")
-
-
-def _build_metaspace(leaf: Json) -> Step:
-    marker = str(leaf.get("replacement", MARKER))
-    scheme = leaf.get("prepend_scheme") or ("always" if leaf.get("add_prefix_space", True) else "never")
-
-    def step(tokens: list[str]) -> list[str]:
-        first = "" if scheme != "never" else " "
-        return [token.replace(marker, " " if place else first) for place, token in enumerate(tokens)]
-
-    return step
 
 
 def _strip(token: str, content: str, start: int, stop: int) -> str:

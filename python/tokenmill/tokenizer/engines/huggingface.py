@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError, TokenizerError, explain_missing
-from tokenmill.tokenizer.batch import check_text, is_arrow, list_chunks
+from tokenmill.tokenizer.batch import check_text, flatten, is_arrow, list_chunks
 from tokenmill.tokenizer.engines.backend import Engine
 from tokenmill.tokenizer.files.names import TOKENIZER
 
@@ -137,23 +137,16 @@ class HuggingFaceEngine(Engine):
         return type(self), (self._json, self.family, self._added, self._source, self.id_limit)
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        """Return the ids of one text."""
         return self.encode_lists([text], special, template=template, threads=1)[0]
 
     def encode_batch(
         self, docs: Any, special: Special, *, template: bool, threads: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the flat ids of many texts, and offsets."""
-        import numpy as np
-
         if is_arrow(docs):
             list_chunks(docs)  # raises for nulls and wrong types
             docs = docs.to_pylist()
         rows = self.encode_lists(list(docs), special, template=template, threads=threads)
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
-        dtype = np.uint16 if self.id_limit <= 1 << 16 else np.uint32
-        return np.fromiter((token for row in rows for token in row), dtype, int(offsets[-1])), offsets
+        return flatten(rows, self.id_limit)
 
     def encode_lists(
         self,
@@ -163,7 +156,6 @@ class HuggingFaceEngine(Engine):
         template: bool,
         threads: int,  # noqa: ARG002 - HF has its own pool
     ) -> list[list[int]]:
-        """Return one list of ids for each text."""
         texts = self._check(docs, special)
         out: list[list[int]] = []
         for start in range(0, len(texts), _PART):
@@ -174,12 +166,10 @@ class HuggingFaceEngine(Engine):
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of one text and the characters that each covers."""
         texts = self._check([text], special)
         return self._hf.offsets(texts[0], as_text=special == "text", template=template)
 
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
-        """Return the text of the ids in UTF-8; HF's decoder may change white space."""
         listed = [int(token_id) for token_id in ids]
         unknown = next((token_id for token_id in listed if not 0 <= token_id < self.id_limit), None)
         if unknown is not None:
@@ -187,12 +177,10 @@ class HuggingFaceEngine(Engine):
         return self._hf.decode(listed, skip_special=skip_special).encode()
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        """Return the string of one id in UTF-8, or None."""
         token = self._hf.tokens.get(token_id)
         return None if token is None else token.encode()
 
     def id_of(self, token: bytes) -> int | None:
-        """Return the id of a string of the vocabulary, or None."""
         return self._hf.ids.get(token.decode(errors="replace"))
 
     def _check(self, docs: list[str | bytes], special: Special) -> list[str]:

@@ -45,13 +45,11 @@ class NativeEngine(Engine):
         self._words = _spell_ids(recipe) if self.codec.spelled else None
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        """Return the ids of one text."""
         return self.codec.encode(text, special, template)
 
     def encode_batch(
         self, docs: Any, special: Special, *, template: bool, threads: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the ids of many texts, flat, with offsets."""
         if is_arrow(docs):
             return self.codec.encode_chunks(list_chunks(docs), special, template, threads)
         docs = docs if isinstance(docs, list) else list(docs)
@@ -60,17 +58,14 @@ class NativeEngine(Engine):
     def encode_lists(
         self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
     ) -> list[list[int]]:
-        """Return the ids of many texts, one list for each."""
         return self.codec.encode_lists(docs, special, template, threads)
 
     def encode_framed(
         self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
     ) -> tuple[memoryview, memoryview]:
-        """Return the ids of flat texts, each between the ids of `frame`, with offsets."""
         return self.codec.encode_framed(texts.offsets, texts.data, special, frame, threads)
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
-        """Return how many ids each text has."""
         if is_arrow(docs):
             return super().count_batch(docs, special, template=template, threads=threads)
         return self.codec.count_list(list(docs), special, template, threads)
@@ -78,12 +73,10 @@ class NativeEngine(Engine):
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return ids and their spans; the span of tokens that the template adds is `(0, 0)`."""
         ids, starts, ends = self.codec.offsets(check_text(text, 0), special, template)
         return ids, list(zip(starts, ends, strict=True))
 
     def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
-        """Yield the ids of the parts together; memory is bounded if the core can cut the text."""
         codec = self.codec
         if not codec.can_cut:
             yield from codec.encode("".join(texts), special, template=False)
@@ -94,20 +87,13 @@ class NativeEngine(Engine):
                 yield from codec.encode_part(part, special, continued).tolist()
                 continued = True
 
-    def last_cut(self, data: memoryview) -> int:
-        """Return the last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
-        return self.codec.last_cut(data)
-
     def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
-        """Return the ids of a part of a text in UTF-8."""
         return self.codec.encode_part(data, special, continued)
 
     def piece_ends(self, text: str, special: Special) -> list[int]:
-        """Where pieces end, in bytes of the normalized text."""
         return self.codec.piece_ends(text, special)
 
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
-        """Return the bytes of the ids."""
         if skip_special:
             ids = [token_id for token_id in ids if token_id not in self._specials]
         if self._words is None:
@@ -116,7 +102,6 @@ class NativeEngine(Engine):
         return b"".join(self._words.get(int(token_id), b"") for token_id in ids)
 
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
-        """Return the text of the ids, by the tokenizer's own decoder."""
         if skip_special:
             ids = [token_id for token_id in ids if token_id not in self._specials]
         data = self.decode(ids, skip_special=False)
@@ -130,17 +115,14 @@ class NativeEngine(Engine):
         return decoder.decode(ids)
 
     def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
-        """Return one text for each document, where its bytes are those of its tokens, one after the other."""
         if not self._decoder.joins_bytes or self._words is not None or self._decoder.exceptions:
             return None
         return self.codec.decode_batch(ids, offsets, errors)
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        """Return what one id spells."""
         return self.codec.token_bytes(token_id) if self._words is None else self._words.get(token_id)
 
     def id_of(self, token: bytes) -> int | None:
-        """Return the id of a token's bytes."""
         if self._words is None:
             return self.codec.id_of(token)
         return next((token_id for token_id, word in self._words.items() if word == token), None)

@@ -21,15 +21,15 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.base.hardware.machine import measure
 from tokenmill.errors import TokenizerError
+from tokenmill.tokenizer.batch import flatten
 from tokenmill.tokenizer.engines.backend import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from tokenmill.tokenizer.engines.backend import Ids, Special
@@ -213,7 +213,9 @@ class PythonEngine(Engine):
         self.num_proc = num_proc or measure().slow_processes
         self.id_limit = self.adapter.id_limit
         self._lock = threading.Lock()
-        self._pool: _Pool | None = None
+        self._pool: ProcessPoolExecutor | None = None
+        self._process_id = 0
+        self._blob = b""
         self._seen = 0
         self._alone = False
 
@@ -221,51 +223,42 @@ class PythonEngine(Engine):
         return PythonEngine, (self.adapter.tokenizer, self.num_proc)
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        """Return the ids of one text, encoded in this process."""
         return self._encode_here([_to_text(text)], special, template=template)[0]
 
     def encode_batch(
         self, docs: Any, special: Special, *, template: bool, threads: int = 0
     ) -> tuple[Ids, NDArray[np.int64]]:
-        """Return the flat ids of many texts, and offsets."""
         del threads
         listed = docs.to_pylist() if hasattr(docs, "to_pylist") else docs
         texts = [_to_text(document) for document in listed]
         rows = self._encode_in_pool(texts, special, template=template)
         if rows is None:
             rows = self._encode_here(texts, special, template=template)
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
-        ids = np.fromiter((token for row in rows for token in row), np.uint32, int(offsets[-1]))
-        if len(ids) and int(ids.max()) >= self.id_limit:
-            # The dtype of the files follows from the limit.
+        largest = max((max(row, default=0) for row in rows), default=0)
+        if largest >= self.id_limit:  # the dtype of the files follows from the limit
             raise TokenizerError(
-                f"the tokenizer returned the id {int(ids.max())} although it says that ids are below "
+                f"the tokenizer returned the id {largest} although it says that ids are below "
                 f"{self.id_limit}; correct its vocab_size (or __len__, get_vocab)"
             )
-        return (ids.astype(np.uint16) if self.id_limit <= 1 << 16 else ids), offsets
+        return flatten(rows, self.id_limit)
 
     def offsets(
         self, text: str, special: Special, *, template: bool
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Raise `TokenizerError`: Python tokenizers give no offsets."""
         del text, special, template
         raise TokenizerError(
             "a Python tokenizer does not report which characters a token covers; use a fast version of it"
         )
 
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
-        """Return the bytes of the tokenizer's own decoding."""
         with self._lock:
             return self.adapter.decode([int(token) for token in ids], skip_special=skip_special)
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        """Return the string of one id in UTF-8, or None."""
         token = self.adapter.get_token(token_id)
         return None if token is None else token.encode()
 
     def id_of(self, token: bytes) -> int | None:
-        """Return the id of one string, or None."""
         return self.adapter.vocabulary.get(token.decode("utf-8", "replace"))
 
     def close(self) -> None:
@@ -273,7 +266,7 @@ class PythonEngine(Engine):
         with self._lock:
             pool, self._pool = self._pool, None
         if pool:
-            pool.executor.shutdown()
+            pool.shutdown()
 
     def _encode_here(self, texts: list[str], special: Special, *, template: bool) -> Rows:
         with self._lock:
@@ -288,15 +281,20 @@ class PythonEngine(Engine):
         step = max(1, -(-len(texts) // (self.num_proc * _CHUNKS_PER_WORKER)))
         chunks = [texts[start : start + step] for start in range(0, len(texts), step)]
         for attempt in (1, 2):
+            pool = None
             try:
                 pool = self._get_pool()
-            except (pickle.PicklingError, AttributeError, TypeError) as error:
-                self._give_up(error)
-                return None
-            try:
-                return [row for part in pool.encode(chunks, special, template=template) for row in part]
-            except _LoadError as error:
-                self._give_up(error)
+                with _hide_main(self._blob):  # processes start when chunks are submitted
+                    futures = [pool.submit(_encode_chunk, chunk, special, template) for chunk in chunks]
+                return [row for future in futures for row in future.result()]
+            except (_LoadError, pickle.PicklingError, AttributeError, TypeError) as error:
+                self._alone = True
+                logger.warning(
+                    "This tokenizer cannot be sent to worker processes (%s), so it runs in one process. "
+                    "Define its class in a module that can be imported, keep its attributes picklable, and "
+                    'start a script\'s job under if __name__ == "__main__":',
+                    error,
+                )
                 return None
             except BrokenProcessPool:
                 with self._lock:
@@ -309,42 +307,17 @@ class PythonEngine(Engine):
             "batch_size or num_proc; otherwise the tokenizer itself crashes on one of them"
         )
 
-    def _give_up(self, error: Exception) -> None:
-        """Encode everything in this process from now on."""
-        self._alone = True
-        logger.warning(
-            "This tokenizer cannot be sent to worker processes (%s), so it runs in one process. Define its "
-            "class in a module that can be imported, keep its attributes picklable, and start a script's job "
-            'under if __name__ == "__main__":',
-            error,
-        )
-
-    def _get_pool(self) -> _Pool:
+    def _get_pool(self) -> ProcessPoolExecutor:
         with self._lock:
-            if self._pool is None or self._pool.process_id != os.getpid():  # a forked copy owns no workers
-                self._pool = _Pool(self.adapter, self.num_proc)
+            if self._pool is None or self._process_id != os.getpid():  # a forked copy owns no workers
+                self._blob, self._process_id = pickle.dumps(self.adapter), os.getpid()
+                context = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(self.num_proc, context, _start_worker, (self._blob,))
             return self._pool
 
 
 class _LoadError(TokenizerError):
     """The tokenizer could not be unpickled in a worker process."""
-
-
-class _Pool:
-    """Spawned processes that hold a copy of the tokenizer."""
-
-    def __init__(self, adapter: PythonTokenizer, count: int) -> None:
-        self._blob = pickle.dumps(adapter)
-        context = multiprocessing.get_context("spawn")
-        self.executor = ProcessPoolExecutor(
-            count, mp_context=context, initializer=_start_worker, initargs=(self._blob,)
-        )
-        self.process_id = os.getpid()
-
-    def encode(self, chunks: list[list[str]], special: Special, *, template: bool) -> list[Rows]:
-        with _hide_main(self._blob):  # processes start when chunks are submitted
-            futures = [self.executor.submit(_encode_chunk, chunk, special, template) for chunk in chunks]
-        return [future.result() for future in futures]
 
 
 _hiding = threading.Lock()

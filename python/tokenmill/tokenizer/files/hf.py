@@ -83,8 +83,8 @@ def read_config_beside(path: Path) -> Json:
     return config
 
 
-def from_object(text: bytes, source: str, config: Json) -> Recipe:
-    """Return the recipe of the JSON of an object of Hugging Face's library."""
+def from_text(text: bytes, source: str, config: Json) -> Recipe:
+    """Return the recipe of the text of a `tokenizer.json`."""
     outline, bpe = read_hf(text, make_printable(source))
     return from_outline(json.loads(outline), bpe, text, source, config)
 
@@ -159,15 +159,6 @@ def _read_model(body: Json, vocabulary: Spellings, merges: Merges, *, byte_level
     )
 
 
-def _check_utf8(token: str, where: str) -> bytes:
-    try:
-        return token.encode()
-    except UnicodeEncodeError as error:
-        raise TokenizerError(
-            f"{where}: token {token!r} holds a lone surrogate, which no text can hold"
-        ) from error
-
-
 def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
     if not isinstance(items, list):
         raise TokenizerError(f"{source}: added_tokens is {type(items).__name__}; expected a list")
@@ -175,8 +166,13 @@ def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
     for place, item in enumerate(items):
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or "id" not in item:
             raise TokenizerError(f"{source}: added_tokens[{place}] is {item!r}; expected 'content' and 'id'")
-        _check_utf8(item["content"], f"{source}: added_tokens[{place}]")
-        added.append(read_added_token(item["content"], check_id(item["id"], item["content"], source), item))
+        content = item["content"]
+        if not content.isascii() and content.encode(errors="ignore").decode() != content:
+            raise TokenizerError(
+                f"{source}: added_tokens[{place}]: token {content!r} holds a lone surrogate, which no text "
+                "can hold"
+            )
+        added.append(read_added_token(content, check_id(item["id"], content, source), item))
     return check_added([token for token in added if token.content], f"{source}: added_tokens")
 
 

@@ -223,55 +223,37 @@ def to_hf_normalizer(normalizer: Json | None) -> Json | None:
     return {key: value for key, value in normalizer.items() if key != "scheme"}
 
 
+# The numbers of the fields that are read of TrainerSpec and NormalizerSpec.
+_TRAINER = {3: "model_type", 24: "suffix_marker", 35: "byte_fallback", 44: "unknown_surface"}
+_NORMALIZER = {1: "normalizer", 2: "charsmap", 3: "dummy_prefix", 4: "remove_extra", 5: "escape"}
+
+
 def _parse(data: bytes) -> _Proto:
-    """Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec."""
+    """Read a ModelProto: field 1 are pieces, 2 is the trainer_spec, 3 the normalizer_spec."""
     proto = _Proto()
     for number, value in _read_fields(data):
-        if number == 1 and isinstance(value, bytes):
-            proto.pieces.append(_read_piece(value))
-        elif number == 2 and isinstance(value, bytes):
-            _read_trainer(proto, value)
-        elif number == 3 and isinstance(value, bytes):
-            _read_normalizer(proto, value)
+        if not isinstance(value, bytes):
+            continue
+        if number == 1:
+            fields = dict(_read_fields(value))
+            piece, score, kind = fields.get(1, b""), fields.get(2, bytes(4)), fields.get(3, _NORMAL)
+            if not isinstance(piece, bytes) or not isinstance(score, bytes) or not isinstance(kind, int):
+                raise ValueError(f"piece {len(proto.pieces)} has a field of the wrong type")
+            proto.pieces.append((piece.decode(), struct.unpack("<f", score)[0], kind))
+        elif number in {2, 3}:
+            known = _TRAINER if number == 2 else _NORMALIZER
+            for field_number, found in _read_fields(value):
+                if field_number in known:
+                    name = known[field_number]
+                    kind_of = type(getattr(proto, name))
+                    if isinstance(found, bytes) != (kind_of in {str, bytes}):
+                        raise ValueError(f"{name} has the wrong type")
+                    setattr(
+                        proto,
+                        name,
+                        found.decode() if isinstance(found, bytes) and kind_of is str else kind_of(found),
+                    )
     return proto
-
-
-def _read_piece(data: bytes) -> tuple[str, float, int]:
-    piece, score, kind = "", 0.0, _NORMAL
-    for number, value in _read_fields(data):
-        if number == 1 and isinstance(value, bytes):
-            piece = value.decode()
-        elif number == 2 and isinstance(value, bytes):
-            score = struct.unpack("<f", value)[0]
-        elif number == 3 and isinstance(value, int):
-            kind = value
-    return piece, score, kind
-
-
-def _read_trainer(proto: _Proto, data: bytes) -> None:
-    for number, value in _read_fields(data):
-        if number == 3 and isinstance(value, int):
-            proto.model_type = value
-        elif number == 24:
-            proto.suffix_marker = bool(value)
-        elif number == 35:
-            proto.byte_fallback = bool(value)
-        elif number == 44 and isinstance(value, bytes):
-            proto.unknown_surface = value.decode()
-
-
-def _read_normalizer(proto: _Proto, data: bytes) -> None:
-    for number, value in _read_fields(data):
-        if number == 1 and isinstance(value, bytes):
-            proto.normalizer = value.decode()
-        elif number == 2 and isinstance(value, bytes):
-            proto.charsmap = value
-        elif number == 3:
-            proto.dummy_prefix = bool(value)
-        elif number == 4:
-            proto.remove_extra = bool(value)
-        elif number == 5:
-            proto.escape = bool(value)
 
 
 def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

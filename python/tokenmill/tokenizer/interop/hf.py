@@ -154,7 +154,7 @@ def _make_empty(base: Any) -> Any:
 
 def _install(tokenizer: Any, *, compare: bool) -> None:
     """Put our core behind a tokenizer of transformers; `_tokenizer` is its only seam."""
-    tokenizer._tokenizer = CoreBackend(tokenizer._tokenizer, compare=compare)  # noqa: SLF001
+    tokenizer._tokenizer = CoreBackend(tokenizer._tokenizer, compare)  # noqa: SLF001
     base: Any = type(tokenizer)
     if not issubclass(base, _ReturnsColumns):
         tokenizer.__class__ = _make_class(base)

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.console import lines
@@ -23,7 +20,7 @@ from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.parity import find_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from tokenmill.tokenizer.recipe import Json
     from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -38,16 +35,11 @@ _COMPARED = 1 << 18
 class CoreBackend:
     """The replacement; with `compare`, the first documents are also encoded by the real tokenizer."""
 
-    def __init__(self, real: Any, *, compare: bool = False) -> None:
+    def __init__(self, real: Any, compare: bool) -> None:  # noqa: FBT001 - pickled by position
         self.__dict__.update(_real=real, _left=_COMPARED if compare else 0, _compare=compare)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle with a cached state of the real one: `datasets` pickles with every `map`."""
-        settings = _Settings.read(self._real)
-        cached = self.__dict__.get("_pickled")
-        if cached is None or cached[0] != settings:
-            cached = self.__dict__["_pickled"] = (settings, pickle.dumps(self._real))
-        return _unpickle, (cached[1], self._compare)
+        return CoreBackend, (self._real, self._compare)
 
     def __getattr__(self, name: str) -> Any:
         self._forget(name)
@@ -59,8 +51,6 @@ class CoreBackend:
 
     def _forget(self, touched: str) -> None:
         """Drop what was derived from the real tokenizer if it may have changed."""
-        if touched in _CHANGES or touched == "decoder":
-            self.__dict__.pop("_pickled", None)
         if touched in _CHANGES:
             self.__dict__.pop("core", None)
             self.__dict__.pop("_frame", None)
@@ -113,9 +103,9 @@ class CoreBackend:
             rows = None
         if rows is None:
             return list(encode())
-        lazy = _Lazy(self._real, encode)
+        encode_later = cache(partial(_encode_with, self._real, _read_settings(self._real), encode))
         made = [
-            CoreEncoding([*before, *row[:room], *after], len(before), len(after), partial(lazy.get, index))
+            CoreEncoding([*before, *row[:room], *after], len(before), len(after), index, encode_later)
             for index, row in enumerate(rows)
         ]
         self._pad(made)
@@ -154,8 +144,8 @@ class CoreBackend:
         while held < self._left and len(sample) < len(texts):
             held += len(texts[len(sample)]) + 1
             sample.append(texts[len(sample)])
-        with _Settings(None, None, as_text).apply(self._real):
-            theirs = [item.ids for item in self._real.encode_batch_fast(sample, add_special_tokens=False)]
+        encode = partial(self._real.encode_batch_fast, sample, add_special_tokens=False)
+        theirs = [item.ids for item in _encode_with(self._real, (None, None, as_text), encode)]
         difference = find_difference(sample, rows[: len(sample)], theirs)
         if difference is not None:
             lines.log_difference(difference)
@@ -180,12 +170,15 @@ class CoreBackend:
 class CoreEncoding:
     """A row with the attributes of `tokenizers.Encoding`; those that the core does not keep are lazy."""
 
-    __slots__ = ("_after", "_before", "_get_real", "_pad_type", "_padded", "ids", "n_sequences")
+    __slots__ = ("_after", "_before", "_encode_batch", "_index", "_pad_type", "_padded", "ids", "n_sequences")
 
-    def __init__(self, ids: list[int], before: int, after: int, get_real: Callable[[], Any]) -> None:
-        """`before` and `after` are the numbers of special tokens around the text."""
+    def __init__(
+        self, ids: list[int], before: int, after: int, index: int, encode_batch: Callable[[], list[Any]]
+    ) -> None:
+        """`before` and `after` count special tokens; `encode_batch()[index]` is the real encoding."""
         self.ids = ids
-        self._before, self._after, self._get_real = before, after, get_real
+        self._before, self._after = before, after
+        self._index, self._encode_batch = index, encode_batch
         self._padded, self._pad_type = (0, 0), 0
         self.n_sequences = 1
 
@@ -234,61 +227,39 @@ class CoreEncoding:
         """Return tokens, offsets, words, overflow, and the methods that map between them."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._get_real(), name)
+        return getattr(self._encode_batch()[self._index], name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the real encoding, since nothing else holds the text."""
-        return _return_it, (self._get_real(),)
+        return _return_it, (self._encode_batch()[self._index],)
 
 
 def _return_it(encoding: Any) -> Any:
     return encoding
 
 
-def _unpickle(real: bytes, compare: bool) -> CoreBackend:  # noqa: FBT001 - pickle passes it by position
-    return CoreBackend(pickle.loads(real), compare=compare)  # noqa: S301 - our own bytes, inside a pickle
+# The state that a call of transformers sets in the real tokenizer before it encodes.
+_Settings = tuple[dict[str, Any] | None, dict[str, Any] | None, bool]
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """The state that a call of transformers sets in the real tokenizer before it encodes."""
-
-    truncation: dict[str, Any] | None
-    padding: dict[str, Any] | None
-    encode_special_tokens: bool
-
-    @classmethod
-    def read(cls, real: Any) -> _Settings:
-        return cls(real.truncation, real.padding, real.encode_special_tokens)
-
-    def write(self, real: Any) -> None:
-        real.no_truncation() if self.truncation is None else real.enable_truncation(**self.truncation)
-        real.no_padding() if self.padding is None else real.enable_padding(**self.padding)
-        real.encode_special_tokens = self.encode_special_tokens
-
-    @contextmanager
-    def apply(self, real: Any) -> Iterator[None]:
-        """Set the state within this block."""
-        before = _Settings.read(real)
-        self.write(real)
-        try:
-            yield
-        finally:
-            before.write(real)
+def _read_settings(real: Any) -> _Settings:
+    return real.truncation, real.padding, real.encode_special_tokens
 
 
-class _Lazy:
-    """The real encodings of a batch, made at the first access to what the core does not keep."""
+def _write_settings(real: Any, settings: _Settings) -> None:
+    truncation, padding, real.encode_special_tokens = settings
+    real.no_truncation() if truncation is None else real.enable_truncation(**truncation)
+    real.no_padding() if padding is None else real.enable_padding(**padding)
 
-    def __init__(self, real: Any, encode: Callable[[], Any]) -> None:
-        self._real, self._encode, self._settings = real, encode, _Settings.read(real)
-        self._made: list[Any] | None = None
 
-    def get(self, index: int) -> Any:
-        if self._made is None:
-            with self._settings.apply(self._real):
-                self._made = self._encode()
-        return self._made[index]
+def _encode_with(real: Any, settings: _Settings, encode: Callable[[], list[Any]]) -> list[Any]:
+    """Call `encode` under these settings of the real tokenizer, and restore the present ones."""
+    before = _read_settings(real)
+    _write_settings(real, settings)
+    try:
+        return encode()
+    finally:
+        _write_settings(real, before)
 
 
 def _read_frame(post_processor: Json | None) -> tuple[list[int], list[int]] | None:
