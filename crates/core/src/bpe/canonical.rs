@@ -8,7 +8,6 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use super::backtrack::apart;
 use super::merge::MergeScratch;
 use super::pairs::{PairTable, SYMBOL_LIMIT};
 use super::symbols::Symbols;
@@ -250,7 +249,7 @@ impl<'a> Builder<'a> {
         self.rises
             && is_made(left)
             && is_made(right)
-            && apart(
+            && stay_apart(
                 &self.table,
                 halves,
                 self.symbol_of(left),
@@ -349,5 +348,37 @@ impl<'a> Builder<'a> {
         self.rises &= left < product && right < product;
         self.halves[split.rank as usize] = (left, right);
         self.table.insert(left, right, product);
+    }
+}
+
+/// Returns whether merging the bytes of two tokens gives these two tokens again; `split` gives the parts of a product.
+///
+/// Merges are undone, last one first. At each step two parts meet at the boundary. If they had a product that ranks
+/// before the merge undone last, they would have merged first.
+fn stay_apart(
+    pairs: &PairTable,
+    split: impl Fn(u32) -> (u32, u32),
+    mut left: u32,
+    mut right: u32,
+) -> bool {
+    let mut undone = NONE;
+    loop {
+        if pairs.get(left, right) < undone {
+            return false;
+        }
+        if left > right {
+            undone = left;
+            left = split(left).1;
+            if left == NONE {
+                return true;
+            }
+        } else {
+            // Of two equal products the left one is made first, so a tie at the boundary also comes first.
+            undone = right + 1;
+            right = split(right).0;
+            if right == NONE {
+                return true;
+            }
+        }
     }
 }

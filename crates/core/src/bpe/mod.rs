@@ -10,7 +10,6 @@
 //! through exactly the steps they go through alone. Each token is therefore either never made by merges or always
 //! made by one *canonical* split, and a table with one pair per token gives the same ids as the full list of merges.
 
-mod backtrack;
 mod batch;
 mod cache;
 mod canonical;
@@ -35,9 +34,7 @@ mod state;
 mod symbols;
 mod tables;
 mod tokens;
-mod trie;
 mod vocabulary;
-mod windows;
 mod words;
 mod writer;
 

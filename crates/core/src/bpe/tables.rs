@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
-use std::sync::OnceLock;
 
-use super::backtrack;
 use super::canonical;
 use super::gaps::Gaps;
 use super::merge::MergeScratch;
-use super::merge_together::{Word, MOST};
+use super::merge_together::Word;
 use super::pairs::PairTable;
 use super::symbols::Symbols;
-use super::trie::Trie;
-use super::windows;
 use super::{Merges, Unknown, VocabSpec, Vocabulary, WordCut, NONE};
 use crate::hash::BytesHasher;
 use crate::{Error, Result};
@@ -39,12 +35,8 @@ pub(crate) struct Tables {
     pub(crate) whole: Whole,
     /// Where text without a pre-tokenizer may be cut into words.
     pub(crate) word_cut: WordCut,
-    /// The trie for long pieces, built when the first one arrives.
-    trie: OnceLock<Trie>,
     /// Symbols that rank after a product of theirs, in order; most vocabularies have none.
     late_parts: Vec<u32>,
-    /// Length of each symbol in bytes.
-    lens: Vec<u32>,
 }
 
 impl Tables {
@@ -84,10 +76,6 @@ impl Tables {
             whole.extend(found.map(|(token, id)| (token.to_vec(), id)));
         }
         let late_parts = late_parts(&splits);
-        let lens = ids
-            .iter()
-            .map(|id| vocabulary.bytes_of(*id).map_or(0, <[u8]>::len) as u32)
-            .collect();
         let byte_pairs = byte_pairs(&symbols, &pairs);
         let gaps = Gaps::new(&symbols, spec.unknown);
         if gaps.is_some() || !symbols.is_local() {
@@ -107,9 +95,7 @@ impl Tables {
             splits,
             whole,
             word_cut: WordCut::Never,
-            trie: OnceLock::new(),
             late_parts,
-            lens,
         };
         if tables.symbols.keeps_words_apart() && !tables.merges_cross_words() {
             tables.word_cut = WordCut::Runs;
@@ -125,15 +111,8 @@ impl Tables {
         })
     }
 
-    /// `None` if the tokens together have more bytes than the trie has numbers for its nodes: some token is then
-    /// megabytes long, as training on one endlessly repeated letter produces, and a trie for it would cost more than
-    /// it saves.
-    fn trie(&self) -> Option<&Trie> {
-        let bytes: u64 = self.lens.iter().map(|&length| u64::from(length)).sum();
-        (bytes < Trie::MOST_NODES).then(|| self.trie.get_or_init(|| Trie::new(self)))
-    }
-
     /// Whether every product ranks after both of its parts, so that merges happen in rank order.
+    #[cfg(test)]
     pub(crate) fn ranks_rise(&self) -> bool {
         self.late_parts.is_empty()
     }
@@ -155,44 +134,13 @@ impl Tables {
             .unwrap_or_default()
     }
 
-    /// The length of a symbol in bytes.
-    #[inline(always)]
-    pub(crate) fn len_of(&self, symbol: u32) -> usize {
-        self.lens[symbol as usize] as usize
-    }
-
     /// Appends the exact ids of a piece, by merging alone.
     pub(crate) fn merge(&self, piece: &[u8], scratch: &mut MergeScratch, out: &mut Vec<u32>) {
-        let symbols = &mut scratch.symbols;
-        symbols.clear();
-        let is_found =
-            self.ranks_rise() && (self.stitch(piece, symbols) || self.guess(piece, symbols));
-        if !is_found {
-            self.symbols.of_piece(piece, symbols);
-            scratch.merge_sweeping(&self.pairs, &self.late_parts);
-        }
+        scratch.symbols.clear();
+        self.symbols.of_piece(piece, &mut scratch.symbols);
+        scratch.merge_sweeping(&self.pairs, &self.late_parts);
         let ids = scratch.symbols.iter();
         out.extend(ids.map(|symbol| self.ids[*symbol as usize]));
-    }
-
-    fn stitch(&self, piece: &[u8], symbols: &mut Vec<u32>) -> bool {
-        // Short runs of one sign take 30 % fewer instructions if windows are not tried first.
-        let is_short_run =
-            piece.len() <= windows::SHORT_PIECE && piece.iter().all(|byte| *byte == piece[0]);
-        let letters = self.letters().filter(|_| !is_short_run);
-        letters.is_some_and(|letters| windows::encode(self, letters, piece, symbols))
-    }
-
-    fn guess(&self, piece: &[u8], symbols: &mut Vec<u32>) -> bool {
-        // With an alphabet of bytes, this is only for pieces that `windows` gave up on, and a short one does not pay
-        // for the trie.
-        let least = if self.letters().is_some() {
-            windows::SHORT_PIECE
-        } else {
-            MOST
-        };
-        let trie = (piece.len() > least).then(|| self.trie()).flatten();
-        trie.is_some_and(|trie| backtrack::encode(self, trie, piece, symbols))
     }
 
     /// Starts `word` with a piece of at most [`MOST`] bytes, before any merge.
