@@ -1,7 +1,6 @@
 //! Tokenizer files, read straight into flat tables. Each kind has one reader; its errors name the file, the place
 //! in it, what was found and what was expected.
 
-mod base64;
 mod hf;
 mod index;
 mod json;

@@ -1,6 +1,9 @@
 //! `.tiktoken`: one `base64(token) rank` per line.
 
-use super::base64;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::Engine;
+
 use super::id_of;
 use super::index::Index;
 use super::words::{bad_id, check_not_empty, check_unique_ids, quote, refusal};
@@ -9,6 +12,12 @@ use crate::{Error, Result};
 
 /// How Whisper's files spell the empty token that pads their vocabulary; strict base64 does not allow it.
 const EMPTY: &[u8] = b"=";
+
+/// Standard base64 with padding; some files have bits set beyond the last byte.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// The tokens of a file in the order of their ranks, which are their ids. `source` is named in errors.
 pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
@@ -71,7 +80,11 @@ fn read_line(line: &[u8], tokens: &mut Tokens, source: &str, number: usize) -> R
     let (word, digits) = line.split_at(space);
     let digits = digits.trim_ascii_start();
     match id_of(digits) {
-        Some(rank) if tokens.push_with(rank, |out| word == EMPTY || base64::decode(word, out)) => {
+        Some(rank)
+            if tokens.push_with(rank, |out| {
+                word == EMPTY || BASE64.decode_vec(word, out).is_ok()
+            }) =>
+        {
             Ok(())
         }
         _ => Err(refuse_line(
@@ -85,9 +98,8 @@ fn read_line(line: &[u8], tokens: &mut Tokens, source: &str, number: usize) -> R
 
 #[cold]
 fn refuse_line(line: &[u8], word: &[u8], digits: &[u8], place: std::fmt::Arguments) -> Error {
-    let mut token = Vec::new();
-    let good = base64::decode(word, &mut token) && !digits.is_empty();
-    if good && digits.iter().all(u8::is_ascii_digit) {
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    if let (Ok(token), true) = (BASE64.decode(word), is_number) {
         return bad_id(place, &token, digits);
     }
     let words = format!(
