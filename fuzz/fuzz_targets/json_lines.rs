@@ -1,4 +1,4 @@
-//! JSON Lines against `serde_json`, line by line, and against themselves: whole, in lines, in place, as elements.
+//! JSON Lines against `serde_json`, line by line, and against themselves: whole, in lines, as elements.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
 use serde_json::Value;
-use tokenmill_core::jsonl::{read, read_elements, text_in_place, Fields, State};
+use tokenmill_core::jsonl::{read, read_elements, Fields, State};
 use tokenmill_core::records::{Batch, Policy, Reason};
 
 const LIMIT: usize = 1 << 20;
@@ -70,25 +70,12 @@ fn check_line(line: &[u8]) {
         Some(None) => assert!(reason != Some(Reason::BrokenJson) && only(&batch).is_none(), "{text:?}"),
         None => assert!(only(&batch).is_none() || is_python_only(text) || has_lone_surrogate(text), "{text:?}"),
     }
-    check_in_place(line);
 }
 
 /// A lone surrogate outside the wanted fields is accepted, as in Python.
 fn has_lone_surrogate(line: &str) -> bool {
     let lower = line.to_ascii_lowercase();
     lower.contains("\\ud")
-}
-
-fn check_in_place(line: &[u8]) {
-    let plain = read(line, &TEXT_ONLY);
-    let mut copy = line.to_vec();
-    match text_in_place(&mut copy, &TEXT_ONLY) {
-        Some((start, end)) => assert_eq!(Some(&copy[start..end]), only(&plain).map(str::as_bytes)),
-        None => {
-            assert_eq!(copy, line, "not read in place, but changed");
-            assert!(only(&plain).is_none() || line.contains(&b'\n'), "a good line, but not read in place");
-        }
-    }
 }
 
 /// The texts of one value of many elements, read in two windows.

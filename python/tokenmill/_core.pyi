@@ -13,7 +13,6 @@ __all__ = [
     "Codec",
     "CsvReader",
     "Family",
-    "JsonOutline",
     "JsonlReader",
     "Merges",
     "PairMerger",
@@ -52,7 +51,6 @@ __all__ = [
     "spell",
     "split_text",
     "stored_ends",
-    "unescape_part",
     "unspell",
 ]
 
@@ -160,27 +158,11 @@ class JsonlReader:
     ) -> JsonlReader: ...
     def read(self, block: Buffer, /) -> Records:
         """Reads a block of whole lines."""
-    def read_in_place(self, block: Buffer, /) -> tuple[int, int] | None:
-        """Unescapes the text of one line in place and gives its span; None: use `read` for this line."""
-    def outline(self) -> JsonOutline:
-        """The outline of a line that is too long to hold."""
     def read_elements(self, block: Buffer, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
         """Reads the whole elements of a part of one JSON value: records, bytes used, state, broken."""
 
-@final
-class JsonOutline:
-    """A long line in windows: the middle of its long strings is left out."""
-
-    def feed(self, window: Buffer, /, *, last: bool) -> tuple[int, int]:
-        """Takes more of the line: how many bytes were used, and how many the outline holds."""
-    def finish(self) -> tuple[Records, list[bytes | tuple[int, int]] | None]:
-        """The record without its text, and what the text is made of; None: read the whole line."""
-
 def json_members(head: bytes, /) -> tuple[list[tuple[str, str]], bool]:
     """Names of the object at the start of `head`, with each value's first character; if it is whole."""
-
-def unescape_part(part: Buffer, /, *, replace: bool, last: bool) -> tuple[memoryview, int]:
-    """Unescapes a part of the body of a good JSON string: the text, and how many bytes it took."""
 
 @final
 class CsvReader:

@@ -1,8 +1,6 @@
 //! Record readers: a borrowed block of bytes in, flat buffers out that Arrow takes without a copy.
 #![allow(clippy::needless_pass_by_value)] // a buffer is released when the argument is dropped
 
-use std::sync::{Mutex, PoisonError};
-
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -153,33 +151,6 @@ impl JsonlReader {
         Records::new(py, batch)
     }
 
-    /// Unescapes the text of a block that is one line, in place, and gives its span; None, with the block
-    /// unchanged, if the line must be read with `read`.
-    #[pyo3(signature = (block, /))]
-    fn read_in_place(
-        &self,
-        py: Python<'_>,
-        block: PyBuffer<u8>,
-    ) -> PyResult<Option<(usize, usize)>> {
-        if block.readonly() {
-            return Err(PyValueError::new_err("the block must be writable"));
-        }
-        let length = bytes_of(&block)?.len();
-        // SAFETY: as in `bytes_of`, and the buffer is writable; the caller (tokenmill.sources) gives a
-        // window of memory of its own that nobody else reads or writes during the call.
-        let line = unsafe { std::slice::from_raw_parts_mut(block.buf_ptr().cast::<u8>(), length) };
-        run_short(py, || Ok(jsonl::text_in_place(line, &self.fields)))
-    }
-
-    /// The outline of a line that is too long to hold.
-    fn outline(slf: &Bound<'_, Self>) -> JsonOutline {
-        let outline = jsonl::Outline::new(&slf.get().fields);
-        JsonOutline {
-            reader: slf.clone().unbind(),
-            outline: Mutex::new(Some(outline)),
-        }
-    }
-
     /// Reads the whole elements of a part of one JSON value. `state` is 0 at its start, then what the
     /// previous call returned; returns the records, the bytes used, the next state (4 is after the
     /// value) and whether the value is broken there.
@@ -205,64 +176,6 @@ impl JsonlReader {
     }
 }
 
-/// A long line in windows: the middle of its long strings is left out.
-#[pyclass(frozen, module = "tokenmill._core")]
-pub struct JsonOutline {
-    reader: Py<JsonlReader>,
-    outline: Mutex<Option<jsonl::Outline>>,
-}
-
-impl JsonOutline {
-    fn with<T>(&self, work: impl FnOnce(&mut Option<jsonl::Outline>) -> T) -> T {
-        work(&mut self.outline.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-#[derive(IntoPyObject)]
-enum OutlinePart {
-    Literal(Py<PyBytes>),
-    Span((usize, usize)),
-}
-
-#[pymethods]
-impl JsonOutline {
-    /// Takes more of the line: how many bytes were used, and how many the outline holds.
-    #[pyo3(signature = (window, /, *, last))]
-    fn feed(&self, py: Python<'_>, window: PyBuffer<u8>, last: bool) -> PyResult<(usize, usize)> {
-        let bytes = bytes_of(&window)?;
-        run_short(py, || {
-            Ok(self.with(|outline| {
-                let outline = outline.as_mut();
-                outline.map_or((0, 0), |outline| {
-                    (outline.feed(bytes, last), outline.size())
-                })
-            }))
-        })
-    }
-
-    /// The record without its text, and what the text is made of: bytes, and spans of the line. None instead of
-    /// these if the line must be read as a whole.
-    fn finish(&self, py: Python<'_>) -> PyResult<(Records, Option<Vec<OutlinePart>>)> {
-        let Some(outline) = self.with(Option::take) else {
-            return Err(PyValueError::new_err(
-                "an outline can be finished only once",
-            ));
-        };
-        let fields = &self.reader.get().fields;
-        let (batch, parts) = run_short(py, || Ok(outline.finish(fields)))?;
-        let parts = parts.map(|parts| {
-            let each = parts.into_iter().map(|part| match part {
-                jsonl::TextPart::Literal(bytes) => {
-                    OutlinePart::Literal(PyBytes::new(py, &bytes).unbind())
-                }
-                jsonl::TextPart::Span(start, end) => OutlinePart::Span((start, end)),
-            });
-            each.collect()
-        });
-        Ok((Records::new(py, batch)?, parts))
-    }
-}
-
 /// The names of the object that `head` begins with, each with the first character of its value, and whether the
 /// object is whole.
 #[pyfunction]
@@ -274,22 +187,6 @@ fn json_members(head: &[u8]) -> (Vec<(String, char)>, bool) {
         named.map(|(name, first)| (name, first.into())).collect(),
         whole,
     )
-}
-
-/// Unescapes a part of the body of a good JSON string: the text, and how many bytes it took.
-#[pyfunction]
-#[pyo3(signature = (part, /, *, replace, last))]
-fn unescape_part(
-    py: Python<'_>,
-    part: PyBuffer<u8>,
-    replace: bool,
-    last: bool,
-) -> PyResult<(Py<PyMemoryView>, usize)> {
-    let bytes = bytes_of(&part)?;
-    let (text, used) = run_short(py, || {
-        Ok(jsonl::unescape_part(bytes, policy(replace), last))
-    })?;
-    Ok((view(py, text)?.unbind(), used))
 }
 
 /// Reads delimited rows. A text is made of parts: a `str` stands for itself, an `int` for the field
@@ -386,10 +283,8 @@ fn invalid_rows(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Records>()?;
     module.add_class::<JsonlReader>()?;
-    module.add_class::<JsonOutline>()?;
     module.add_class::<CsvReader>()?;
     module.add_function(wrap_pyfunction!(json_members, module)?)?;
-    module.add_function(wrap_pyfunction!(unescape_part, module)?)?;
     module.add_function(wrap_pyfunction!(split_text, module)?)?;
     module.add_function(wrap_pyfunction!(invalid_rows, module)?)
 }

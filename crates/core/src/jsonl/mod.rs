@@ -5,18 +5,14 @@
 
 mod elements;
 mod fields;
-mod in_place;
 mod lines;
 mod members;
-mod outline;
 mod parse;
 mod strings;
 
 pub use elements::{read_elements, Elements, State};
 pub use fields::Fields;
-pub use in_place::text_in_place;
 pub use lines::read;
 pub use members::members;
-pub use outline::{unescape_part, Outline, TextPart};
 pub(crate) use parse::{Fault, Parser};
 pub(crate) use strings::unescape;

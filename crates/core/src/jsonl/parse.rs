@@ -4,7 +4,7 @@
 //! if a key occurs twice, the last one counts, as in Python.
 
 use super::fields::Node;
-use super::strings::{count_spaces, escape_at, find_special, unescape, Escape};
+use super::strings::{count_spaces, escape_width, find_special, unescape};
 use crate::records::{Kind, Policy, Reason};
 
 /// Deeper containers are refused; Python's own limit is its recursion limit, near this.
@@ -319,9 +319,9 @@ impl Parser<'_> {
                     self.at += 1;
                     return Ok((start, self.at - 1));
                 }
-                Some(b'\\') => match escape_at(&self.s[self.at..]) {
-                    Escape::Good(width) => self.at += width,
-                    Escape::Bad | Escape::Cut => return self.broken(),
+                Some(b'\\') => match escape_width(&self.s[self.at..]) {
+                    Some(width) => self.at += width,
+                    None => return self.broken(),
                 },
                 _ => return self.broken(),
             }

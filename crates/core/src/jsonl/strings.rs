@@ -10,30 +10,16 @@ pub(super) fn count_spaces(s: &[u8]) -> usize {
         .count()
 }
 
-/// What starts with a backslash.
-pub(super) enum Escape {
-    /// An escape of so many bytes.
-    Good(usize),
-    Bad,
-    /// Good so far, but cut off by the end of the text.
-    Cut,
-}
-
-/// The escape that starts `s`, by itself: a lone surrogate is good.
+/// Returns the width of the escape that starts `s`, or `None` if it is invalid; a lone surrogate is valid here.
 #[inline(always)]
-pub(super) fn escape_at(s: &[u8]) -> Escape {
-    match s.get(1) {
-        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Escape::Good(2),
-        Some(b'u') => {
-            let digits = &s[2..s.len().min(6)];
-            match digits.iter().all(u8::is_ascii_hexdigit) {
-                true if digits.len() == 4 => Escape::Good(6),
-                true => Escape::Cut,
-                false => Escape::Bad,
-            }
+pub(super) fn escape_width(s: &[u8]) -> Option<usize> {
+    match s.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' => {
+            let digits = s.get(2..6)?;
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(6)
         }
-        Some(_) => Escape::Bad,
-        None => Escape::Cut,
+        _ => None,
     }
 }
 
