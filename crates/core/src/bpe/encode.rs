@@ -24,6 +24,16 @@ pub(super) const WORTH_CUTTING: usize = 64 << 10;
 /// Tag of a segment that is not a whole piece, for vocabularies in which whole pieces have ids of their own.
 pub(crate) const SEGMENT: u8 = 0x40;
 
+/// How the ids of a piece are made that are not in the cache; the module's documentation lists all routes.
+enum Route {
+    /// The piece is a token that merges do not make.
+    Whole(u32),
+    /// Short: deferred, and merged side by side with other pieces.
+    Together,
+    /// Long: merged at once.
+    Alone,
+}
+
 /// An exact byte-pair encoder; immutable, shared by threads.
 pub struct Bpe {
     tables: Tables,
@@ -252,7 +262,7 @@ impl Bpe {
         self.cuts.get_or_init(|| Cuts::new(&self.tables)).as_ref()
     }
 
-    /// Encodes a piece that is long, or not in its own line.
+    /// Encodes a piece that the batch did not find in the cache.
     #[inline(never)]
     pub(super) fn encode_other(
         &self,
@@ -263,30 +273,35 @@ impl Bpe {
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
-        let len = end - start;
+        let (piece, len) = (&text[start..end], end - start);
         if len == 0 || state.cache.find(text, start, len, tag, out) {
             return;
         }
         let first = out.len();
-        let piece = &text[start..end];
-        match self.tables.whole.get(piece) {
-            Some(id) if tag == 0 => out.push(*id),
-            _ => {
-                if Pending::takes(len) {
-                    let key = PieceKey::new(text, start, len, tag);
-                    if state.pending.push(&self.tables, piece, key, first) {
-                        self.finish(state, out);
-                    }
-                    return;
+        match self.route(piece, tag) {
+            Route::Whole(id) => out.push(id),
+            Route::Together => {
+                let key = PieceKey::new(text, start, len, tag);
+                if state.pending.push(&self.tables, piece, key, first) {
+                    self.finish(state, out);
                 }
-                self.tables.merge(piece, &mut state.scratch, out);
+                return;
             }
+            Route::Alone => self.tables.merge(piece, &mut state.scratch, out),
         }
         if len <= LONG {
             let key = PieceKey::new(text, start, len, tag);
             state.cache.insert(key, &out[first..]);
         } else {
             state.cache.insert_longer(piece, tag, &out[first..]);
+        }
+    }
+
+    fn route(&self, piece: &[u8], tag: u8) -> Route {
+        match self.tables.whole.get(piece) {
+            Some(id) if tag == 0 => Route::Whole(*id),
+            _ if Pending::takes(piece.len()) => Route::Together,
+            _ => Route::Alone,
         }
     }
 

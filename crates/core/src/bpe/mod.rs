@@ -9,6 +9,22 @@
 //! long as nothing has merged across its edges. So whenever a token is made, in whatever context, its bytes have gone
 //! through exactly the steps they go through alone. Each token is therefore either never made by merges or always
 //! made by one *canonical* split, and a table with one pair per token gives the same ids as the full list of merges.
+//!
+//! # The routes of a piece
+//!
+//! A piece takes the first route whose condition holds. `encode::Route` names those of pieces that are not cached.
+//!
+//! | route | condition | code |
+//! |---|---|---|
+//! | gapped | some byte of it is not a token | `gaps` |
+//! | cut | over 12 bytes, and cuts are proven exact; each segment then takes a route below | `cuts`, `segments` |
+//! | cached, short | up to 15 bytes, found in a cache line; almost every piece | `batch`, `lines` |
+//! | cached, long | up to 31 bytes in a slot, longer ones in a ring | `cache`, `spill` |
+//! | `Whole` | a token that merges do not make, with `ignore_merges` | `Tables::whole` |
+//! | `Together` | up to 30 bytes: deferred until 16 pieces can be merged side by side | `pending`, `merge_together` |
+//! | `Alone` | longer: sweeps while they pay off, then a scan or a heap, in `O(n log n)` | `merge` |
+//!
+//! The last three put their ids into the cache. Short ASCII texts are gathered (`gathered`) and scanned as one batch.
 
 mod batch;
 mod cache;
