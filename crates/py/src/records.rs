@@ -2,7 +2,6 @@
 #![allow(clippy::needless_pass_by_value)] // a buffer is released when the argument is dropped
 
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
@@ -95,22 +94,6 @@ fn policy(replace: bool) -> Policy {
     }
 }
 
-/// The bytes of a contiguous buffer, for as long as `buffer` is held.
-fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
-    if !buffer.is_c_contiguous() {
-        return Err(PyValueError::new_err(
-            "the block must be contiguous bytes, such as bytes or a memoryview of a bytearray",
-        ));
-    }
-    if buffer.len_bytes() == 0 {
-        return Ok(&[]);
-    }
-    // SAFETY: the buffer is contiguous, its pointer is not null for a non-empty one, and holding
-    // `buffer` keeps it alive and unresizable. The Python side (tokenmill.sources) is the only
-    // caller and does not write into a block while it is being read.
-    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
-}
-
 /// Reads JSON Lines into texts and columns. A text is made of parts: a `str` stands for itself, a
 /// list of keys for the string that they lead to.
 #[pyclass(frozen, module = "tokenmill._core")]
@@ -145,8 +128,8 @@ impl JsonlReader {
 
     /// Reads a block of whole lines; the last line needs no newline.
     #[pyo3(signature = (block, /))]
-    fn read(&self, py: Python<'_>, block: PyBuffer<u8>) -> PyResult<Records> {
-        let bytes = bytes_of(&block)?;
+    fn read(&self, py: Python<'_>, block: Borrowed<u8>) -> PyResult<Records> {
+        let bytes = block.as_slice()?;
         let batch = run_short(py, || Ok(jsonl::read(bytes, &self.fields)))?;
         Records::new(py, batch)
     }
@@ -158,11 +141,11 @@ impl JsonlReader {
     fn read_elements(
         &self,
         py: Python<'_>,
-        block: PyBuffer<u8>,
+        block: Borrowed<u8>,
         state: usize,
         last: bool,
     ) -> PyResult<(Records, usize, usize, bool)> {
-        let bytes = bytes_of(&block)?;
+        let bytes = block.as_slice()?;
         let Some(&state) = State::ALL.get(state) else {
             return Err(PyValueError::new_err(
                 "state must be 0 or one that an earlier call returned",
@@ -241,8 +224,8 @@ impl CsvReader {
 
     /// Reads the whole rows of a block; returns them and the bytes that they took.
     #[pyo3(signature = (block, /, *, last))]
-    fn read(&self, py: Python<'_>, block: PyBuffer<u8>, last: bool) -> PyResult<(Records, usize)> {
-        let bytes = bytes_of(&block)?;
+    fn read(&self, py: Python<'_>, block: Borrowed<u8>, last: bool) -> PyResult<(Records, usize)> {
+        let bytes = block.as_slice()?;
         let (batch, used) = run_short(py, || Ok(read_rows(bytes, &self.spec, last)))?;
         Ok((Records::new(py, batch)?, used))
     }
@@ -253,13 +236,13 @@ impl CsvReader {
 #[pyo3(signature = (block, separator, *, strip_cr, limit, replace))]
 fn split_text(
     py: Python<'_>,
-    block: PyBuffer<u8>,
+    block: Borrowed<u8>,
     separator: &[u8],
     strip_cr: bool,
     limit: usize,
     replace: bool,
 ) -> PyResult<Records> {
-    let bytes = bytes_of(&block)?;
+    let bytes = block.as_slice()?;
     let batch = run_short(py, || {
         Ok(split(bytes, separator, strip_cr, limit, policy(replace)))
     })?;
@@ -271,10 +254,10 @@ fn split_text(
 #[pyo3(signature = (data, offsets, /))]
 fn invalid_rows(
     py: Python<'_>,
-    data: PyBuffer<u8>,
+    data: Borrowed<u8>,
     offsets: Borrowed<i64>,
 ) -> PyResult<Vec<(usize, usize)>> {
-    let bytes = bytes_of(&data)?;
+    let bytes = data.as_slice()?;
     let offsets = offsets.as_slice()?;
     run_short(py, || Ok(records::invalid_rows(bytes, offsets)))
 }

@@ -3,21 +3,13 @@
 //! finding blank ones.
 
 mod best_fit;
-mod blank;
-mod copy;
-mod frame;
-mod hash;
-mod runs;
-mod strings;
+mod rows;
+mod texts;
 mod turns;
 
 pub use best_fit::best_fit;
-pub use blank::blank_texts;
-pub use copy::copy_segments;
-pub use frame::frame;
-pub use hash::hash_texts;
-pub use runs::{fill_runs, Cell};
-pub use strings::StringCounter;
+pub use rows::{copy_segments, fill_runs, frame, Cell};
+pub use texts::{blank_texts, hash_texts, StringCounter};
 pub use turns::{deal_turns, Due};
 
 use crate::{Error, Result};
