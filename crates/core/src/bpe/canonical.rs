@@ -355,7 +355,7 @@ impl<'a> Builder<'a> {
 ///
 /// Merges are undone, last one first. At each step two parts meet at the boundary. If they had a product that ranks
 /// before the merge undone last, they would have merged first.
-fn stay_apart(
+pub(super) fn stay_apart(
     pairs: &PairTable,
     split: impl Fn(u32) -> (u32, u32),
     mut left: u32,

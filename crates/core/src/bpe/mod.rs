@@ -22,7 +22,7 @@
 //! | cached, long | up to 31 bytes in a slot, longer ones in a ring | `cache`, `spill` |
 //! | `Whole` | a token that merges do not make, with `ignore_merges` | `Tables::whole` |
 //! | `Together` | up to 30 bytes: deferred until 16 pieces can be merged side by side | `pending`, `merge_together` |
-//! | `Alone` | longer: sweeps while they pay off, then a scan or a heap, in `O(n log n)` | `merge` |
+//! | `Alone` | longer: in windows of a kilobyte, by sweeps while they pay off, then a scan or a heap | `tables`, `merge` |
 //!
 //! The last three put their ids into the cache. Short ASCII texts are gathered (`gathered`) and scanned as one batch.
 

@@ -16,6 +16,13 @@ use crate::{Error, Result};
 /// Tokens by their bytes.
 type Whole = HashMap<Vec<u8>, u32, BuildHasherDefault<BytesHasher>>;
 
+/// Bytes of a long piece that are merged at a time.
+const WINDOW: usize = if cfg!(test) { 48 } else { 1024 };
+/// Tokens at the end of a window that are merged again with what follows.
+const UNSURE: usize = 2;
+/// Windows that may fail before a piece is merged as a whole; each window that it has earns another.
+const PATIENCE: usize = 4;
+
 /// Everything that decides ids; immutable.
 pub(crate) struct Tables {
     pub(crate) vocabulary: Vocabulary,
@@ -112,7 +119,6 @@ impl Tables {
     }
 
     /// Whether every product ranks after both of its parts, so that merges happen in rank order.
-    #[cfg(test)]
     pub(crate) fn ranks_rise(&self) -> bool {
         self.late_parts.is_empty()
     }
@@ -136,11 +142,58 @@ impl Tables {
 
     /// Appends the exact ids of a piece, by merging alone.
     pub(crate) fn merge(&self, piece: &[u8], scratch: &mut MergeScratch, out: &mut Vec<u32>) {
+        if piece.len() <= WINDOW || !self.merge_in_windows(piece, scratch) {
+            self.merge_whole(piece, scratch);
+        }
+        let ids = scratch.symbols.iter();
+        out.extend(ids.map(|symbol| self.ids[*symbol as usize]));
+    }
+
+    fn merge_whole(&self, piece: &[u8], scratch: &mut MergeScratch) {
         scratch.symbols.clear();
         self.symbols.of_piece(piece, &mut scratch.symbols);
         scratch.merge_sweeping(&self.pairs, &self.late_parts);
-        let ids = scratch.symbols.iter();
-        out.extend(ids.map(|symbol| self.ids[*symbol as usize]));
+    }
+
+    /// Merges a long piece window by window, in linear time; returns `false` if that does not work out.
+    ///
+    /// If every product ranks after its parts, a sequence of tokens is the result of merging exactly when every two
+    /// neighbours are the result of merging those two alone. Neighbours in a window are. Where windows meet, it is
+    /// checked, and the window starts one token earlier if they are not.
+    fn merge_in_windows(&self, piece: &[u8], scratch: &mut MergeScratch) -> bool {
+        if !self.ranks_rise() || self.letters().is_none() {
+            return false;
+        }
+        let split = |symbol: u32| self.splits[symbol as usize];
+        let (mut done, mut at, mut failed) = (Vec::new(), 0, 0);
+        while at < piece.len() {
+            let end = piece.len().min(at + WINDOW);
+            self.merge_whole(&piece[at..end], scratch);
+            let found = &scratch.symbols;
+            if let Some(&last) = done.last() {
+                if !canonical::stay_apart(&self.pairs, split, last, found[0]) {
+                    done.pop();
+                    at -= self.bytes_of(last).len();
+                    failed += 1;
+                    if failed > PATIENCE + at / WINDOW {
+                        return false;
+                    }
+                    continue;
+                }
+            }
+            // The text after a window may still change its last tokens.
+            let unsure = if end == piece.len() { 0 } else { UNSURE };
+            let Some(sure) = found.len().checked_sub(unsure).filter(|&sure| sure > 0) else {
+                return false;
+            };
+            let bytes = found[..sure]
+                .iter()
+                .map(|&symbol| self.bytes_of(symbol).len());
+            at += bytes.sum::<usize>();
+            done.extend_from_slice(&found[..sure]);
+        }
+        scratch.symbols = done;
+        true
     }
 
     /// Starts `word` with a piece of at most [`MOST`] bytes, before any merge.
