@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tokenmill import TokenBatch, Tokenizer
-from tokenmill.errors import InputError, TokenizerError
+from tokenmill.errors import InputError, MissingExtraError, TokenizerError
 from tokenmill.tokenizer.recipe import AddedToken
 
 TEXT = "hello the <|end|> thing and another hello"
@@ -92,11 +92,23 @@ def test_a_huge_string_is_encoded_in_parts(tok, letter):
         tok.encode_batch(["hello", text], threads=2)
 
 
-def test_a_long_list_shares_its_ints(tok):
-    ids = tok.encode("hello " * 5000)
-    assert len({id(i) for i in ids if i > 256}) == len({i for i in ids if i > 256})
-    batch = tok.encode_batch(["hello the " * 3000])
-    assert batch.to_lists()[0] == batch.ids.tolist()
+class Named(str):
+    """A subclass, whose characters Python keeps elsewhere."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("text", ["", "plain", "déjà vu", "방앗간이 돈다", "磨坊🌾 turns", "é" * 1000])
+def test_strings_of_every_width_and_kind_give_the_ids_of_their_utf8(tok, text):
+    ids = tok.encode(text.encode())
+    assert tok.encode(text) == tok.encode(Named(text)) == ids
+    assert tok.encode_batch([text, Named(text)]).to_lists() == [ids, ids]
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'tokenmill\[tiktoken\]'"):
+        Tokenizer.load("cl100k_base")
 
 
 def test_one_text_is_no_batch(tok):
@@ -165,7 +177,7 @@ def test_pickle_and_fingerprint(tok):
     other = Tokenizer.load(tok.recipe, special_tokens={"<new>": 400})
     assert other.fingerprint != tok.fingerprint
     assert other.encode("a<new>b") == [97, 400, 98]
-    assert tok.with_strategy("fast").encode(TEXT) == tok.encode(TEXT)
+    assert tok.with_strategy("huggingface").encode(TEXT) == tok.encode(TEXT)
 
 
 def test_threads_share_one_tokenizer(tok):
