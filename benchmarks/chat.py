@@ -140,33 +140,6 @@ def main():
             print(
                 f"{name:24} {seconds:8.2f} s  {rate:10,.0f} per CPU-second; tokenmill {seconds / ours:.1f}x, ids equal"
             )
-        show_where(chats, tokenizer)
-
-
-def show_where(chats, tokenizer):
-    """Seconds of each step on the same records, alone."""
-    from datetime import date
-
-    from tokenmill import Tokenizer
-    from tokenmill.chat.encode import ChatEncoder
-    from tokenmill.chat.records import RecordShape, read_conversation
-    from tokenmill.chat.render import ChatRenderer
-    from tokenmill.chat.template import ChatTemplate, find_template, list_token_variables
-
-    loaded = Tokenizer.load(str(tokenizer))
-    encoder = ChatEncoder(loaded)
-    name, source = find_template(loaded.recipe, None)
-    shape = RecordShape("messages")
-    template = ChatTemplate(name, source, date(2026, 1, 31), list_token_variables(loaded.recipe))
-    chat = ChatRenderer(shape, template, "assistant", encoder.strings)
-    lines = [json.dumps(each) for each in chats]
-    _, parsing = cpu(lambda: [read_conversation(line, shape) for line in lines])
-    rendered, rendering = cpu(lambda: [chat.render(line) for line in lines])
-    encoder.encode(rendered[:10], "text", 1)
-    _, encoding = cpu(lambda: encoder.encode(rendered, "text", 1))
-    _, jinja = cpu(lambda: [template.render(each["messages"], {}) for each in chats[:500]])
-    print(f"  reading records {parsing:.3f} s, rendering {rendering - parsing:.3f} s, ids and proved masks {encoding:.3f} s; "
-          f"the template run anew each time would take {jinja * len(chats) / 500:.2f} s")  # fmt: skip
 
 
 if __name__ == "__main__":

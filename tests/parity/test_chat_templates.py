@@ -125,9 +125,8 @@ def cases(limit=12):
 def encode(name, messages, tools):
     encoder, chat = ours(name)
     rendered = chat.render(json.dumps({"messages": messages, "tools": tools}))
-    made = encoder.encode([rendered], "text", 1)
-    assert not made.errors, [str(fault) for fault in made.errors.values()]
-    return rendered, strip_marks(made.ids).tolist(), is_learned(made.ids)
+    ids, _ = encoder.encode(rendered, "text")
+    return rendered, strip_marks(ids).tolist(), is_learned(ids)
 
 
 def reference(name, messages, tools, **options):
@@ -296,5 +295,5 @@ def test_the_text_is_that_of_the_template_and_data_is_never_taken_for_template(s
     template = ChatTemplate("t", source, date(2026, 1, 31))
     chat = ChatRenderer(RecordShape("messages"), template, "all", ("<|im_start|>", "<|im_end|>"))
     rendered = chat.render(json.dumps({"messages": messages, "tools": tools}))
-    assert rendered.text.decode() == expected
-    assert rendered.specials == 0
+    assert rendered.text == expected
+    assert rendered.specials == []

@@ -1,14 +1,15 @@
 """Records to ids with a loss mask that is proved against the text of each conversation.
 
-Ids are those of the whole text, as transformers gives them: nothing is cut between a template's words and a
-message's, except where a message contains the string of a special token (`specials`).
+Ids are those of the whole text, as transformers gives them. Where a message contains the string of a special
+token, which stays text, the text is cut at the tokens of its template and the parts are encoded alone.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,13 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tokenmill.base.learned import is_learned, mark
-from tokenmill.base.texts import Texts
 from tokenmill.chat.records import RecordError
 from tokenmill.chat.render import ChatRenderer
-from tokenmill.chat.specials import SpecialTokenEscaper, TokenSpans, close_gaps
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -30,37 +30,45 @@ if TYPE_CHECKING:
     from tokenmill.chat.render import Rendered
     from tokenmill.chat.template import ChatTemplate
     from tokenmill.tokenizer.engines.backend import Special
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.tokenizer.recipe import AddedToken, Recipe
+
+    Ids = NDArray[np.uint32]
+    Offsets = list[tuple[int, int]]
 
 NO_ANSWER = "no_answer"
 NOTHING_LEARNED = "nothing_learned"
 BLANK = "blank"
+_LOOKS = re.compile(r"<[|｜].+[|｜]>")  # noqa: RUF001 - the wide bars are DeepSeek's own
 
 
-@dataclass
-class EncodedChats:
-    """Marked ids of some conversations, flat; those with an error have none."""
+def list_control_tokens(recipe: Recipe) -> tuple[AddedToken, ...]:
+    """Return special tokens, those with a role in the config, and all that are spelled `<|…|>`.
 
-    ids: NDArray[np.uint32]
-    offsets: NDArray[np.int64]
-    errors: dict[int, RecordError] = field(default_factory=dict)
-    roles: Counter[str] = field(default_factory=Counter)
-    special_strings: int = 0
+    A token such as `<think>` that is not special is not one of them: messages may contain it.
+    """
+    roles = [recipe.config.get(f"{role}_token") for role in ("bos", "eos", "pad")]
+    names = {value.get("content") if isinstance(value, dict) else value for value in roles}
+    return tuple(
+        token
+        for token in recipe.added
+        if token.special or token.content in names or _LOOKS.fullmatch(token.content)
+    )
 
 
 @dataclass
 class ChatBatch:
     """Marked documents of some records: which records they are, and what became of the others."""
 
-    ids: NDArray[np.uint32]
+    ids: Ids
     offsets: NDArray[np.int64]
     kept: NDArray[np.bool_]
-    errors: dict[int, RecordError]
-    dropped: Counter[str]
-    tokens_dropped: Counter[str]
-    roles: Counter[str]
-    special_strings: int
-    text_bytes: int
+    errors: dict[int, RecordError] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
+    tokens_dropped: Counter[str] = field(default_factory=Counter)
+    # Trained tokens by role, special tokens' strings in data, and bytes of text.
+    roles: Counter[str] = field(default_factory=Counter)
+    special_strings: int = 0
+    text_bytes: int = 0
 
 
 class ChatWork(NamedTuple):
@@ -71,46 +79,40 @@ class ChatWork(NamedTuple):
 
     def encode(self, records: Iterable[str | bytes], special: Special, *, drop_blank: bool) -> ChatBatch:
         """Render and encode records; those without a trained token are dropped."""
-        rendered: list[Rendered] = []
-        numbers: list[int] = []
-        errors: dict[int, RecordError] = {}
-        dropped: Counter[str] = Counter()
-        count = 0
+        batch = ChatBatch(np.empty(0, np.uint32), np.zeros(1, np.int64), np.empty(0, bool))
+        found: list[Ids] = []
+        kept = []
         for number, record in enumerate(records):
-            count += 1
+            kept.append(False)
             try:
-                each = self.renderer.render(record)
+                ids = self._encode(record, special, batch, drop_blank=drop_blank)
             except RecordError as error:
-                errors[number] = error
+                batch.errors[number] = error
                 continue
-            if not each.trained:
-                dropped[NO_ANSWER] += 1
-            elif drop_blank and each.blank:
-                dropped[BLANK] += 1
-            else:
-                numbers.append(number)
-                rendered.append(each)
-        made = self.encoder.encode(rendered, special, 1)
-        errors |= {numbers[place]: error for place, error in made.errors.items()}
-        lengths = np.diff(made.offsets)
-        trained = np.zeros(len(lengths), bool)
-        trained[np.repeat(np.arange(len(lengths)), lengths)[is_learned(made.ids)]] = True
-        dropped[NOTHING_LEARNED] = int((~trained).sum()) - len(made.errors)
-        kept = np.zeros(count, bool)
-        kept[np.array(numbers, np.int64)[trained]] = True
-        ids = made.ids[np.repeat(trained, lengths)]
-        offsets = np.concatenate([[0], np.cumsum(lengths[trained])]).astype(np.int64)
-        return ChatBatch(
-            ids,
-            offsets,
-            kept,
-            errors,
-            +dropped,
-            +Counter({NOTHING_LEARNED: len(made.ids) - len(ids)}),
-            made.roles,
-            made.special_strings,
-            sum(len(each.text) for each in rendered),
-        )
+            if ids is not None:
+                kept[-1] = True
+                found.append(ids)
+        batch.ids = np.concatenate([batch.ids, *found])
+        batch.offsets = np.cumsum([0, *map(len, found)]).astype(np.int64)
+        batch.kept = np.array(kept, bool)
+        return batch
+
+    def _encode(
+        self, record: str | bytes, special: Special, batch: ChatBatch, *, drop_blank: bool
+    ) -> Ids | None:
+        rendered = self.renderer.render(record)
+        if not rendered.trained or (drop_blank and rendered.blank):
+            batch.dropped[BLANK if rendered.trained else NO_ANSWER] += 1
+            return None
+        batch.text_bytes += len(rendered.text.encode())
+        batch.special_strings += 0 if special == "parse" else rendered.strings
+        ids, roles = self.encoder.encode(rendered, special)
+        if not is_learned(ids).any():
+            batch.dropped[NOTHING_LEARNED] += 1
+            batch.tokens_dropped[NOTHING_LEARNED] += len(ids)
+            return None
+        batch.roles += roles
+        return ids
 
 
 def make_chat_work(
@@ -131,152 +133,68 @@ class ChatEncoder:
         return ChatEncoder, (self.tokenizer,)
 
     @cached_property
-    def escaper(self) -> SpecialTokenEscaper:
-        """Keeps the strings of special tokens in messages as text."""
-        return SpecialTokenEscaper(self.tokenizer)
+    def controls(self) -> dict[int, str]:
+        """The strings of the tokens that only a template may write, by id."""
+        return {token.id: token.content for token in list_control_tokens(self.tokenizer.recipe)}
 
     @property
     def strings(self) -> tuple[str, ...]:
-        """The strings that only a template may write."""
-        return self.escaper.strings
+        """Their strings."""
+        return tuple(self.controls.values())
 
     @cached_property
-    def _widths(self) -> NDArray[np.int64]:
-        """Bytes of each token."""
-        engine = self.tokenizer.engine
-        return np.array([len(engine.token_bytes(each) or b"") for each in range(engine.id_limit)], np.int64)
+    def _escaper(self) -> SpecialTokenEscaper:
+        return SpecialTokenEscaper(self.tokenizer, {text: token for token, text in self.controls.items()})
 
-    @cached_property
-    def _controls(self) -> dict[int, str]:
-        return {token.id: token.content for token in self.escaper.controls}
-
-    def encode(self, rendered: Sequence[Rendered], special: Special, threads: int) -> EncodedChats:
-        """Return ids and masks of some conversations."""
-        escaped, count = ({}, 0) if special == "parse" else self.escaper.find(rendered)
-        plain = [number for number in range(len(rendered)) if number not in escaped]
-        texts = _flatten([rendered[number].text for number in plain])
-        batch = self.tokenizer.encode_batch(texts, special="parse", threads=threads)
-        offsets = np.asarray(batch.offsets, np.int64)
-        ids = np.asarray(batch.ids).astype(np.uint32)
-        parts: dict[int, NDArray[np.uint32]] = {}
-        errors: dict[int, RecordError] = {}
-        roles: Counter[str] = Counter()
-        spans = self._measure(texts, ids, offsets)
-        for place, number in enumerate(plain):
-            low, high = offsets[place], offsets[place + 1]
-            found = None
-            if spans is not None:
-                base = int(texts.offsets[place])
-                found = TokenSpans(spans.starts[low:high] - base, spans.ends[low:high] - base)
-            try:
-                parts[number] = self._mark(rendered[number], ids[low:high], found, roles)
-            except RecordError as error:
-                errors[number] = error
-        for number, own in escaped.items():
-            if special == "forbid":
-                problem = "a message contains a special token, and special is 'forbid'"
-                errors[number] = RecordError("special_string", problem)
-                continue
-            try:
-                made, characters = self.escaper.encode(rendered[number], own)
-                parts[number] = self._mark_characters(rendered[number], made, characters, roles)
-            except RecordError as error:
-                errors[number] = error
-        none = np.empty(0, np.uint32)
-        listed = [parts.get(number, none) for number in range(len(rendered))]
-        ends = np.cumsum([0, *map(len, listed)]).astype(np.int64)
-        return EncodedChats(np.concatenate([none, *listed]), ends, dict(sorted(errors.items())), roles, count)
-
-    def _measure(
-        self, texts: Texts, ids: NDArray[np.uint32], offsets: NDArray[np.int64]
-    ) -> TokenSpans | None:
-        """Return the bytes of each token, if tokens are the bytes of the texts, one after the other."""
-        ends = np.cumsum(self._widths[ids])
-        bounds = np.concatenate([[0], ends])[offsets]
-        if not np.array_equal(bounds, np.asarray(texts.offsets)):
-            return None
-        if self.tokenizer.engine.decode(ids, skip_special=False) != texts.data.tobytes():
-            return None
-        return TokenSpans(np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)], ends)
-
-    def _mark(
-        self, each: Rendered, ids: NDArray[np.uint32], spans: TokenSpans | None, roles: Counter[str]
-    ) -> NDArray[np.uint32]:
-        """Return marked ids of a conversation; raise if a token is only partly trained."""
-        if spans is None:
-            spans = self._measure(_flatten([each.text]), ids, np.array([0, len(ids)]))
-        if spans is None:
-            found, places = self.tokenizer.offsets(each.text.decode(), special="parse")
-            if not np.array_equal(found, ids):
+    def encode(self, rendered: Rendered, special: Special) -> tuple[Ids, Counter[str]]:
+        """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`."""
+        if rendered.exact or special == "parse":
+            ids = self.tokenizer.encode(rendered.text, special="parse")
+            found, places = self.tokenizer.offsets(rendered.text, special="parse")
+            if found != ids:
                 raise RecordError("unproved_mask", "the tokenizer gives no offsets for these ids")
-            return self._mark_characters(each, ids, close_gaps(*zip(*places, strict=True)), roles)
-        first, last = _select_tokens(each.text, spans, [part[:2] for part in each.trained])
-        return _set_marks(each, ids, first, last, roles)
+        elif special == "forbid":
+            problem = "a message contains a special token, and special is 'forbid'"
+            raise RecordError("special_string", problem)
+        else:
+            ids, places = self._escaper.encode(rendered)
+        return self._mark(rendered, np.array(ids, np.uint32), places)
 
-    def _mark_characters(
-        self, each: Rendered, ids: NDArray[np.uint32], spans: TokenSpans, roles: Counter[str]
-    ) -> NDArray[np.uint32]:
-        """Return marked ids, given the characters of each, if the trained ones decode to the turns."""
-        text, at, base = each.text.decode(), 0, 0
-        turns = []
-        for part in each.trained:
-            start = base + len(each.text[at : part.start].decode())
-            base = start + len(each.text[part.start : part.end].decode())
-            turns.append((start, base))
-            at = part.end
-        first, last = _select_tokens(text, spans, turns)
-        for (start, end), low, high in zip(turns, first, last, strict=True):
-            if low >= high:
+    def _mark(self, rendered: Rendered, ids: Ids, places: Offsets) -> tuple[Ids, Counter[str]]:
+        """Mark the tokens of the trained spans, if they decode to what the text has there."""
+        starts, ends = np.array(places, np.int64).reshape(-1, 2).T.copy()
+        empty = starts == ends
+        # A token without characters covers what was left before it.
+        starts[empty] = np.concatenate([[0], ends[:-1]])[empty]
+        if (np.diff(starts) < 0).any() or (np.diff(ends) < 0).any():
+            raise RecordError("unproved_mask", "the tokenizer's offsets are not in order")
+        text, trained = rendered.text, np.zeros(len(ids), bool)
+        roles: Counter[str] = Counter()
+        for start, end, role in rendered.trained:
+            first = int(np.searchsorted(ends, start, side="right"))
+            last = int(np.searchsorted(starts, end, side="left"))
+            if first >= last:
                 continue
-            shown = self._decode(ids[low:high].tolist())
-            wanted = text[min(spans.starts[low], start) : max(spans.ends[high - 1], end)]
-            if not _is_same(shown, wanted):
+            low, high = min(int(starts[first]), start), max(int(ends[last - 1]), end)
+            edges = (text[low:start] + text[end:high]).strip()
+            if edges:
+                detail = f"one token covers both trained words and {edges[:40]!r}, which the template wrote"
+                raise RecordError("unproved_mask", detail)
+            shown = self._decode(ids[first:last].tolist())
+            if not _is_same(shown, text[low:high]):
                 detail = f"what is trained decodes to {shown[:60]!r}, not to the message"
                 raise RecordError("unproved_mask", detail)
-        return _set_marks(each, ids, first, last, roles)
+            trained[first:last] = True
+            roles[role] += last - first
+        return mark(ids, trained), roles
 
     def _decode(self, ids: list[int]) -> str:
         """Decode ids; a control token is its own string, whatever else has its id."""
         parts: list[str] = []
-        for string, run in groupby(ids, key=self._controls.get):
+        for string, run in groupby(ids, key=self.controls.get):
             same = list(run)
             parts.append(self.tokenizer.decode(same) if string is None else string * len(same))
         return "".join(parts)
-
-
-def _select_tokens(
-    text: bytes | str, spans: TokenSpans, turns: Sequence[tuple[int, int]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first token of each turn and the one after its last; raise if one covers other words too."""
-    if (np.diff(spans.starts) < 0).any() or (np.diff(spans.ends) < 0).any():
-        raise RecordError("unproved_mask", "the tokenizer's offsets are not in order")
-    starts, ends = np.array(turns, np.int64).reshape(-1, 2).T
-    first = np.searchsorted(spans.ends, starts, side="right")
-    last = np.searchsorted(spans.starts, ends, side="left")
-    for low, high, start, end in zip(first, last, starts, ends, strict=True):
-        if low < high and (spans.starts[low] < start or spans.ends[high - 1] > end):
-            edges = (text[spans.starts[low] : start], text[end : spans.ends[high - 1]])
-            shown = "".join(
-                e.decode("utf-8", "replace") if isinstance(e, bytes) else e for e in edges
-            ).strip()
-            if shown:
-                detail = f"one token covers both trained words and {shown[:40]!r}, which the template wrote"
-                raise RecordError("unproved_mask", detail)
-    return first, last
-
-
-def _set_marks(
-    each: Rendered,
-    ids: NDArray[np.uint32],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    roles: Counter[str],
-) -> NDArray[np.uint32]:
-    trained = np.zeros(len(ids), bool)
-    for part, low, high in zip(each.trained, first, last, strict=True):
-        trained[low:high] = True
-        roles[part.role] += max(0, int(high - low))
-    return mark(ids, trained)
 
 
 def _is_same(decoded: str, text: str) -> bool:
@@ -290,6 +208,67 @@ def _is_same(decoded: str, text: str) -> bool:
     return simplify(decoded) == simplify(text)
 
 
-def _flatten(texts: list[bytes]) -> Texts:
-    offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
-    return Texts(b"".join(texts), offsets)
+@dataclass(frozen=True)
+class SpecialTokenEscaper:
+    """Encodes texts with the strings of control tokens in their data, which stay text.
+
+    That the tokenizer itself continues like this after a special token is proved for each text, on a copy in
+    which the strings in data are harmless.
+    """
+
+    tokenizer: Tokenizer
+    controls: dict[str, int]
+
+    @cached_property
+    def _escaping(self) -> Tokenizer:
+        """The same tokenizer with every control token special, so that its string can be text."""
+        recipe = self.tokenizer.recipe
+        if all(token.special for token in recipe.added if token.content in self.controls):
+            return self.tokenizer
+        added = tuple(replace(t, special=True) if t.content in self.controls else t for t in recipe.added)
+        hf = recipe.hf
+        if hf is not None:
+            listed = [
+                {**item, "special": True} if item.get("content") in self.controls else item
+                for item in hf.outline.get("added_tokens") or []
+            ]
+            hf = hf.with_added(listed)
+        return Tokenizer(replace(recipe, added=added, hf=hf), self.tokenizer.strategy.name)
+
+    def encode(self, rendered: Rendered) -> tuple[list[int], Offsets]:
+        """Return ids and the characters of each; raises `RecordError` if the parts depend on another."""
+        neutral = rendered.neutralize()
+        expected = self.tokenizer.encode(neutral, special="parse")
+        for continued in (True, False):
+            if self._encode_parts(neutral, rendered, continued=continued)[0] == expected:
+                ids, places = self._encode_parts(rendered.text, rendered, continued=continued)
+                if len(ids) == len(places):
+                    return ids, places
+        raise RecordError(
+            "special_string",
+            "a message contains the string of a special token, and this tokenizer encodes the text beside a "
+            "special token differently, so the parts cannot be encoded separately",
+        )
+
+    def _encode_parts(self, text: str, rendered: Rendered, *, continued: bool) -> tuple[list[int], Offsets]:
+        """Return ids and the characters of each, which are missing where unknown."""
+        ids: list[int] = []
+        places: Offsets = []
+        at = 0
+        for start, end in [*rendered.specials, (len(text), len(text))]:
+            if at < start:
+                made = self._encode_text(text[at:start], continued=continued and at > 0)
+                found, inside = self._escaping.offsets(text[at:start], special="text")
+                ids += made
+                places += [(at + low, at + high) for low, high in inside] if found == made else []
+            if start < end:
+                ids.append(self.controls[text[start:end]])
+                places.append((start, end))
+            at = end
+        return ids, places
+
+    def _encode_text(self, part: str, *, continued: bool) -> list[int]:
+        engine = self._escaping.engine
+        if engine.takes_parts and continued:
+            return list(map(int, engine.encode_part(memoryview(part.encode()), "text", continued=True)))
+        return engine.encode(part, "text", template=False)

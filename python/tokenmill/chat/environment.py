@@ -95,9 +95,11 @@ class Budget:
     def spend(self, result: Any) -> Any:
         """Count the characters of a result; raise if there are too many."""
         if isinstance(result, str):
-            self.check_size(len(result))
-            self._characters -= len(result)
-        elif isinstance(result, list | tuple) and len(result) > MOST_ITEMS:
+            size = len(result)
+            if size > self._characters:
+                self.check_size(size)
+            self._characters -= size
+        elif isinstance(result, (list, tuple)) and len(result) > MOST_ITEMS:
             raise TemplateLimitError(f"it makes a list of more than {MOST_ITEMS:,} items")
         return result
 
@@ -258,7 +260,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         if operator in {"*", "**"}:
             self.budget.check_numbers(left, right)
             for size, count in ((left, right), (right, left)):
-                if isinstance(size, str | list | tuple) and isinstance(count, int):
+                if isinstance(size, (str, list, tuple)) and isinstance(count, int):
                     self.budget.check_size(len(size) * count)
         if operator == "%" and isinstance(left, str):
             self.budget.check_growth("format", left, right if isinstance(right, tuple) else (right,))
@@ -278,7 +280,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
                 return __self.concat(interleave(owner, args[0]))
             __self.budget.check_growth(name, owner, args)
         result = super().call(__context, __obj, *args, **kwargs)
-        follows = isinstance(owner, Traced | dict | list | tuple) or isinstance(__obj, Macro | LoopContext)
+        follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
         if __self.tracing and not follows and (isinstance(result, str) or isinstance(owner, str)):
             # Jinja passes the variables of a loop along under names of its own.
             result = blend(result, owner, args, [kwargs[key] for key in kwargs if not key.startswith("_")])
@@ -287,7 +289,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     def _count_turns(self, items: Any) -> Iterator[Any] | Any:
         if isinstance(items, Undefined):
             return items
-        if isinstance(items, list | tuple | dict | range):
+        if isinstance(items, (list, tuple, dict, range)):
             self.budget.step(len(items))
             return items
         return self._count_each(items)

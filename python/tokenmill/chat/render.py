@@ -8,13 +8,14 @@ same message. Where the template has `generation` blocks, those are the turns.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenmill.chat.records import ANSWERER, RecordError, join_parts, read_conversation
-from tokenmill.chat.specials import SpecialStrings
 from tokenmill.chat.tracing import RECORD, Blend, UntraceableError
 
 if TYPE_CHECKING:
@@ -24,33 +25,52 @@ if TYPE_CHECKING:
     from tokenmill.chat.template import ChatTemplate
     from tokenmill.chat.tracing import Layout, Word
 
+    Span = tuple[int, int]
+
 # The generation prompt is rendered once for each kind of message in front of an answer.
 MOST_PROMPTS = 8
 
 
 class TrainedSpan(NamedTuple):
-    """Bytes that are trained on, from a message of this role."""
+    """Characters that are trained on, from a message of this role."""
 
     start: int
     end: int
     role: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rendered:
-    """A conversation as text, with the bytes that are trained and those that are data of the record."""
+    """A conversation as text; all spans are in characters."""
 
-    text: bytes
+    text: str
     trained: tuple[TrainedSpan, ...]
-    data: tuple[tuple[int, int], ...]
-    # The number of special tokens that the template wrote, and whether none can arise where it meets data.
-    specials: int
-    safe: bool
+    # What is data of the record, the special tokens that the template wrote, and the number of others.
+    data: list[Span]
+    specials: list[Span]
+    strings: int
+    # Whether a search for special tokens finds those of the template and no other.
+    exact: bool
     # Whether every trained turn ends with a special token, and whether all of them are white space.
     closed: bool
     blank: bool
     # Whether the template marks its turns with `generation` blocks.
-    has_blocks: bool = False
+    has_blocks: bool
+    pattern: re.Pattern[str]
+
+    def neutralize(self) -> str:
+        """Return a text of the same length in which no special token's string is left in the data."""
+        letters = list(self.text)
+        is_data = bytearray(len(letters))
+        for start, end in self.data:
+            is_data[start:end] = b"\1" * (end - start)
+        while True:
+            text = "".join(letters)
+            inside = [m.span() for m in self.pattern.finditer(text) if any(is_data[m.start() : m.end()])]
+            if not inside:
+                return text
+            for place in (place for span in inside for place in range(*span) if is_data[place]):
+                letters[place] = "x"
 
 
 @dataclass(frozen=True)
@@ -101,8 +121,8 @@ class ChatRenderer:
         return ChatRenderer, (self.shape, self.template, self.train_on, self.strings, self.replaces)
 
     @cached_property
-    def _specials(self) -> SpecialStrings:
-        return SpecialStrings(self.strings)
+    def _pattern(self) -> re.Pattern[str]:
+        return compile_strings(self.strings)
 
     def render(self, data: str | bytes) -> Rendered:
         """Render one record of JSON; raises `RecordError`."""
@@ -125,11 +145,11 @@ class ChatRenderer:
     def _render(self, conversation: Conversation) -> Rendered:
         messages, variables = conversation.messages, conversation.variables
         for message in messages:
-            if self._specials.pattern.search(message["role"]) or set(message["role"]) & set("<>|｜"):  # noqa: RUF001
+            if self._pattern.search(message["role"]) or set(message["role"]) & set("<>|｜"):  # noqa: RUF001
                 detail = f"the role {message['role'][:80]!r} contains a special token or part of one"
                 raise RecordError("special_string", detail)
         text = self.template.render(messages, variables)
-        encoded = text.encode()
+        text.encode()  # a lone surrogate raises
         try:
             layout = self.template.trace(messages, variables, text)
             turns = self._find_turns(conversation, layout)
@@ -138,35 +158,29 @@ class ChatRenderer:
             raise RecordError("unproved_mask", detail) from None
         except _UnprovedError as error:
             raise RecordError("unproved_mask", f"the trained text cannot be determined: {error}") from None
-        spans = _merge((word.start, word.end) for word in self._select_data(conversation, layout.words))
-        count, safe = self._specials.inspect(text, spans)
-        to_bytes = _ByteOffsets(
-            text, [*(place for span in spans for place in span), *(p for t in turns for p in t[:2])]
-        )
-        roles = ["all"] if self.train_on == "all" else [messages[turn.message]["role"] for turn in turns]
-        says = {turn.message for turn in turns}
-        blank = not any(
-            text[word.start : word.end].strip()
-            for word in layout.words
-            if self.train_on == "all" or _get_owners(word) & says
-        )
-        stops = [end for _, end in spans]
-        tails = (
-            text[max(turn.start, stops[bisect(stops, turn.end) - 1] if stops else 0) : turn.end]
-            for turn in turns
-        )
+        data = _merge((word.start, word.end) for word in self._select_data(conversation, layout.words))
+        starts, stops = [0, *(end for _, end in data)], [*(start for start, _ in data), len(text)]
+        gaps = zip(starts, stops, strict=True)
+        own = [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
+        found = [match.span() for match in self._pattern.finditer(text)]
+        whole = self.train_on == "all"
+        said = {turn.message for turn in turns}
+        words = (text[word.start : word.end] for word in layout.words if whole or _get_owners(word) & said)
+        tails = (text[max(turn.start, starts[bisect(starts, turn.end) - 1]) : turn.end] for turn in turns)
         return Rendered(
-            encoded,
+            text,
             tuple(
-                TrainedSpan(to_bytes[turn.start], to_bytes[turn.end], role)
-                for turn, role in zip(turns, roles, strict=True)
+                TrainedSpan(turn.start, turn.end, "all" if whole else messages[turn.message]["role"])
+                for turn in turns
             ),
-            tuple((to_bytes[start], to_bytes[end]) for start, end in spans),
-            count,
-            safe,
-            bool(self.strings) and all(tail.rstrip().endswith(self.strings) for tail in tails),
-            blank,
-            bool(layout.blocks),
+            data,
+            own,
+            len(set(found) - set(own)),
+            exact=found == own,
+            closed=bool(self.strings) and all(tail.rstrip().endswith(self.strings) for tail in tails),
+            blank=not any(word.strip() for word in words),
+            has_blocks=bool(layout.blocks),
+            pattern=self._pattern,
         )
 
     def _select_data(self, conversation: Conversation, words: list[Word]) -> list[Word]:
@@ -177,8 +191,7 @@ class ChatRenderer:
         mixed = {
             number
             for number, word in enumerate(words)
-            if isinstance(word.origin, Blend)
-            and any(map(self._specials.pattern.search, word.origin.literals))
+            if isinstance(word.origin, Blend) and any(map(self._pattern.search, word.origin.literals))
         }
         if mixed and self._has_special([conversation.messages, conversation.variables]):
             raise RecordError(
@@ -190,7 +203,7 @@ class ChatRenderer:
 
     def _has_special(self, value: Any) -> bool:
         if isinstance(value, str):
-            return self._specials.pattern.search(value) is not None
+            return self._pattern.search(value) is not None
         if isinstance(value, dict):
             return any(map(self._has_special, [*value, *value.values()]))
         return isinstance(value, list) and any(map(self._has_special, value))
@@ -202,7 +215,7 @@ class ChatRenderer:
         wanted = TurnPolicy(self.train_on).choose(conversation)
         if layout.blocks and wanted:
             return _find_turns_in_blocks(layout, wanted, conversation)
-        return _TurnFinder(layout, conversation, self.template, self._specials).find(wanted)
+        return _TurnFinder(layout, conversation, self.template, self._pattern).find(wanted)
 
     def _check_written(self, conversation: Conversation, layout: Layout) -> None:
         """Raise if a message vanishes, as those of a role that the template skips do."""
@@ -223,7 +236,7 @@ class _TurnFinder:
     layout: Layout
     conversation: Conversation
     template: ChatTemplate
-    specials: SpecialStrings
+    pattern: re.Pattern[str]
     _prompts: dict[Any, list[str]] = field(default_factory=dict)
 
     def find(self, wanted: Sequence[int]) -> list[Turn]:
@@ -276,19 +289,19 @@ class _TurnFinder:
         except RecordError:
             base, prompted = "", ""
         prompt = prompted.removeprefix(base) if prompted.startswith(base) else ""
-        cuts = {found.end() for found in self.specials.pattern.finditer(prompt)} | {len(prompt)}
+        cuts = {found.end() for found in self.pattern.finditer(prompt)} | {len(prompt)}
         cuts |= {place + 1 for place, letter in enumerate(prompt) if letter == "\n"}
         self._prompts[kind] = [prompt[:cut] for cut in sorted(cuts, reverse=True) if cut]
         return self._prompts[kind]
 
     def _measure_closing(self, tail: str) -> int:
         """Return the length up to the first special token, or on to EOS if that follows at once."""
-        found = self.specials.pattern.search(tail)
+        found = self.pattern.search(tail)
         if found is None:
             # Without an end token, what the template closes its own brackets with is the model's to write.
             return len(tail.rstrip())
         stop = found.end()
-        while (more := self.specials.pattern.match(tail, stop)) is not None:
+        while (more := self.pattern.match(tail, stop)) is not None:
             stop = more.end()
             if more[0] == self.template.variables.get("eos_token"):
                 return stop
@@ -298,6 +311,7 @@ class _TurnFinder:
 def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], conversation: Conversation) -> list[Turn]:
     """Return the blocks of the wanted messages, all of whose words must be in one without any other's."""
     answers = [n for n, message in enumerate(conversation.messages) if message["role"] == ANSWERER]
+    possible, chosen = set(answers), set(wanted)
     owners: list[set[int]] = [set() for _ in layout.blocks]
     written: set[int] = set()
     for word in layout.words:
@@ -306,15 +320,15 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], conversation: C
             owners[word.block] |= _get_owners(word)
     turns = []
     for nth, (block, found) in enumerate(zip(layout.blocks, owners, strict=True)):
-        if len(found) > 1 or found - set(answers):
+        if len(found) > 1 or found - possible:
             shown = ", ".join(str(owner + 1) for owner in sorted(found))
             raise _UnprovedError(f"a generation block of the template contains words of message {shown}")
         message = next(iter(found), block.message)
-        if message not in answers:
+        if message not in possible:
             message = answers[nth] if len(layout.blocks) == len(answers) else answers[-1]
-        if message in wanted:
+        if message in chosen:
             turns.append(Turn(block.start, block.end, message))
-    for message in sorted(written & set(wanted) - {turn.message for turn in turns}):
+    for message in sorted(written & chosen - {turn.message for turn in turns}):
         raise _UnprovedError(f"no generation block of the template contains words of message {message + 1}")
     return turns
 
@@ -343,15 +357,18 @@ def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-class _ByteOffsets(dict[int, int]):
-    """The offsets in UTF-8 of some characters of a text."""
+def compile_strings(strings: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that matches the longest of some strings; it matches nothing if there are none."""
 
-    def __init__(self, text: str, places: Iterable[int]) -> None:
-        super().__init__()
-        before = size = 0
-        for place in sorted(set(places)):
-            size += place - before if text.isascii() else len(text[before:place].encode())
-            self[place], before = size, place
+    def factor(rest: list[str]) -> str:
+        parts = [
+            re.escape(letter) + factor([string[1:] for string in group])
+            for letter, group in groupby(filter(None, rest), key=lambda string: string[0])
+        ]
+        body = f"(?:{'|'.join(parts)})" if parts else ""
+        return f"{body}?" if parts and "" in rest else body
+
+    return re.compile(factor(sorted(set(strings))) or "(?!)")
 
 
 def _replace_surrogates(value: Any) -> Any:

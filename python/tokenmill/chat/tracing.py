@@ -85,50 +85,37 @@ class Traced(str):
             pieces += dict.fromkeys((0, origin) for _, origin in self.pieces if origin not in _NO_DATA)
         return Traced(str.__getitem__(self, slice(start, stop)), tuple(pieces))
 
-    def strip(self, chars: str | None = None) -> str:
-        """Strip both ends."""
-        start = len(self) - len(str.lstrip(self, chars))
-        return self.cut(start, max(start, len(str.rstrip(self, chars))), keep_empty=True)
-
-    def lstrip(self, chars: str | None = None) -> str:
-        """Strip the start."""
-        return self.cut(len(self) - len(str.lstrip(self, chars)), len(self), keep_empty=True)
-
-    def rstrip(self, chars: str | None = None) -> str:
-        """Strip the end."""
-        return self.cut(0, len(str.rstrip(self, chars)), keep_empty=True)
-
-    def removeprefix(self, prefix: str, /) -> str:
-        """Remove a prefix."""
-        return self.cut(len(self) - len(str.removeprefix(self, prefix)), len(self))
-
-    def removesuffix(self, suffix: str, /) -> str:
-        """Remove a suffix."""
-        return self.cut(0, len(str.removesuffix(self, suffix)))
-
-    def split(self, sep: str | None = None, maxsplit: Any = -1) -> list[str]:
-        """Split, exactly if there is a separator."""
-        return self._cut_parts(str.split(self, sep, maxsplit), sep)
-
-    def rsplit(self, sep: str | None = None, maxsplit: Any = -1) -> list[str]:
-        """Split from the end."""
-        return self._cut_parts(str.rsplit(self, sep, maxsplit), sep)
-
-    def _cut_parts(self, parts: list[str], separator: str | None) -> list[str]:
-        if separator is None:
-            return list(blend(parts, self))
-        found, at = [], 0
-        for part in parts:
-            found.append(self.cut(at, at + len(part)))
-            at += len(part) + len(separator)
-        return found
-
     def join(self, parts: Iterable[Any], /) -> str:
         """Join parts with this string between them."""
         return join(interleave(self, parts))
 
 
-def _blend_method(name: str) -> Any:
+def _make_strip(name: str) -> Any:
+    def method(self: Traced, chars: str | None = None) -> str:
+        start = 0 if name == "rstrip" else len(self) - len(str.lstrip(self, chars))
+        stop = len(self) if name == "lstrip" else len(str.rstrip(self, chars))
+        return self.cut(start, max(start, stop), keep_empty=True)
+
+    return method
+
+
+def _make_split(name: str) -> Any:
+    plain = getattr(str, name)
+
+    def method(self: Traced, sep: str | None = None, maxsplit: Any = -1) -> list[str]:
+        parts: list[str] = plain(self, sep, maxsplit)
+        if sep is None:
+            return list(blend(parts, self))
+        found, at = [], 0
+        for part in parts:
+            found.append(self.cut(at, at + len(part)))
+            at += len(part) + len(sep)
+        return found
+
+    return method
+
+
+def _make_blend(name: str) -> Any:
     plain = getattr(str, name)
 
     def method(self: Traced, *args: Any, **options: Any) -> Any:
@@ -137,7 +124,7 @@ def _blend_method(name: str) -> Any:
     return method
 
 
-def _refuse_method(name: str) -> Any:
+def _make_refusal(name: str) -> Any:
     def method(_self: Traced, *_args: Any, **_options: Any) -> NoReturn:
         raise UntraceableError(f"str.{name}")
 
@@ -145,25 +132,19 @@ def _refuse_method(name: str) -> Any:
     return method
 
 
-for _name in (
-    *(
-        "lower",
-        "upper",
-        "title",
-        "capitalize",
-        "casefold",
-        "swapcase",
-        "replace",
-        "expandtabs",
-        "center",
-        "ljust",
-    ),
-    *("rjust", "zfill", "splitlines", "partition", "rpartition", "translate"),
-    *("__mul__", "__rmul__", "__mod__", "__rmod__"),
+_BLENDED = (
+    *("lower", "upper", "title", "capitalize", "casefold", "swapcase", "replace", "expandtabs", "center"),
+    *("ljust", "rjust", "zfill", "splitlines", "partition", "rpartition", "translate", "removeprefix"),
+    *("removesuffix", "__mul__", "__rmul__", "__mod__", "__rmod__"),
+)
+for _make, _names in (
+    (_make_strip, ("strip", "lstrip", "rstrip")),
+    (_make_split, ("split", "rsplit")),
+    (_make_blend, _BLENDED),
+    (_make_refusal, ("encode", "format", "format_map")),
 ):
-    setattr(Traced, _name, _blend_method(_name))
-for _name in ("encode", "format", "format_map"):
-    setattr(Traced, _name, _refuse_method(_name))
+    for _name in _names:
+        setattr(Traced, _name, _make(_name))
 
 
 def join(parts: Iterable[str]) -> str:

@@ -94,16 +94,14 @@ def show_template(
     work = make_chat_work(tokenizer, RecordShape("messages"), template, "assistant")
     try:
         rendered = work.renderer.render_conversation(Conversation([dict(message) for message in messages]))
-        made = work.encoder.encode([rendered], "text", 1)
-        if made.errors:
-            raise made.errors[0]
+        ids, _ = work.encoder.encode(rendered, "text")
     except RecordError as error:
         return {"template": template.name, "problem": error.detail, "parts": []}
-    parts = split_learned(tokenizer, strip_marks(made.ids), is_learned(made.ids))
+    parts = split_learned(tokenizer, strip_marks(ids), is_learned(ids))
     return {
         "template": template.name,
         "marked": rendered.has_blocks,
         "closed": rendered.closed,
-        "tokens": len(made.ids),
+        "tokens": len(ids),
         "parts": parts,
     }
