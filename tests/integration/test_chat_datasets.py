@@ -262,10 +262,10 @@ def test_the_command(tmp_path, tokenizer):
     shown = subprocess.run(
         [*run, "inspect", str(tmp_path / "out"), "--doc", "0"], capture_output=True, text=True, check=True
     )
-    assert "learned" in shown.stdout
+    assert "trained on" in shown.stdout
     asked = subprocess.run([*run, "inspect", tokenizer, "--chat"], capture_output=True, text=True, check=True)
     assert "<|im_start|>assistant" in asked.stdout
-    assert "learned" in asked.stdout
+    assert "trained on" in asked.stdout
 
 
 @pytest.mark.parametrize("options", [{}, {"context_length": 96}])

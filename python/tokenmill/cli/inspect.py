@@ -168,7 +168,11 @@ def _show_chats(loaded: dict[str, Tokenizer], template: str | None, *, as_json: 
         if "problem" in facts:
             say(f"  {facts['problem']}")
             continue
-        how = "its generation blocks" if facts["marked"] else "rendering shorter conversations"
+        how = (
+            "its generation blocks"
+            if facts["marked"]
+            else "the generation prompt and the end tokens of its turns"
+        )
         say(f"  trained on, in colour: by {how}; {facts['tokens']} tokens")
         if not facts["closed"]:
             say("  it writes no special token after an answer: nothing tells a model to stop")
