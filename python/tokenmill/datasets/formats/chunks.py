@@ -67,9 +67,8 @@ class ChunkWriter(BatchWriter):
             file.discard()
 
     def close(self) -> list[FileEntry]:
-        """Write the last chunk."""
-        super().close()
-        return self._chunks
+        """Write the last chunk and return all."""
+        return super().close() + self._chunks
 
     @classmethod
     def list_chunks(cls, manifest: Manifest) -> Iterator[tuple[FileEntry, int]]:

@@ -1,4 +1,4 @@
-"""The `datatrove` format: bare tokens in `.ds` with `.ds.index` and `.ds.metadata`, as for nanotron."""
+"""The `datatrove` format: bare tokens in `.ds`, `.ds.index`, `.ds.metadata` and `.ds.loss` (loss mask)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.formats.files import cut_items, map_file
+from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.datasets.formats.format import Format
 from tokenmill.datasets.formats.writer import ShardWriter
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from tokenmill.datasets.formats.files import Items, ShardShape
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.formats.files import Items, ShardShape, StoredShard
 
 
 class DatatroveWriter(ShardWriter):
@@ -28,6 +25,8 @@ class DatatroveWriter(ShardWriter):
         super().__init__(shape)
         self.open("tokens", ".ds")
         self._ends = self.open("index", ".ds.index")
+        if LOSS_MASK in shape.columns:
+            self.open(LOSS_MASK, ".ds.loss")
         self._metadata = self.open("metadata", ".ds.metadata")
 
     def write(self, items: Items) -> None:
@@ -35,11 +34,10 @@ class DatatroveWriter(ShardWriter):
         self._ends.write(_core.stored_ends(items.offsets, self.position))
         self.write_tokens(items)
 
-    def close(self) -> list[FileEntry]:
-        """Write the width and the number of tokens, and publish."""
+    def finish(self) -> None:
+        """Write the width and the number of tokens."""
         size = np.dtype(self.shape.dtype).itemsize
         self._metadata.write(f"tokenmill|{size}\n{self.position}\n{_abbreviate(self.position)}".encode())
-        return super().close()
 
 
 def _abbreviate(count: int) -> str:
@@ -50,14 +48,13 @@ def _abbreviate(count: int) -> str:
     return f"{count} T"
 
 
-def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    tokens = map_file(root, shard.file("tokens"), manifest.dtype)
-    ends = map_file(root, shard.file("index"), "uint64")
+def _read(shard: StoredShard) -> Iterator[Items]:
+    tokens, ends = shard.map_tokens(), shard.map("index", "uint64")
     if len(ends) and int(ends.max()) > len(tokens):
         raise DatasetError(
-            f"shard {shard.name}: its index ends after its {len(tokens)} tokens: it is damaged"
+            f"shard {shard.entry.name}: its index ends after its {len(tokens)} tokens: it is damaged"
         )
-    return cut_items(shard, tokens, np.concatenate([[0], ends]).astype(np.int64))
+    return shard.cut(tokens, np.concatenate([[0], ends]), shard.map_columns())
 
 
 DATATROVE = Format(
@@ -66,7 +63,6 @@ DATATROVE = Format(
     reader=_read,
     read_by="datatrove's DatatroveFolderDataset and nanotron",
     dtypes=("uint16", "uint32"),
-    # The loss mask of datatrove is a file of its own for fine-tuning; pre-training has none.
     holds_columns=False,
     bytes_per_document=8,
 )

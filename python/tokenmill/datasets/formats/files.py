@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.durable import DurableFile
+from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry
 from tokenmill.errors import DatasetError
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import ShardEntry
 
-    Columns = dict[str, NDArray[Any]]
-
+Columns = dict[str, Any]
 HEADER = struct.Struct("<4sIQ")  # magic, version, count
 VERSION = 1
 OFFSETS_MAGIC = b"TMIX"
@@ -71,48 +71,65 @@ class ShardShape:
         return FileEntry(role, file.path.relative_to(self.root).as_posix(), file.size, digest, items)
 
 
-def map_file(root: Path, entry: FileEntry, dtype: str) -> NDArray[Any]:
-    """Map a file of bare little-endian numbers."""
-    kind = np.dtype(dtype).newbyteorder("<")
-    if entry.bytes % kind.itemsize:
-        raise DatasetError(
-            f"{entry.path} has {entry.bytes} bytes, not a multiple of {kind.itemsize}: it is damaged"
-        )
-    if not entry.bytes:
-        return np.empty(0, dtype=kind)
-    return np.memmap(root / entry.path, dtype=kind, mode="r")
+@dataclass(frozen=True, slots=True)
+class StoredShard:
+    """A shard of a finished dataset, as formats read it."""
 
+    root: Path
+    manifest: Manifest
+    entry: ShardEntry
 
-def make_row_offsets(tokens: NDArray[Any], manifest: Manifest) -> NDArray[np.int64]:
-    """Return the start of each row and the end of the last."""
-    length = manifest.packing.context_length or 1
-    return np.arange(len(tokens) // length + 1, dtype=np.int64) * length
+    def path(self, role: str) -> Path:
+        """Return the path of the file of that role."""
+        return self.root / self.entry.file(role).path
 
+    def map(self, role: str, dtype: str) -> NDArray[Any]:
+        """Map a file of bare little-endian numbers."""
+        entry, kind = self.entry.file(role), np.dtype(dtype).newbyteorder("<")
+        if entry.bytes % kind.itemsize:
+            raise DatasetError(
+                f"{entry.path} has {entry.bytes} bytes, not a multiple of {kind.itemsize}: it is damaged"
+            )
+        return np.memmap(self.root / entry.path, kind, "r") if entry.bytes else np.empty(0, kind)
 
-def cut_items(
-    shard: ShardEntry,
-    tokens: NDArray[Any],
-    offsets: NDArray[np.int64],
-    columns: Columns | None = None,
-    segments: NDArray[np.uint64] | None = None,
-) -> Iterator[Items]:
-    """Yield the items of a mapped shard in chunks; raise `DatasetError` unless the offsets fit the tokens."""
-    if offsets[0] != 0 or offsets[-1] != len(tokens) or (np.diff(offsets) < 0).any():
-        raise DatasetError(
-            f"shard {shard.name}: offsets go from {offsets[0]} to {offsets[-1]} for {len(tokens)} tokens, "
-            "but must rise from 0 to that number: the index is damaged"
-        )
-    start = 0
-    while start < len(offsets) - 1:
-        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _CHUNK_TOKENS, side="right")) - 1)
-        first, last = int(offsets[start]), int(offsets[stop])
-        part = None
-        if segments is not None:
-            low, high = np.searchsorted(segments[:, 2], [first, last])
-            part = segments[low:high] - np.array([0, 0, first, 0], dtype=np.uint64)
-        picked = {name: values[first:last] for name, values in (columns or {}).items()}
-        yield Items(tokens[first:last], offsets[start : stop + 1] - first, picked, part)
-        start = stop
+    def map_tokens(self) -> NDArray[Any]:
+        """Map the file of role `tokens`."""
+        return self.map("tokens", self.manifest.dtype)
+
+    def map_columns(self) -> Columns:
+        """Map the files of all columns."""
+        names = self.manifest.packing.columns
+        return {name: self.map(name, find_column(name).stored) for name in names}
+
+    def cut(
+        self,
+        tokens: NDArray[Any],
+        offsets: NDArray[Any] | None,
+        columns: Columns | None = None,
+        segments: NDArray[np.uint64] | None = None,
+    ) -> Iterator[Items]:
+        """Yield the items in chunks, rows without offsets; raise `DatasetError` if offsets do not fit."""
+        length = self.manifest.packing.context_length or 1
+        if offsets is None:
+            offsets = np.arange(len(tokens) // length + 1) * length
+        offsets = offsets.astype(np.int64)
+        if offsets[0] != 0 or offsets[-1] != len(tokens) or (np.diff(offsets) < 0).any():
+            raise DatasetError(
+                f"shard {self.entry.name}: offsets go from {offsets[0]} to {offsets[-1]} for {len(tokens)} "
+                "tokens, but must rise from 0 to that number: the index is damaged"
+            )
+        start = 0
+        while start < len(offsets) - 1:
+            full = int(np.searchsorted(offsets, offsets[start] + _CHUNK_TOKENS, side="right")) - 1
+            stop = max(start + 1, full)
+            first, last = int(offsets[start]), int(offsets[stop])
+            part = None
+            if segments is not None:
+                low, high = np.searchsorted(segments[:, 2], [first, last])
+                part = segments[low:high] - np.array([0, 0, first, 0], dtype=np.uint64)
+            picked = {name: values[first:last] for name, values in (columns or {}).items()}
+            yield Items(tokens[first:last], offsets[start : stop + 1] - first, picked, part)
+            start = stop
 
 
 def make_header(magic: bytes, count: int) -> bytes:

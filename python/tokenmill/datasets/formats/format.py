@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tokenmill.datasets.columns import LOSS_MASK, find_column
+from tokenmill.datasets.formats.files import Items, ShardShape, StoredShard
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tokenmill.datasets.formats.files import Items, ShardShape
     from tokenmill.datasets.formats.writer import ShardWriter
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import ShardEntry
@@ -39,7 +39,7 @@ class Format:
 
     name: str
     writer: Callable[[ShardShape], ShardWriter]
-    reader: Callable[[Path, Manifest, ShardEntry], Iterator[Items]] | None = None
+    reader: Callable[[StoredShard], Iterator[Items]] | None = None
     """Yield a shard's items in chunks; None for a format that is not read back here."""
     read_by: str
     """The library that reads it."""
@@ -109,7 +109,7 @@ class Format:
                 f"the tokens in another format, prepare them again: tokenmill prepare INPUTS --format "
                 f"{' or '.join(other.name for other in list_formats() if other.reader is not None)}"
             )
-        return self.reader(root, manifest, shard)
+        return self.reader(StoredShard(root, manifest, shard))
 
 
 def find_format(name: str) -> Format:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.columns import LOSS_MASK, find_column
+from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.datasets.documents import make_offsets
-from tokenmill.datasets.formats.files import cut_items, map_file
 from tokenmill.datasets.formats.format import Format
 from tokenmill.datasets.formats.writer import ShardWriter
 from tokenmill.datasets.ledger.receipt import SHARDS
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.base.durable import DurableFile
-    from tokenmill.datasets.formats.files import Items, ShardShape
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.formats.files import Items, ShardShape, StoredShard
 
 _MAGIC = b"MMIDIDX\0\0"
 _HEAD = struct.Struct("<QBQQ")
@@ -59,14 +56,13 @@ class MegatronWriter(ShardWriter):
         self._count += len(items.offsets) - 1
         self.write_tokens(items)
 
-    def close(self) -> list[FileEntry]:
-        """Write the index of each file and publish all."""
+    def finish(self) -> None:
+        """Write the index of each file."""
         dtype = self.shape.dtype
         self._write_index(self.files["index"], _DTYPE_CODES[dtype], np.dtype(dtype).itemsize)
         if _MASK_INDEX in self.files:
             self._write_index(self.files[_MASK_INDEX], _INT8, 1)
         self._lengths.close()
-        return super().close()
 
     def discard(self) -> None:
         """Remove what was not published."""
@@ -92,13 +88,9 @@ class MegatronWriter(ShardWriter):
             yield np.frombuffer(data, dtype="<i4")
 
 
-def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    tokens = map_file(root, shard.file("tokens"), manifest.dtype)
-    columns = {}
-    if LOSS_MASK in manifest.packing.columns:
-        columns[LOSS_MASK] = map_file(root, shard.file(LOSS_MASK), find_column(LOSS_MASK).stored)
-    offsets = _read_offsets(root / shard.file("index").path, manifest.dtype)
-    return cut_items(shard, tokens, offsets, columns)
+def _read(shard: StoredShard) -> Iterator[Items]:
+    offsets = _read_offsets(shard.path("index"), shard.manifest.dtype)
+    return shard.cut(shard.map_tokens(), offsets, shard.map_columns())
 
 
 def _read_offsets(path: Path, dtype: str) -> NDArray[np.int64]:

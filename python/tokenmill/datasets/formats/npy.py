@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.datasets.columns import find_column
-from tokenmill.datasets.formats.files import cut_items, make_row_offsets
 from tokenmill.datasets.formats.format import Format
 from tokenmill.datasets.formats.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.formats.files import Items, ShardShape
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.formats.files import Items, ShardShape, StoredShard
 
 _HEADER_BYTES = 128
 
@@ -55,26 +51,23 @@ class NpyWriter(ShardWriter):
             self.files["offsets"].write(ends.astype("<i8"))
         self.write_tokens(items)
 
-    def close(self) -> list[FileEntry]:
-        """Write the headers and publish."""
+    def finish(self) -> None:
+        """Write the headers."""
         length = self.shape.context_length
         for role, file in self.files.items():
             dtype = self._dtypes[role]
             count = (file.size - _HEADER_BYTES) // dtype.itemsize
             file.write_head(_make_header(dtype, (count,) if length is None else (count // length, length)))
-        return super().close()
 
 
-def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
+def _read(shard: StoredShard) -> Iterator[Items]:
     def load(role: str) -> NDArray[Any]:
-        flat: NDArray[Any] = np.load(root / shard.file(role).path, mmap_mode="r").reshape(-1)
+        flat: NDArray[Any] = np.load(shard.path(role), mmap_mode="r").reshape(-1)
         return flat
 
-    tokens = load("tokens")
-    columns = {name: load(name) for name in manifest.packing.columns}
-    if manifest.layout == "documents":
-        return cut_items(shard, tokens, load("offsets").astype(np.int64), columns)
-    return cut_items(shard, tokens, make_row_offsets(tokens, manifest), columns)
+    columns = {name: load(name) for name in shard.manifest.packing.columns}
+    offsets = load("offsets") if shard.manifest.layout == "documents" else None
+    return shard.cut(load("tokens"), offsets, columns)
 
 
 NPY = Format(name="npy", writer=NpyWriter, reader=_read, read_by="numpy.load", bytes_per_document=8)

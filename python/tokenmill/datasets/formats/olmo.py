@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.formats.files import cut_items, make_row_offsets, map_file
+from tokenmill.datasets.columns import IGNORED, find_column
 from tokenmill.datasets.formats.format import Format
 from tokenmill.datasets.formats.writer import ShardWriter
-from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.formats.files import Items, ShardShape
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.formats.files import Items, ShardShape, StoredShard
 
 _BUFFER_BYTES = 1 << 20
 
@@ -64,11 +60,10 @@ class OlmoWriter(ShardWriter):
         self._buffer.seek(0)
         self._buffer.truncate()
 
-    def close(self) -> list[FileEntry]:
-        """End the list of documents and publish."""
+    def finish(self) -> None:
+        """End the list of documents."""
         self._gzip.close()
         self._drain()
-        return super().close()
 
 
 def _find_counting(values: NDArray[Any]) -> NDArray[np.uint8]:
@@ -76,18 +71,18 @@ def _find_counting(values: NDArray[Any]) -> NDArray[np.uint8]:
     return (values >= 0 if values.dtype.itemsize > 1 else values != 0).astype(np.uint8)
 
 
-def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    if manifest.packing.columns:
-        raise DatasetError(
-            f"{root}: its files only say where {' and '.join(manifest.packing.columns)} count, not values; "
-            "prepare the columns again in another format: tokenmill prepare INPUTS --format parquet"
-        )
-    tokens = map_file(root, shard.file("tokens"), manifest.dtype)
-    if manifest.layout != "documents":
-        return cut_items(shard, tokens, make_row_offsets(tokens, manifest))
-    with gzip.open(root / shard.file("documents").path, "rt", encoding="utf-8", newline="") as file:
+def _read(shard: StoredShard) -> Iterator[Items]:
+    tokens, columns = shard.map_tokens(), {}
+    for name in shard.manifest.packing.columns:
+        # Only masks are stored; labels are the ids where the mask is set.
+        mask, stored = shard.map(name, "uint8"), find_column(name).stored
+        values = mask if np.dtype(stored).itemsize == 1 else np.where(mask, tokens, IGNORED)
+        columns[name] = values.astype(stored)
+    if shard.manifest.layout != "documents":
+        return shard.cut(tokens, None, columns)
+    with gzip.open(shard.path("documents"), "rt", encoding="utf-8", newline="") as file:
         ends = [int(line[1]) for line in csv.reader(file)]
-    return cut_items(shard, tokens, np.asarray([0, *ends], dtype=np.int64))
+    return shard.cut(tokens, np.asarray([0, *ends]), columns)
 
 
 OLMO = Format(

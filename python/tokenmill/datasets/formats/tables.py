@@ -16,7 +16,7 @@ import pyarrow as pa
 from tokenmill.base.arrays import to_arrow
 from tokenmill.base.durable import digest, publish_json
 from tokenmill.datasets.columns import find_column
-from tokenmill.datasets.formats.files import Items
+from tokenmill.datasets.formats.files import Columns, Items, ShardShape, StoredShard
 from tokenmill.datasets.formats.format import Format
 from tokenmill.datasets.formats.writer import BatchWriter
 from tokenmill.sources.discover import SPLITS, STATE
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.base.durable import DurableFile
-    from tokenmill.datasets.formats.files import Columns, ShardShape
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 _IDS = "input_ids"
 _ROLE = "table"
@@ -68,7 +66,8 @@ class TableWriter(BatchWriter):
         self._sink.write_batch(pa.RecordBatch.from_arrays(made, schema=self._schema))
 
     def finish(self) -> None:
-        """Write the end of the stream, or the footer."""
+        """Write the last batch, and the end of the stream or the footer."""
+        super().finish()
         self._sink.close()
 
     def discard(self) -> None:
@@ -98,15 +97,10 @@ class Appender(io.RawIOBase):
         return self._file.size
 
 
-def _read(
-    open_batches: Callable[[Path], Iterable[pa.RecordBatch]],
-    root: Path,
-    manifest: Manifest,
-    shard: ShardEntry,
-) -> Iterator[Items]:
+def _read(open_batches: Callable[[Path], Iterable[pa.RecordBatch]], shard: StoredShard) -> Iterator[Items]:
     """Yield the items of a table, a record batch at a time."""
-    length = manifest.packing.row_length
-    for batch in open_batches(root / shard.file(_ROLE).path):
+    length = shard.manifest.packing.row_length
+    for batch in open_batches(shard.path(_ROLE)):
         lists = batch.column(_IDS)
         if length is not None:
             offsets = np.arange(len(lists) + 1, dtype=np.int64) * length

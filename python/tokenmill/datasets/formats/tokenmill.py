@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.formats.files import (
     HEADER,
     OFFSETS_MAGIC,
     SEGMENTS_MAGIC,
-    cut_items,
+    Items,
+    ShardShape,
+    StoredShard,
     make_header,
-    make_row_offsets,
-    map_file,
     map_offsets,
     map_segments,
 )
@@ -24,11 +23,6 @@ from tokenmill.datasets.formats.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-    from tokenmill.datasets.formats.files import Items, ShardShape
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
 
 
 class NativeWriter(ShardWriter):
@@ -55,22 +49,16 @@ class NativeWriter(ShardWriter):
             self._count += len(items.offsets) - 1
         self.write_tokens(items)
 
-    def close(self) -> list[FileEntry]:
-        """Write the index's header and publish."""
+    def finish(self) -> None:
+        """Write the index's header."""
         self._index.write_head(make_header(SEGMENTS_MAGIC if self._rows else OFFSETS_MAGIC, self._count))
-        return super().close()
 
 
-def _read(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    tokens = map_file(root, shard.file("tokens"), manifest.dtype)
-    columns = {
-        name: map_file(root, shard.file(name), find_column(name).stored) for name in manifest.packing.columns
-    }
-    if manifest.layout == "documents":
-        offsets = map_offsets(root / shard.file("offsets").path).astype(np.int64)
-        return cut_items(shard, tokens, offsets, columns)
-    segments = map_segments(root / shard.file("segments").path)
-    return cut_items(shard, tokens, make_row_offsets(tokens, manifest), columns, segments)
+def _read(shard: StoredShard) -> Iterator[Items]:
+    tokens, columns = shard.map_tokens(), shard.map_columns()
+    if shard.manifest.layout == "documents":
+        return shard.cut(tokens, map_offsets(shard.path("offsets")), columns)
+    return shard.cut(tokens, None, columns, map_segments(shard.path("segments")))
 
 
 TOKENMILL = Format(

@@ -53,8 +53,13 @@ class ShardWriter(ABC):
                 self.files[name].write(np.ascontiguousarray(values[first:last]))
         self.position += last - first
 
+    @abstractmethod
+    def finish(self) -> None:
+        """Write what comes after the last item."""
+
     def close(self) -> list[FileEntry]:
         """Publish every file of the shard."""
+        self.finish()
         return [self.shape.publish(role, file) for role, file in self.files.items()]
 
     def discard(self) -> None:
@@ -85,15 +90,10 @@ class BatchWriter(ShardWriter):
         ):
             self.write_batch(*batch)
 
-    def close(self) -> list[FileEntry]:
-        """Write the last batch and publish."""
+    def finish(self) -> None:
+        """Write the last batch."""
         if self._items:
             self.write_batch(*self._join())
-        self.finish()
-        return super().close()
-
-    def finish(self) -> None:
-        """Write what comes after the last batch."""
 
     def _regroup(self, arrays: Columns, offsets: NDArray[np.int64]) -> Iterator[Batch]:
         most_items, most_tokens = self._limits
