@@ -61,43 +61,30 @@ class Segments:
         return cls(*(np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in fields))
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Segments in `rows` rows, and the counts of what is missing from them or repeated in them."""
-
-    segments: Segments
-    rows: int
-    repeated: int = 0
-    dropped_tokens: int = 0
-    dropped_documents: int = 0
-
-
 def _count_within(counts: Int64s) -> Int64s:
     """`[2, 3]` -> `[0, 1, 0, 1, 2]`."""
     starts = np.cumsum(counts) - counts
     return np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
 
 
-def lay_concat(lengths: Int64s, context_length: int, *, lead: int = 0) -> Placement:
+def lay_concat(lengths: Int64s, context_length: int, *, lead: int = 0) -> Segments:
     """Lay documents end to end, cut every `context_length` tokens, the first `lead` tokens into its row.
 
     `lay_concat([3, 4], 5)` -> rows `aaabb`, `bb___`.
     """
-    total = lead + int(lengths.sum())
     document = np.flatnonzero(lengths > 0)
-    length = lengths[document]
     first = lead + (np.cumsum(lengths) - lengths)[document]
+    end = first + lengths[document]
     row = first // context_length
-    pieces = (first + length - 1) // context_length - row + 1
+    pieces = (end - 1) // context_length - row + 1
     owner = np.repeat(np.arange(len(document)), pieces)
     row_start = (row[owner] + _count_within(pieces)) * context_length
     position = np.maximum(first[owner], row_start)
-    end = np.minimum((first + length)[owner], row_start + context_length)
-    segments = Segments(document[owner], position - first[owner], position, end - position)
-    return Placement(segments, -(-total // context_length))
+    stop = np.minimum(end[owner], row_start + context_length)
+    return Segments(document[owner], position - first[owner], position, stop - position)
 
 
-def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail: bool) -> Placement:
+def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail: bool) -> Segments:
     """Lay each document alone, in windows that repeat the last `overlap` tokens of the one before.
 
     `lay_window([7], 4, 1)` -> `0123`, `3456`. A last window that is not full is padded or dropped.
@@ -105,52 +92,22 @@ def lay_window(lengths: Int64s, context_length: int, overlap: int, *, drop_tail:
     stride = context_length - overlap
     windows = np.where(lengths > context_length, -(-(lengths - context_length) // stride) + 1, lengths > 0)
     document = np.repeat(np.arange(len(lengths)), windows)
-    nth = _count_within(windows.astype(np.int64))
-    start = nth * stride
+    start = _count_within(windows.astype(np.int64)) * stride
     length = np.minimum(lengths[document] - start, context_length)
-    again = np.where(nth > 0, overlap, 0)
     keep = length == context_length if drop_tail else np.ones(len(length), dtype=bool)
-    rows = int(keep.sum())
-    segments = Segments(document[keep], start[keep], np.arange(rows) * context_length, length[keep])
-    return Placement(
-        segments,
-        rows,
-        repeated=int(again[keep].sum()),
-        dropped_tokens=int((length - again)[~keep].sum()),
-        dropped_documents=int((nth[~keep] == 0).sum()),
-    )
+    return Segments(document[keep], start[keep], np.arange(keep.sum()) * context_length, length[keep])
 
 
-def lay_bestfit(lengths: Int64s, context_length: int, most: int | None = None) -> Placement:
+def lay_bestfit(lengths: Int64s, context_length: int, most: int | None = None) -> Segments:
     """Lay documents whole where they fit, at most `most` to a row; a longer one gives full rows and a rest.
 
     Rows are in the order in which their first bin was opened; within a row the longest item is first.
     """
-    items = lay_window(lengths, context_length, 0, drop_tail=False).segments
+    items = lay_window(lengths, context_length, 0, drop_tail=False)
     bins, places = _core.best_fit(np.ascontiguousarray(items.length), context_length, most)
     position = bins * context_length + places
     order = np.argsort(position, kind="stable")
-    placed = Segments(items.document, items.start, position, items.length).take(order)
-    return Placement(placed, int(bins.max()) + 1 if len(bins) else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """Some finished rows, flat, with their columns, their segments and counts."""
-
-    ids: Ids
-    columns: dict[str, Ids]
-    segments: Segments
-    rows: int
-    written: int
-    repeated: int
-    padding: int
-    dropped_tokens: int = 0
-    dropped_documents: int = 0
-    # Trained tokens: in rows once, in rows again, and dropped.
-    learned: int = 0
-    learned_repeated: int = 0
-    learned_dropped: int = 0
+    return Segments(items.document, items.start, position, items.length).take(order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +124,66 @@ class RowShape:
     marked: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Some finished rows, flat, with their columns, their segments and counts."""
+
+    ids: Ids
+    columns: dict[str, Ids]
+    segments: Segments
+    rows: int
+    written: int
+    repeated: int
+    padding: int
+    # Trained tokens: in rows once, in rows again, and dropped.
+    learned: int = 0
+    learned_repeated: int = 0
+    learned_dropped: int = 0
+    dropped_tokens: int = 0
+    dropped_documents: int = 0
+
+
+def _finish(rows: Ids, segments: Segments, shape: RowShape) -> Packed:
+    """Compute the columns and the counts of filled rows."""
+    covered = int(segments.length.sum())
+    # The beginning of every window but a document's first repeats the one before it.
+    again = segments.position[segments.start > 0]
+    repeated = len(again) * shape.overlap
+    loss_mask, learned, learned_repeated = None, 0, 0
+    if shape.marked:
+        loss_mask, rows = is_learned(rows), strip_marks(rows)
+        learned_repeated = int(loss_mask[again[:, None] + np.arange(shape.overlap)].sum())
+        learned = int(loss_mask.sum()) - learned_repeated
+    cover = Cover(rows, segments.document, segments.position, segments.length, loss_mask)
+    return Packed(
+        ids=rows,
+        columns=store_columns(shape.columns, cover),
+        segments=segments,
+        rows=len(rows) // shape.context_length,
+        written=covered - repeated,
+        repeated=repeated,
+        padding=len(rows) - covered,
+        learned=learned,
+        learned_repeated=learned_repeated,
+    )
+
+
+def _pack(ids: Ids, offsets: Int64s, segments: Segments, shape: RowShape, first_document: int) -> Packed:
+    """Fill the rows of documents that are in these rows or nowhere, and count what is dropped."""
+    count = int(segments.position[-1]) // shape.context_length + 1 if len(segments) else 0
+    rows = np.full(count * shape.context_length, shape.pad_id, dtype=ids.dtype)
+    source = offsets[segments.document] + segments.start
+    _core.copy_segments(ids, source, segments.position, segments.length, rows)
+    packed = _finish(rows, segments.shift(documents=first_document), shape)
+    given = ids[offsets[0] : offsets[-1]]
+    return replace(
+        packed,
+        learned_dropped=int(is_learned(given).sum()) - packed.learned if shape.marked else 0,
+        dropped_tokens=len(given) - packed.written,
+        dropped_documents=int((np.diff(offsets) > 0).sum() - (segments.start == 0).sum()),
+    )
+
+
 class Packer(Protocol):
     """Turn documents in order into rows in order."""
 
@@ -179,58 +196,16 @@ class Packer(Protocol):
 
 def make_packer(mode: str, shape: RowShape) -> Packer:
     """Return the packer of a mode other than `stream`, which needs none."""
+    if mode == "window":
+        return DocumentPacker(shape)
+    shape = replace(shape, overlap=0)
     if mode == "concat":
         return ConcatPacker(shape)
     if mode == "bestfit":
         return GroupPacker(shape)
-    if mode == "window":
-        return DocumentPacker(shape)
     if mode == "pad":
-        return DocumentPacker(replace(shape, overlap=0, drop_tail=False))
+        return DocumentPacker(replace(shape, drop_tail=False))
     raise ConfigError(f"packing mode {mode!r} makes no rows; known: concat, window, bestfit, pad")
-
-
-def _pack(ids: Ids, offsets: Int64s, placement: Placement, shape: RowShape, first_document: int) -> Packed:
-    """Fill the rows of documents that are in these rows or nowhere."""
-    segments = placement.segments
-    rows = np.full(placement.rows * shape.context_length, shape.pad_id, dtype=ids.dtype)
-    source = offsets[segments.document] + segments.start
-    _core.copy_segments(ids, source, segments.position, segments.length, rows)
-    packed = _finish(rows, placement, shape, segments.shift(documents=first_document))
-    if not shape.marked:
-        return packed
-    given = int(is_learned(ids[offsets[0] : offsets[-1]]).sum())
-    return replace(packed, learned_dropped=given - packed.learned)
-
-
-def _finish(
-    rows: Ids, placement: Placement, shape: RowShape, segments: Segments, learned_dropped: int = 0
-) -> Packed:
-    """Compute the columns and the counts of filled rows."""
-    covered = int(segments.length.sum())
-    loss_mask = is_learned(rows) if shape.marked else None
-    again = 0
-    if loss_mask is not None:
-        rows = strip_marks(rows)
-        if shape.overlap:
-            # The beginning of every window but a document's first repeats the one before it.
-            starts = segments.position[segments.start > 0]
-            again = int(loss_mask[starts[:, None] + np.arange(shape.overlap)].sum()) if len(starts) else 0
-    cover = Cover(rows, segments.document, segments.position, segments.length, loss_mask)
-    return Packed(
-        ids=rows,
-        columns=store_columns(shape.columns, cover),
-        segments=segments,
-        rows=placement.rows,
-        written=covered - placement.repeated,
-        repeated=placement.repeated,
-        padding=len(rows) - covered,
-        dropped_tokens=placement.dropped_tokens,
-        dropped_documents=placement.dropped_documents,
-        learned=int(loss_mask.sum()) - again if loss_mask is not None else 0,
-        learned_repeated=again,
-        learned_dropped=learned_dropped,
-    )
 
 
 @dataclass
@@ -243,11 +218,9 @@ class DocumentPacker:
     def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
         """Yield the rows of these documents, all at once."""
         lengths, shape = np.diff(offsets), self.shape
-        placement = lay_window(lengths, shape.context_length, shape.overlap, drop_tail=shape.drop_tail)
-        packed = _pack(ids, offsets, placement, shape, self._documents)
+        segments = lay_window(lengths, shape.context_length, shape.overlap, drop_tail=shape.drop_tail)
+        yield _pack(ids, offsets, segments, shape, self._documents)
         self._documents += len(lengths)
-        if packed.rows or packed.dropped_tokens:
-            yield packed
 
     def finish(self) -> Iterator[Packed]:
         """Yield nothing."""
@@ -261,40 +234,39 @@ class ConcatPacker:
     shape: RowShape
     _documents: int = 0
     _carried: Ids | None = None
-    _carried_segments: Segments = field(default_factory=Segments.join)
+    _segments: Segments = field(default_factory=Segments.join)
 
     def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
         """Yield all rows that are full now."""
         carried = ids[:0] if self._carried is None else self._carried
-        placement = lay_concat(np.diff(offsets), self.shape.context_length, lead=len(carried))
-        segments = Segments.join(self._carried_segments, placement.segments.shift(documents=self._documents))
+        fresh = lay_concat(np.diff(offsets), self.shape.context_length, lead=len(carried))
+        segments = Segments.join(self._segments, fresh.shift(documents=self._documents))
         flat = np.concatenate([carried, ids[offsets[0] : offsets[-1]]])
         self._documents += len(offsets) - 1
-        rows = len(flat) // self.shape.context_length
-        size = rows * self.shape.context_length
+        size = len(flat) // self.shape.context_length * self.shape.context_length
         done = segments.position < size
-        self._carried = flat[size:].copy()
-        self._carried_segments = segments.take(~done).shift(positions=-size)
-        if rows:
-            placed = segments.take(done)
-            yield _finish(flat[:size], Placement(placed, rows), self.shape, placed)
+        self._carried, self._segments = flat[size:].copy(), segments.take(~done).shift(positions=-size)
+        if size:
+            yield _finish(flat[:size], segments.take(done), self.shape)
 
     def finish(self) -> Iterator[Packed]:
         """Yield the last row, padded or dropped."""
         if self._carried is None or not len(self._carried):
             return
-        rest, segments, shape = self._carried, self._carried_segments, self.shape
+        rest, segments, shape = self._carried, self._segments, self.shape
         self._carried = None
         if shape.drop_tail:
-            # A document whose first token is in the dropped row has nothing in any row before.
-            lost = int((segments.start == 0).sum())
-            untrained = int(is_learned(rest).sum()) if shape.marked else 0
-            placement = Placement(Segments.join(), 0, dropped_tokens=len(rest), dropped_documents=lost)
-            yield _finish(rest[:0], placement, shape, Segments.join(), untrained)
+            yield replace(
+                _finish(rest[:0], Segments.join(), shape),
+                learned_dropped=int(is_learned(rest).sum()) if shape.marked else 0,
+                dropped_tokens=len(rest),
+                # A document whose first token is in the dropped row has nothing in any row before.
+                dropped_documents=int((segments.start == 0).sum()),
+            )
             return
         row = np.full(shape.context_length, shape.pad_id, dtype=rest.dtype)
         row[: len(rest)] = rest
-        yield _finish(row, Placement(segments, 1), shape, segments)
+        yield _finish(row, segments, shape)
 
 
 @dataclass
@@ -329,12 +301,8 @@ class GroupPacker:
         """Yield the rows of the documents gathered so far."""
         if not self._lengths:
             return
-        lengths = np.concatenate(self._lengths)
-        placement = lay_bestfit(lengths, self.shape.context_length, self.shape.most_documents)
-        packed = _pack(
-            np.concatenate(self._ids), make_offsets(lengths), placement, self.shape, self._documents
-        )
+        ids, lengths = np.concatenate(self._ids), np.concatenate(self._lengths)
+        segments = lay_bestfit(lengths, self.shape.context_length, self.shape.most_documents)
+        yield _pack(ids, make_offsets(lengths), segments, self.shape, self._documents)
         self._documents += len(lengths)
         self._ids, self._lengths, self._tokens = [], [], 0
-        if packed.rows:
-            yield packed
