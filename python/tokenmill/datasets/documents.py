@@ -38,10 +38,14 @@ def select_documents(ids: Ids, offsets: Int64s, kept: NDArray[np.bool_]) -> tupl
     """Return the documents where `kept` is set, flat again."""
     if kept.all():
         return ids, offsets
-    lengths = np.diff(offsets)[kept]
+    return copy_spans(ids, offsets[:-1][kept], np.diff(offsets)[kept])
+
+
+def copy_spans(ids: Ids, starts: Int64s, lengths: Int64s) -> tuple[Ids, Int64s]:
+    """Return these parts of `ids` as documents, flat again."""
     ends = make_offsets(lengths)
     out = np.empty(int(ends[-1]), dtype=ids.dtype)
-    _core.copy_segments(ids, offsets[:-1][kept], ends[:-1], lengths, out)
+    _core.copy_segments(ids, starts, ends[:-1], lengths, out)
     return out, ends
 
 

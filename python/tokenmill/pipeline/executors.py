@@ -56,24 +56,12 @@ class Control:
     stop: threading.Event = field(default_factory=threading.Event)
     report: Callable[..., None] = do_nothing
     await_parity: Callable[[], None] = do_nothing
-    show_workers: Callable[[dict[str, float], str], None] = do_nothing
+    show_workers: Callable[[str], None] = do_nothing
 
     def check(self) -> None:
         """Raise `InterruptedJobError` if the job was asked to stop."""
         if self.stop.is_set():
             raise InterruptedJobError("the job was stopped; run the same command again to continue")
-
-
-class Task(Protocol):
-    """An independent piece of work."""
-
-    @property
-    def name(self) -> str:
-        """Return a name that is unique within the job."""
-
-    @property
-    def source(self) -> str:
-        """Return the input it reads, for messages."""
 
 
 class Done(NamedTuple):
@@ -84,14 +72,14 @@ class Done(NamedTuple):
     seconds: float
 
 
-def time_work(work: Work, job: Any, task: Task, control: Control) -> Done:
+def time_work(work: Work, job: Any, task: Any, control: Control) -> Done:
     """Run one task and time it."""
     started = time.monotonic()
     return Done(task, work(job, task, control), time.monotonic() - started)
 
 
 class Executor(Protocol):
-    """Runs `work` on every task."""
+    """Runs `work` on every task. A task has a `name` within the job, and a `source` for messages."""
 
     in_process: ClassVar[bool]
     """True if tasks run in this process and share its memory and disks."""
@@ -112,12 +100,13 @@ class LocalExecutor:
     threads: int
     memory_budget: int
 
-    def run(
-        self, work: Work, job: Any, tasks: Iterable[Task], count: int, control: Control
-    ) -> Iterator[Done]:
+    def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:
         """Yield each task as it ends."""
         workers = max(1, min(self.threads, count))
-        control = self._divide(workers, control)
+        threads = max(1, self.threads // workers)
+        share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
+        block_bytes = max(MIN_BLOCK_BYTES, min(choose_block_bytes(self.threads), share))
+        control = replace(control, threads=threads, block_bytes=block_bytes)
         waiting = iter(tasks)
         with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-unit") as pool:
             running: set[Future[Done]] = set()
@@ -141,12 +130,6 @@ class LocalExecutor:
                 control.stop.set()
                 _raise_first_error(running)
                 raise
-
-    def _divide(self, workers: int, control: Control) -> Control:
-        threads = max(1, self.threads // workers)
-        share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
-        block_bytes = max(MIN_BLOCK_BYTES, min(choose_block_bytes(self.threads), share))
-        return replace(control, threads=threads, block_bytes=block_bytes)
 
 
 def choose_block_bytes(threads: int) -> int:

@@ -69,6 +69,11 @@ class Job:
         return Target(self.config.output.format, self.dtype, self.tokenizer, self.packing)
 
     @property
+    def frame(self) -> tuple[int | None, int | None]:
+        """Return the ids of BOS and EOS."""
+        return self.packing.bos_id, self.packing.eos_id
+
+    @property
     def encoded_dtype(self) -> str:
         """Return the type of ids between encoding and writing."""
         return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"

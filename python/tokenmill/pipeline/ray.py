@@ -10,24 +10,18 @@ import logging
 import os
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenmill.datasets.store.store import store_variables
-from tokenmill.errors import (
-    ConfigError,
-    RejectLimitError,
-    StoreError,
-    TokenmillError,
-    explain_missing,
-)
+from tokenmill.errors import ConfigError, RejectLimitError, StoreError, TokenmillError, explain_missing
 from tokenmill.pipeline.executors import Control, time_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tokenmill.pipeline.executors import Done, Task, Work
+    from tokenmill.pipeline.executors import Done, Work
 
 logger = logging.getLogger("tokenmill.ray")
 TASK_MEMORY = 512 << 20  # blocks in flight, the encoder's tables and its cache
@@ -46,9 +40,7 @@ class RayExecutor:
     in_process: ClassVar[bool] = False
     address: str = "auto"
 
-    def run(
-        self, work: Work, job: Any, tasks: Iterable[Task], count: int, control: Control
-    ) -> Iterator[Done]:
+    def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:
         """Yield each task as it ends; raise `RejectLimitError` at the end if units were set aside."""
         ray = connect(self.address)
         # The job goes to the object store once; in a list, or Ray would unpickle it for every task.
@@ -90,7 +82,7 @@ def _check_reachable(address: str) -> None:
 class Attempt:
     """A task, its failures, the losses of its node, and the earliest time of its next try."""
 
-    task: Task
+    task: Any
     failures: int = 0
     losses: int = 0
     not_before: float = 0.0
@@ -98,68 +90,68 @@ class Attempt:
 
     def schedule_retry(self, now: float) -> bool:
         """Set the pause before the next try, which doubles each time; return False if there is none."""
-        tries = self.failures + self.losses
-        self.not_before = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1))
+        self.not_before = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures + self.losses - 1))
         return self.failures < MOST_FAILURES and self.losses < MOST_LOSSES
 
 
 @dataclass
 class ClusterRun:
-    """One run as the driver sees it. `submit` returns a handle whose value is `(Done, counts, node)`."""
+    """One run as the driver sees it. `submit` returns a handle whose value is `(Done, counts)`."""
 
     ray: Any
-    submit: Callable[[Task], Any]
+    submit: Callable[[Any], Any]
     control: Control
     waiting: deque[Attempt] = field(default_factory=deque)
     running: dict[Any, Attempt] = field(default_factory=dict)
     aside: list[Attempt] = field(default_factory=list)
     _cpus: int = 1
     _measured: float = float("-inf")
-    _logged: float = field(default_factory=time.monotonic)
-    _began: float = field(default_factory=time.monotonic)
-    _busy: dict[str, float] = field(default_factory=dict)
 
-    def run(self, tasks: Iterable[Task], count: int) -> Iterator[Done]:
+    def run(self, tasks: Iterable[Any], count: int) -> Iterator[Done]:
         """Submit as many tasks as the cluster has room for, and yield them as they end."""
-        source, done = iter(tasks), 0
+        source, done, logged = iter(tasks), 0, time.monotonic()
         try:
             while self._fill(source):
                 for ended in self._collect():
                     done += 1
                     yield ended
                 self.control.check()
-                if time.monotonic() - self._logged > LOG_SECONDS:
-                    self._logged = time.monotonic()
-                    logger.info("%d of %d units done; %s", done, count, self._show_workers())
+                if time.monotonic() - logged > LOG_SECONDS:
+                    logged = time.monotonic()
+                    logger.info("%d of %d units done", done, count)
         finally:
             for handle in self.running:
                 self.ray.cancel(handle, force=False)
-        logger.info("Cluster: %s", self._show_workers())
         if self.aside:
-            raise RejectLimitError(self._describe_aside(count))
+            named = "; ".join(
+                f"unit {attempt.task.name} of {attempt.task.source} after "
+                f"{attempt.failures + attempt.losses} attempts: {_summarise(attempt.last)}"
+                for attempt in self.aside
+            )
+            raise RejectLimitError(
+                f"{done} of {count} units are done, {len(self.aside)} were set aside: {named}. "
+                "Fix the cause and run the same command again"
+            )
 
-    def _fill(self, source: Iterator[Task]) -> bool:
+    def _fill(self, source: Iterator[Any]) -> bool:
         """Submit one task for every CPU and one more for each to find next; return False at the end."""
         now = time.monotonic()
         if now - self._measured >= _CLUSTER_SECONDS:
             self._measured = now
             self._cpus = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-            self._show_workers()
+            busy = min(len(self.running), self._cpus)
+            self.control.show_workers(f"{busy} of {self._cpus} CPUs at work")
         while len(self.running) < 2 * self._cpus:
-            attempt = self._pick_attempt(source, now)
-            if attempt is None:
+            # One whose pause is over, else a new task.
+            attempt = next((each for each in self.waiting if each.not_before <= now), None)
+            if attempt is not None:
+                self.waiting.remove(attempt)
+            elif (task := next(source, None)) is not None:
+                attempt = Attempt(task)
+            else:
                 break
             self.running[self.submit(attempt.task)] = attempt
         return bool(self.running or self.waiting)
-
-    def _pick_attempt(self, source: Iterator[Task], now: float) -> Attempt | None:
-        """Return an attempt whose pause is over, else a new task, else None."""
-        for attempt in self.waiting:
-            if attempt.not_before <= now:
-                self.waiting.remove(attempt)
-                return attempt
-        task = next(source, None)
-        return None if task is None else Attempt(task)
 
     def _collect(self) -> list[Done]:
         if not self.running:
@@ -170,11 +162,10 @@ class ClusterRun:
         for handle in ready:
             attempt = self.running.pop(handle)
             try:
-                ended, counts, node = self.ray.get(handle)
+                ended, counts = self.ray.get(handle)
             except Exception as error:  # noqa: BLE001 - whatever a cluster can raise is sorted below
                 self._fail(attempt, error)
             else:
-                self._busy[node] = self._busy.get(node, 0.0) + ended.seconds
                 self.control.report(**counts)
                 found.append(ended)
         return found
@@ -191,38 +182,12 @@ class ClusterRun:
             attempt.losses += 1
         attempt.last = error
         again = attempt.schedule_retry(time.monotonic())
-        if again:
-            self.waiting.append(attempt)
-        elif isinstance(error, StoreError):
+        if not again and isinstance(error, StoreError):
             # The client has retried already, and every unit would fail in the same way.
             raise error
-        else:
-            self.aside.append(attempt)
+        (self.waiting if again else self.aside).append(attempt)
         what = "it will be retried" if again else "it is set aside"
         logger.warning("unit %s failed (%s); %s", attempt.task.name, _summarise(error), what)
-
-    def _show_workers(self) -> str:
-        """Report how many CPUs work now and how busy they have been; return it in words."""
-        at_work, nodes = min(len(self.running), self._cpus), len(self._busy)
-        offered = self._cpus * (time.monotonic() - self._began)
-        used = min(1.0, sum(self._busy.values()) / offered) if offered else 0.0
-        where = f" on {nodes} node{'s' * (nodes != 1)}" if nodes else ""
-        words = f"{at_work} of {self._cpus} CPUs at work{where}, {used:.0%} of their time so far"
-        figures = {"at_work": at_work, "cpus": self._cpus, "nodes": nodes, "utilisation": round(used, 3)}
-        self.control.show_workers(figures, words)
-        return words
-
-    def _describe_aside(self, count: int) -> str:
-        named = "; ".join(
-            f"unit {attempt.task.name} of {attempt.task.source} after "
-            f"{attempt.failures + attempt.losses} attempts: {_summarise(attempt.last)}"
-            for attempt in self.aside
-        )
-        done = count - len(self.aside)
-        return (
-            f"{done} of {count} units are done, {len(self.aside)} were set aside: {named}. "
-            "Fix the cause and run the same command again"
-        )
 
 
 def _summarise(error: BaseException | None) -> str:
@@ -251,21 +216,15 @@ def _load_job(key: str, reference: list[Any]) -> Any:
 
 
 def _run_task(
-    key: str, reference: list[Any], work: Work, sizes: tuple[int | None, int | None], task: Task
-) -> tuple[Done, dict[str, int], str]:
+    key: str, reference: list[Any], work: Work, sizes: tuple[int | None, int | None], task: Any
+) -> tuple[Done, Counter[str]]:
     """On a worker: run one task, and return its result with the counts that the driver adds up."""
-    import ray
-
-    counts = {"bytes": 0, "documents": 0, "tokens": 0}
-
-    def report(**amounts: int) -> None:
-        for name, amount in amounts.items():
-            counts[name] = counts.get(name, 0) + amount
-
-    control = Control(batch_size=sizes[0], writer_batch_size=sizes[1], report=report)
+    counts: Counter[str] = Counter()
+    control = Control(
+        batch_size=sizes[0], writer_batch_size=sizes[1], report=lambda **amounts: counts.update(amounts)
+    )
     try:
-        node = str(ray.get_runtime_context().get_node_id())
-        return time_work(work, _load_job(key, reference), task, control), counts, node
+        return time_work(work, _load_job(key, reference), task, control), counts
     except TokenmillError as error:
         raise type(error)(f"on host {socket.gethostname()} (process {os.getpid()}): {error}") from error
     except OSError as error:

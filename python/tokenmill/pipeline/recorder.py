@@ -24,7 +24,6 @@ from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from tokenmill.base.console.progress import Progress
 
@@ -50,7 +49,6 @@ class Recorder:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="tokenmill-progress", daemon=True)
-        self._process: Any = None
         self._progress: Progress | None = None
         self.state: dict[str, Any] = {
             "state": "running",
@@ -77,40 +75,42 @@ class Recorder:
             self._thread.start()
         return self
 
-    def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:
-        """Write the first event of a run: command, versions, machine, budget."""
-        machine = {
-            "cpus": os.cpu_count(),
-            "memory": measure_host_memory()[1],
-            "host": platform.node(),
-            "system": f"{platform.system()} {platform.release()}",
-            "processor": platform.machine(),
-        }
-        self.write_event(
-            "start",
-            command=sys.argv,
-            resumed=resumed,
-            versions=_find_versions(),
-            machine=machine,
-            budget={"memory": memory, "threads": threads},
-        )
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
         if self._root is None:
             return
         self._over.set()
         self._thread.join()
         state = "done" if kind is None else "failed"
-        exit_code = getattr(error, "exit_code", None)
-        ended = "interrupted" if kind is KeyboardInterrupt or exit_code == 75 else state
+        interrupted = kind is KeyboardInterrupt or getattr(error, "exit_code", None) == 75
+        phase = "interrupted" if interrupted else state
         with self._lock:
-            self.state |= {"state": state, "phase": ended, "error": str(error) if error is not None else None}
+            self.state |= {"state": state, "phase": phase, "error": str(error) if error is not None else None}
         # A full disk ends a job; it must not hide why the job ended.
         with suppress(OSError):
             self._write_progress()
-            self.write_event("finish", state=ended, seconds=round(time.monotonic() - self._started, 3))
+            self.write_event("finish", state=phase, seconds=round(time.monotonic() - self._started, 3))
+
+    def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:
+        """Write the first event of a run: command, versions, machine, budget."""
+        # Of the packages that this process has loaded: no other has a part in the result.
+        loaded = {name: sys.modules.get(name) for name in ("numpy", "pyarrow", "tokenizers", "transformers")}
+        versions = {
+            name: str(getattr(module, "__version__", "")) for name, module in loaded.items() if module
+        }
+        self.write_event(
+            "start",
+            command=sys.argv,
+            resumed=resumed,
+            versions={"python": platform.python_version(), "tokenmill": tokenmill.__version__, **versions},
+            machine={
+                "cpus": os.cpu_count(),
+                "memory": measure_host_memory()[1],
+                "host": platform.node(),
+                "system": f"{platform.system()} {platform.release()}",
+                "processor": platform.machine(),
+            },
+            budget={"memory": memory, "threads": threads},
+        )
 
     def enter_phase(self, name: str) -> None:
         """Set the phase of the job."""
@@ -134,10 +134,10 @@ class Recorder:
             units, size = amounts.pop("units_done", 0), amounts.pop("bytes", 0)
             self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
 
-    def show_workers(self, figures: dict[str, float], words: str) -> None:
+    def show_workers(self, words: str) -> None:
         """Show how busy the workers are, where other processes do the work."""
         with self._lock:
-            self.state["workers"] = figures
+            self.state["workers"] = words
         if self._progress is not None:
             self._progress.note = words
 
@@ -153,42 +153,25 @@ class Recorder:
             os.close(handle)
 
     def _beat(self) -> None:
-        sampled = 0.0
+        process, sampled = None, 0.0
         while not self._over.wait(PERIOD):
             # Recording must not end a job: a full disk is reported where tokens are written.
             with suppress(OSError):
                 self._write_progress()
                 if time.monotonic() - sampled >= SAMPLE_PERIOD:
-                    sampled = time.monotonic()
-                    self._sample()
+                    import psutil  # here, since most small jobs end before their first sample
 
-    def _sample(self) -> None:
-        import psutil  # here, since most small jobs end before their first sample
-
-        if self._process is None:
-            self._process = psutil.Process()
-        self.write_event(
-            "sample",
-            rss=self._process.memory_info().rss,
-            cpu_percent=self._process.cpu_percent(),
-            disk_bytes=psutil.disk_usage(str(self._root)).used,
-        )
+                    sampled, process = time.monotonic(), process or psutil.Process()
+                    self.write_event(
+                        "sample",
+                        rss=process.memory_info().rss,
+                        cpu_percent=process.cpu_percent(),
+                        disk_bytes=psutil.disk_usage(str(self._root)).used,
+                    )
 
     def _write_progress(self) -> None:
-        if self._root is None:
-            return
-        with self._lock:
-            self.state |= {"counter": self.state["counter"] + 1, "updated_at": format_now()}
-            text = json.dumps(self.state)
-        replace_file(self._root / PROGRESS, text.encode())
-
-
-def _find_versions() -> dict[str, str]:
-    """Return the versions of the loaded packages that have a part in the result."""
-    found = {"python": platform.python_version(), "tokenmill": tokenmill.__version__}
-    for name in ("numpy", "pyarrow", "tokenizers", "transformers"):
-        # A module that another thread is just importing has no version yet.
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if version is not None:
-            found[name] = str(version)
-    return found
+        if self._root is not None:
+            with self._lock:
+                self.state |= {"counter": self.state["counter"] + 1, "updated_at": format_now()}
+                text = json.dumps(self.state)
+            replace_file(self._root / PROGRESS, text.encode())

@@ -165,7 +165,7 @@ class Run:
                 execution,
                 find=self.open,
                 lead=self._lead_and_open,
-                remote=job.remote,
+                address=job.remote.address if job.remote is not None else None,
             )
         seconds = self.seconds or time.monotonic() - started
         split = job.config.source.split or (job.split.part if job.split is not None else "train")
