@@ -66,7 +66,9 @@ def make_tokenizer(place):
     import tokenmill
 
     texts = (message["content"] for chat in make_chats(2000, 2) for message in chat["messages"])
-    tokenmill.train(texts, 8000, special_tokens=["<|im_start|>", "<|im_end|>"], progress=False).save(place)
+    tokenmill.train_from_iterator(
+        texts, 8000, special_tokens=["<|im_start|>", "<|im_end|>"], progress=False
+    ).save(place)
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "chat_template": CHATML,

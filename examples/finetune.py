@@ -56,7 +56,7 @@ def train_tokenizer(files, place):
     lines = (line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines())
     records = map(json.loads, lines)
     texts = (message["content"] for record in records for message in record["messages"])
-    tokenmill.train(texts, 400, special_tokens=specials, progress=False).save(place)
+    tokenmill.train_from_iterator(texts, 400, special_tokens=specials, progress=False).save(place)
     return str(place)
 
 

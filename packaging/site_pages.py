@@ -94,16 +94,10 @@ def make_name_pages() -> dict[str, str]:
     """A page for each public name, made from its docstring."""
     pages = {}
     for name in tokenmill.__all__:
-        home = _homes().get(name) or getattr(tokenmill, name).__module__
+        home = getattr(tokenmill, name).__module__
         inside = "open_dataset" if name == "open" else name
         pages[f"reference/{_file_of(name)}.md"] = f"# `tokenmill.{name}`\n\n::: {home}.{inside}\n"
     return pages
-
-
-def _homes() -> dict[str, str]:
-    """The module of each name that the package imports on first use."""
-    table = tokenmill._HOMES  # noqa: SLF001
-    return {name: f"tokenmill.{module}" for module, names in table.items() for name in names}
 
 
 def _file_of(name: str) -> str:

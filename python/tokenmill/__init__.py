@@ -1,11 +1,12 @@
 """Turn raw text into training-ready tokens: train, encode, prepare.
 
 >>> import tokenmill
->>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+>>> tokenizer = tokenmill.train_from_iterator(["low lower lowest"] * 9, 260, progress=False)
 >>> tokenizer.decode(tokenizer.encode("the lowest"))
 'the lowest'
 
-Everything but the errors is imported on first use, so that `import tokenmill` takes some milliseconds.
+Names are imported on first use, so that `import tokenmill` takes some milliseconds. Exceptions are in
+`tokenmill.errors`.
 """
 
 from __future__ import annotations
@@ -13,121 +14,72 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.errors import (
-    ConfigError,
-    DatasetError,
-    InputError,
-    InputNotFoundError,
-    InputUnavailableError,
-    InternalError,
-    InterruptedJobError,
-    LeaderError,
-    MissingExtraError,
-    RejectLimitError,
-    ResumeError,
-    StoreError,
-    TokenizerError,
-    TokenizerNotFoundError,
-    TokenmillError,
-)
+from tokenmill.errors import TokenmillError
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.ledger.manifest import InputEntry, Manifest, PackingIdentity, TokenizerIdentity
-    from tokenmill.datasets.ledger.receipt import Account, ShardEntry
     from tokenmill.datasets.reader.dataset import Dataset
     from tokenmill.datasets.reader.dataset import open_dataset as open  # noqa: A004
-    from tokenmill.datasets.reader.feed import Feed, RowBatch
+    from tokenmill.datasets.reader.feed import Feed
     from tokenmill.datasets.reader.mixture import Mixture
     from tokenmill.datasets.reader.rows import Rows
-    from tokenmill.datasets.trace.history import History
-    from tokenmill.datasets.trace.segment import Span, TracedRow
     from tokenmill.pipeline.extend import extend
     from tokenmill.pipeline.prepare import prepare
     from tokenmill.pipeline.remove import remove
-    from tokenmill.pipeline.train import train
+    from tokenmill.pipeline.train import train, train_from_iterator
     from tokenmill.pipeline.transcode import transcode
-    from tokenmill.settings.options import PrepareOptions, TrainOptions
     from tokenmill.tokenizer.batch import TokenBatch
-    from tokenmill.tokenizer.engines.backend import Strategy
     from tokenmill.tokenizer.interop.hf import patch_transformers
     from tokenmill.tokenizer.tokenizer import Tokenizer
     from tokenmill.vocab.trim import trim
 
 __all__ = [
-    "Account",
-    "ConfigError",
     "Dataset",
-    "DatasetError",
     "Feed",
-    "History",
-    "InputEntry",
-    "InputError",
-    "InputNotFoundError",
-    "InputUnavailableError",
-    "InternalError",
-    "InterruptedJobError",
-    "LeaderError",
-    "Manifest",
-    "MissingExtraError",
     "Mixture",
-    "PackingIdentity",
-    "PrepareOptions",
-    "RejectLimitError",
-    "ResumeError",
-    "RowBatch",
     "Rows",
-    "ShardEntry",
-    "Span",
-    "StoreError",
-    "Strategy",
     "TokenBatch",
     "Tokenizer",
-    "TokenizerError",
-    "TokenizerIdentity",
-    "TokenizerNotFoundError",
     "TokenmillError",
-    "TracedRow",
-    "TrainOptions",
     "extend",
     "open",
     "patch_transformers",
     "prepare",
     "remove",
     "train",
+    "train_from_iterator",
     "transcode",
     "trim",
 ]
 
-# Module -> the names that it is home to; `open` has another name there, since it is a builtin.
+# Public name -> its module.
 _HOMES = {
-    "datasets.ledger.manifest": ("InputEntry", "Manifest", "PackingIdentity", "TokenizerIdentity"),
-    "datasets.ledger.receipt": ("Account", "ShardEntry"),
-    "datasets.reader.dataset": ("Dataset", "open"),
-    "datasets.reader.feed": ("Feed", "RowBatch"),
-    "datasets.reader.mixture": ("Mixture",),
-    "datasets.reader.rows": ("Rows",),
-    "datasets.trace.history": ("History",),
-    "datasets.trace.segment": ("Span", "TracedRow"),
-    "tokenizer.engines.backend": ("Strategy",),
-    "tokenizer.batch": ("TokenBatch",),
-    "tokenizer.interop.hf": ("patch_transformers",),
-    "tokenizer.tokenizer": ("Tokenizer",),
-    "pipeline.extend": ("extend",),
-    "pipeline.prepare": ("prepare",),
-    "pipeline.remove": ("remove",),
-    "pipeline.train": ("train",),
-    "pipeline.transcode": ("transcode",),
-    "vocab.trim": ("trim",),
-    "settings.options": ("PrepareOptions", "TrainOptions"),
+    "Dataset": "datasets.reader.dataset",
+    "Feed": "datasets.reader.feed",
+    "Mixture": "datasets.reader.mixture",
+    "Rows": "datasets.reader.rows",
+    "TokenBatch": "tokenizer.batch",
+    "Tokenizer": "tokenizer.tokenizer",
+    "extend": "pipeline.extend",
+    "open": "datasets.reader.dataset",
+    "patch_transformers": "tokenizer.interop.hf",
+    "prepare": "pipeline.prepare",
+    "remove": "pipeline.remove",
+    "train": "pipeline.train",
+    "train_from_iterator": "pipeline.train",
+    "transcode": "pipeline.transcode",
+    "trim": "vocab.trim",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("tokenmill._core").__version__
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
+    if name not in _HOMES:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}; it has {', '.join(__all__)}")
-    value = getattr(import_module(f"tokenmill.{home}"), "open_dataset" if name == "open" else name)
+    value = getattr(import_module(f"tokenmill.{_HOMES[name]}"), "open_dataset" if name == "open" else name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -16,8 +16,10 @@ TEXT = "the mill turns 방앗간 磨坊 🙂"
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("tokenizers")
     texts = ["the mill turns the grain", "방앗간이 돈다", "磨坊在转"] * 20
-    tokenmill.train(iter(texts), 300).save(root / "small")
-    tokenmill.train(iter(texts), 340, pattern="cl100k", special_tokens=["<|endoftext|>"]).save(root / "large")
+    tokenmill.train_from_iterator(texts, 300).save(root / "small")
+    tokenmill.train_from_iterator(texts, 340, pattern="cl100k", special_tokens=["<|endoftext|>"]).save(
+        root / "large"
+    )
     return root
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import tokenmill
 from live_page import Server, serious_faults, write_progress
+from tokenmill.datasets.trace.history import History
 
 pytestmark = pytest.mark.browser
 
@@ -15,7 +16,7 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     texts = [f"document {n}: the mill turns {n * 7} times 방앗간" for n in range(200)]
     (root / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
-    tokenmill.train(iter(texts), 320, special_tokens=["<|endoftext|>"]).save(root / "tok")
+    tokenmill.train_from_iterator(texts, 320, special_tokens=["<|endoftext|>"]).save(root / "tok")
     tokenmill.prepare(
         inputs=[str(root / "texts.txt")],
         txt_mode="line",
@@ -120,8 +121,7 @@ def test_click_a_step_and_see_what_it_reads(page, server, folder):
             "n => document.querySelector('.steps [aria-current]')?.textContent === String(n)", arg=step
         )
         expected = [
-            f"row {row.row} of the dataset"
-            for row in tokenmill.History(rows, 1, seed=7, world_size=2).trace(step)
+            f"row {row.row} of the dataset" for row in History(rows, 1, seed=7, world_size=2).trace(step)
         ]
         shown = page.locator("#traced summary").all_inner_texts()
         assert len(shown) == 2

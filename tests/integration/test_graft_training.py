@@ -39,7 +39,7 @@ def test_rows_from_old_ids_start_at_a_lower_loss_per_byte(tmp_path):
         texts.append(" ".join(words))
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
     (tmp_path / "texts.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tokenmill.train(iter(texts), 330, special_tokens=["<|eos|>"], output=tmp_path / "base")
+    tokenmill.train_from_iterator(texts, 330, special_tokens=["<|eos|>"], output=tmp_path / "base")
     tokenmill.extend(tmp_path / "base", iter(texts), add=12, output=tmp_path / "longer")
     script = ROOT / "tests" / "integration" / "graft_process.py"
     command = [python, str(script), str(tmp_path), str(ROOT / "examples")]

@@ -113,12 +113,12 @@ def test_deep_json_without_a_known_name_is_a_bad_record(tmp_path):
 @pytest.mark.parametrize("texts", [[], [""]])
 def test_a_training_without_text_is_an_error(texts):
     with pytest.raises(InputError, match=r"no text to train on"):
-        tokenmill.train(iter(texts), 300, progress=False)
+        tokenmill.train_from_iterator(texts, 300, progress=False)
 
 
 @pytest.mark.parametrize("texts", ["a text", {"a": 1}, {"a", "b"}])
 def test_what_is_no_list_of_texts_is_refused(texts):
-    tokenizer = tokenmill.train(iter(["some words"] * 9), 260, progress=False)
+    tokenizer = tokenmill.train_from_iterator(["some words"] * 9, 260, progress=False)
     for call in (tokenizer.encode_lists, tokenizer.encode_batch, tokenizer.count_batch):
         with pytest.raises(TypeError, match=r"expected a list of texts"):
             call(texts)

@@ -68,7 +68,7 @@ def test_a_training_on_such_a_file(tmp_path):
 
 @pytest.mark.parametrize("kind", ["hf", "tiktoken", "vocab-merges"])
 def test_a_tokenizer_in_such_a_folder(tmp_path, kind):
-    tokenizer = tokenmill.train(iter(["한국어 words"] * 50), 280, progress=False)
+    tokenizer = tokenmill.train_from_iterator(["한국어 words"] * 50, 280, progress=False)
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
     folder.mkdir()
     path = folder / {"tiktoken": "mine.tiktoken"}.get(kind, "tok")

@@ -68,7 +68,7 @@ def test_a_difference_ends_it_loudly(tmp_path, said):
     path = write_bpe(tmp_path / "bpe")
     with tokenmill.patch_transformers():
         tokenizer = load(path)
-    wrong = tokenmill.train(iter(["the the"] * 9), 258, progress=False)
+    wrong = tokenmill.train_from_iterator(["the the"] * 9, 258, progress=False)
     tokenizer._tokenizer.__dict__["core"] = wrong
     assert tokenizer(TEXT).data == load(path)(TEXT).data
     assert "PARITY: tokenmill and Hugging Face differ" in said.text

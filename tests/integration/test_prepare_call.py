@@ -11,6 +11,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
+from tokenmill.errors import ConfigError
 
 TEXTS = ["one", "two words", "and three more"]
 
@@ -21,7 +22,7 @@ def corpus(tmp_path, monkeypatch):
     monkeypatch.setenv("TOKENMILL_VERBOSE_LEVEL", "ERROR")
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
-    tokenmill.train(iter(TEXTS), 260, special_tokens=["<|endoftext|>"], progress=False).save("tok")
+    tokenmill.train_from_iterator(TEXTS, 260, special_tokens=["<|endoftext|>"], progress=False).save("tok")
     return path
 
 
@@ -39,14 +40,14 @@ def test_a_settings_file_by_name_and_in_the_first_place(corpus):
         made = tokenmill.prepare(corpus.parent / name)
         assert str(made.path) == f"{name}-out"
         assert len(tokenmill.prepare(config=name, output="elsewhere", fresh=True, min_chars=5)) == 2
-    with pytest.raises(tokenmill.ConfigError, match="no settings file at absent"):
+    with pytest.raises(ConfigError, match="no settings file at absent"):
         tokenmill.prepare("absent.yaml")
 
 
 @pytest.mark.parametrize("data", [pa.table({"text": TEXTS}), [{"text": text} for text in TEXTS], iter(TEXTS)])
 def test_data_in_memory_may_come_first(corpus, data):
     assert len(tokenmill.prepare(data, ByteTokenizer(), "out")) == 3
-    with pytest.raises(tokenmill.ConfigError, match="give one of them"):
+    with pytest.raises(ConfigError, match="give one of them"):
         tokenmill.prepare(pa.table({"text": TEXTS}), ByteTokenizer(), "out", dataset=TEXTS)
 
 
@@ -59,7 +60,7 @@ def test_data_in_memory_may_come_first(corpus, data):
     ],
 )
 def test_a_wrong_option_is_named_with_the_nearest(corpus, name, words):
-    with pytest.raises(tokenmill.ConfigError, match=f"^{name}=: .*{words}"):
+    with pytest.raises(ConfigError, match=f"^{name}=: .*{words}"):
         tokenmill.prepare("corpus.jsonl", "tok", "out", **{name: "x"})
 
 

@@ -297,7 +297,7 @@ def test_a_terminal_shows_one_calm_screen(tmp_path, tokenizer):
 
 def test_a_typo_names_the_nearest_tokenizers(tmp_path):
     for name in ("my-tokenizer", "my-tokenizer-2"):
-        tokenmill.train(iter(["low lower"] * 9), 258, progress=False).save(tmp_path / name)
+        tokenmill.train_from_iterator(["low lower"] * 9, 258, progress=False).save(tmp_path / name)
     (tmp_path / "my-tokenizes").mkdir()
     (tmp_path / "a.jsonl").write_text('{"text": "low"}\n')
     done = tokenmill_command(

@@ -23,7 +23,7 @@ def world(tmp_path):
         path = tmp_path / "raw" / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(json.dumps({"text": text}) for text in part) + "\n", encoding="utf-8")
-    tokenmill.train(iter(texts), 300, special_tokens=["<|endoftext|>"], output=tmp_path / "tok")
+    tokenmill.train_from_iterator(texts, 300, special_tokens=["<|endoftext|>"], output=tmp_path / "tok")
     return tmp_path
 
 

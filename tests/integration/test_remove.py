@@ -28,7 +28,7 @@ def world(tmp_path_factory):
     texts = [" ".join(rng.choices(WORDS, k=rng.randrange(1, 40))) + f" #{nth}#" for nth in range(400)]
     lines = [json.dumps({"text": text, "key": f"k{nth}"}) for nth, text in enumerate(texts)]
     (root / "c.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tokenmill.train(iter(texts), 300, special_tokens=["<|endoftext|>"], output=root / "tok")
+    tokenmill.train_from_iterator(texts, 300, special_tokens=["<|endoftext|>"], output=root / "tok")
     return root, texts
 
 

@@ -51,7 +51,7 @@ def test_text_after_the_original_is_gone(made, tmp_path, monkeypatch):
     assert read_document(moved, 2)["parts"] == [f"문서 셋{END}"]
     assert set(states(moved).values()) == {"ok"}
     assert states(moved)["tokenizer copy"] == "ok"
-    new = tokenmill.train(iter(TEXTS * 9), 300, special_tokens=[END], progress=False)
+    new = tokenmill.train_from_iterator(TEXTS * 9, 300, special_tokens=[END], progress=False)
     again = tokenmill.transcode(moved, new, tmp_path / "new", report=False, verbose_level="ERROR")
     assert [new.decode(ids, skip_special_tokens=True) for ids in again] == TEXTS
 
@@ -109,7 +109,7 @@ def load_again(tokenizer, folder):
 
 @pytest.mark.parametrize("kind", ["hf", "tiktoken", "vocab-merges", "minbpe", "memory", "words"])
 def test_every_kind_of_file_comes_back_the_same(kind, tmp_path):
-    tokenizer = tokenmill.train(iter(TEXTS * 9), 280, special_tokens=[END], progress=False)
+    tokenizer = tokenmill.train_from_iterator(TEXTS * 9, 280, special_tokens=[END], progress=False)
     if kind == "words":
         tokenizer = tokenmill.Tokenizer.load(write_word_piece(tmp_path / "words"))
     elif kind == "minbpe":

@@ -27,7 +27,7 @@ def world(tmp_path_factory):
     for name, part in (("a", texts[:170]), ("b", texts[170:])):
         lines = [json.dumps({"text": text, "key": f"{name}{nth}"}) for nth, text in enumerate(part)]
         (root / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tokenmill.train(iter(texts), 300, special_tokens=["<|endoftext|>"], output=root / "tok")
+    tokenmill.train_from_iterator(texts, 300, special_tokens=["<|endoftext|>"], output=root / "tok")
     for packing, options in PACKINGS.items():
         tokenmill.prepare(
             inputs=[str(root / "a.jsonl"), str(root / "b.jsonl")],

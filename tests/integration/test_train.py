@@ -54,7 +54,7 @@ def jsonl(tmp_path):
 )
 def test_every_kind_of_input_gives_the_same_merges(tmp_path, jsonl, kind):
     inputs = {
-        "list": lambda: iter(TEXTS),
+        "list": lambda: TEXTS,
         "arrow": lambda: pa.array(TEXTS),
         "generator": lambda: (text for text in TEXTS),
     }
@@ -64,10 +64,10 @@ def test_every_kind_of_input_gives_the_same_merges(tmp_path, jsonl, kind):
         options = {"document_separator": "<|doc|>", "txt_mode": "separator"}
         tokenizer = tokenmill.train(source, 300, **options)
     elif kind in inputs:
-        tokenizer = tokenmill.train(inputs[kind](), 300)
+        tokenizer = tokenmill.train_from_iterator(inputs[kind](), 300)
     elif kind == "dataset":
         datasets = pytest.importorskip("datasets")
-        tokenizer = tokenmill.train(datasets.Dataset.from_dict({"text": TEXTS}), 300)
+        tokenizer = tokenmill.train_from_iterator(datasets.Dataset.from_dict({"text": TEXTS}), 300)
     else:
         path = tmp_path / f"made.{kind}"
         if kind == "parquet":
@@ -84,10 +84,10 @@ def test_splits_of_a_dataset_are_documents_and_not_names():
         train=datasets.Dataset.from_dict({"text": TEXTS[:40]}),
         test=datasets.Dataset.from_dict({"text": TEXTS[40:]}),
     )
-    assert merges(tokenmill.train(splits, 300)) == expected(TEXTS, 300)
-    assert merges(tokenmill.train(splits, 300, split="train")) == expected(TEXTS[:40], 300)
+    assert merges(tokenmill.train_from_iterator(splits, 300)) == expected(TEXTS, 300)
+    assert merges(tokenmill.train_from_iterator(splits, 300, split="train")) == expected(TEXTS[:40], 300)
     with pytest.raises(InputNotFoundError, match="they have test, train"):
-        tokenmill.train(splits, 300, split="dev")
+        tokenmill.train_from_iterator(splits, 300, split="dev")
 
 
 @pytest.mark.parametrize("columns", [["text"], ["body", "n"]])
@@ -95,15 +95,17 @@ def test_a_dataset_that_is_streamed(columns):
     datasets = pytest.importorskip("datasets")
     rows = {columns[0]: TEXTS, **{name: list(range(len(TEXTS))) for name in columns[1:]}}
     streamed = datasets.Dataset.from_dict(rows).to_iterable_dataset()
-    assert merges(tokenmill.train(streamed, 300)) == expected(TEXTS, 300)
+    assert merges(tokenmill.train_from_iterator(streamed, 300)) == expected(TEXTS, 300)
     unknown = datasets.IterableDataset.from_generator(lambda: ({columns[0]: text, "n": 1} for text in TEXTS))
-    assert merges(tokenmill.train(unknown, 300)) == expected(TEXTS, 300)
+    assert merges(tokenmill.train_from_iterator(unknown, 300)) == expected(TEXTS, 300)
 
 
 def test_columns_in_memory_are_documents():
-    assert merges(tokenmill.train({"text": TEXTS, "n": list(range(60))}, 300)) == expected(TEXTS, 300)
+    assert merges(tokenmill.train_from_iterator({"text": TEXTS, "n": list(range(60))}, 300)) == expected(
+        TEXTS, 300
+    )
     records = ({"title": "x", "text": text} for text in TEXTS)
-    assert merges(tokenmill.train(records, 300)) == expected(TEXTS, 300)
+    assert merges(tokenmill.train_from_iterator(records, 300)) == expected(TEXTS, 300)
 
 
 @pytest.mark.parametrize("make", [pa.array, iter, lambda texts: ({"text": text} for text in texts)])
@@ -138,17 +140,17 @@ def test_counts_are_an_artefact(tmp_path, jsonl):
 
 
 def test_counts_add_up_with_weights(tmp_path):
-    tokenmill.train(iter(TEXTS[:10]), 260, save_counts=tmp_path / "a.parquet")
-    tokenmill.train(iter(TEXTS[10:13]), 260, save_counts=tmp_path / "b.parquet")
+    tokenmill.train_from_iterator(TEXTS[:10], 260, save_counts=tmp_path / "a.parquet")
+    tokenmill.train_from_iterator(TEXTS[10:13], 260, save_counts=tmp_path / "b.parquet")
     both = tokenmill.train(vocab_size=300, counts=[f"{tmp_path}/a.parquet:2.0", tmp_path / "b.parquet"])
     assert merges(both) == expected(TEXTS[:10] * 2 + TEXTS[10:13], 300)
-    mixed = tokenmill.train(iter(TEXTS[10:13]), 300, counts=[(tmp_path / "a.parquet", 2)])
+    mixed = tokenmill.train_from_iterator(TEXTS[10:13], 300, counts=[(tmp_path / "a.parquet", 2)])
     assert merges(mixed) == merges(both)
 
 
 def test_counts_of_another_pattern_or_special_token_are_refused(tmp_path):
     counts = tmp_path / "a.parquet"
-    tokenmill.train(iter(TEXTS), 260, save_counts=counts)
+    tokenmill.train_from_iterator(TEXTS, 260, save_counts=counts)
     with pytest.raises(ConfigError, match="counted with the pattern 'gpt2', not 'cl100k'"):
         tokenmill.train(vocab_size=300, counts=counts, pattern="cl100k")
     with pytest.raises(ConfigError, match="special tokens"):
@@ -164,7 +166,7 @@ def test_counts_of_another_pattern_or_special_token_are_refused(tmp_path):
 
 def test_a_changed_byte_of_a_counts_file_is_noticed(tmp_path):
     counts = tmp_path / "a.parquet"
-    tokenmill.train(iter(TEXTS), 260, save_counts=counts)
+    tokenmill.train_from_iterator(TEXTS, 260, save_counts=counts)
     whole = counts.read_bytes()
     expected_merges = merges(tokenmill.train(vocab_size=300, counts=counts))
     silent = 0
@@ -205,7 +207,7 @@ def words_of_failure(work, expected):
 )
 def test_bad_settings_are_refused(options, words):
     with pytest.raises(ValueError, match=words) as caught:
-        tokenmill.train(iter(TEXTS), **options)
+        tokenmill.train_from_iterator(TEXTS, **options)
     assert isinstance(caught.value, tokenmill.TokenmillError)
 
 
@@ -213,16 +215,16 @@ def test_bad_inputs_are_refused(tmp_path):
     output = tmp_path / "out"
     with pytest.raises(InputError, match="nothing to train on"):
         tokenmill.train([], 300, output=output)
-    with pytest.raises(InputNotFoundError, match="iter"):
+    with pytest.raises(InputNotFoundError, match="a list names files"):
         tokenmill.train([tmp_path / "absent.txt"], 300, output=output)
     for inputs in ([TEXTS[0] * 50], TEXTS[0] * 50, [TEXTS[0], TEXTS[1]]):
-        with pytest.raises(InputNotFoundError, match=r"looks like a text.*iter\(texts\)") as caught:
+        with pytest.raises(InputNotFoundError, match=r"looks like a text.*train_from_iterator") as caught:
             tokenmill.train(inputs, 300)
         assert len(str(caught.value)) < 500
     with pytest.raises(InputError, match=r":2:0: a record that is not an object: '3'"):
-        tokenmill.train(iter(["a", 3]), 300)
+        tokenmill.train_from_iterator(["a", 3], 300)
     with pytest.raises(InputError, match="lone surrogate"):
-        tokenmill.train(iter(["a\ud800"]), 300)
+        tokenmill.train_from_iterator(["a\ud800"], 300)
     half = tmp_path / "half.jsonl.gz"
     whole = gzip.compress(b'{"text": "some words"}\n' * 50_000)
     half.write_bytes(whole[: len(whole) // 2])
@@ -239,7 +241,7 @@ import resource, sys, tokenmill
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 words = (f"w{i}q{i * 7919}" for i in range(20000))
 try:
-    tokenmill.train(iter([" ".join(words)]), 300, memory_budget=1, spill_dir=sys.argv[1], threads=1)
+    tokenmill.train_from_iterator([" ".join(words)], 300, memory_budget=1, spill_dir=sys.argv[1], threads=1)
 except tokenmill.TokenmillError as error:
     sys.exit(f"{type(error).__name__}: {error}")
 """
@@ -263,7 +265,7 @@ def die(stage, done, total):
 
 words = (f"w{i}q{i * 7919}" for i in range(20000))
 options = {"memory_budget": 1, "threads": 1, sys.argv[1]: sys.argv[2]}
-tokenmill.train(iter([" ".join(words)]), 300, progress=die, **options)
+tokenmill.train_from_iterator([" ".join(words)], 300, progress=die, **options)
 """
     folder = tmp_path / "place"
     for wish, code_of_end in (("die", -signal.SIGKILL), ("live", 0)):
@@ -311,7 +313,7 @@ def test_what_a_kill_left_is_gone_after_the_next_training(tmp_path):
     folder.mkdir()
     for path in (left, smaller, ours, folder / "tokenizer.json"):
         path.write_text("{")
-    tokenmill.train(iter(TEXTS), 300, ladder="280", output=tmp_path / "out", progress=False)
+    tokenmill.train_from_iterator(TEXTS, 300, ladder="280", output=tmp_path / "out", progress=False)
     assert [path.exists() for path in (left, folder, smaller, ours)] == [False, False, False, True]
 
 
@@ -322,19 +324,19 @@ def test_an_interrupted_training_on_objects_goes_on_with_the_same_ones_only(tmp_
 
     options = {"output": tmp_path / "out", "checkpoint_every": 8}
     with pytest.raises(KeyboardInterrupt):
-        tokenmill.train(iter(TEXTS), 300, progress=stop_midway, **options)
+        tokenmill.train_from_iterator(TEXTS, 300, progress=stop_midway, **options)
     with pytest.raises(ResumeError, match="other documents"):
-        tokenmill.train(iter(TEXTS[1:]), 300, resume=True, **options)
+        tokenmill.train_from_iterator(TEXTS[1:], 300, resume=True, **options)
     folder = tmp_path / "out" / ".training"
     steps, job = (folder / "steps.npy").read_bytes(), (folder / "job.json").read_bytes()
     bad = [("steps.npy", steps[:at] + bytes([steps[at] ^ 4]) + steps[at + 1 :]) for at in range(len(steps))]
     for name, content in [*bad, *(("job.json", text) for text in (b"[]", b"{}", b"{", job[:40]))]:
         (folder / name).write_bytes(content)
         with pytest.raises(ResumeError, match="damaged"):
-            tokenmill.train(iter(TEXTS), 300, resume=True, **options)
+            tokenmill.train_from_iterator(TEXTS, 300, resume=True, **options)
         (folder / "steps.npy").write_bytes(steps)
         (folder / "job.json").write_bytes(job)
-    tokenizer = tokenmill.train(iter(TEXTS), 300, resume=True, **options)
+    tokenizer = tokenmill.train_from_iterator(TEXTS, 300, resume=True, **options)
     assert merges(tokenizer) == expected(TEXTS, 300)
 
 

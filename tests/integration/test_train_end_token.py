@@ -92,7 +92,7 @@ def test_transformers_knows_the_end_and_the_padding(corpus, tmp_path, save_as):
     ],
 )
 def test_special_tokens_that_are_given_take_its_place_and_their_roles(tmp_path, special, roles):
-    made = tokenmill.train(iter(TEXTS), 300, special_tokens=special, output=tmp_path, progress=False)
+    made = tokenmill.train_from_iterator(TEXTS, 300, special_tokens=special, output=tmp_path, progress=False)
     assert made.special_tokens == {token: place for place, token in enumerate(special)}
     config = restore_config(tmp_path)
     assert {name: config[name] for name in config if name.endswith("_token")} == roles
@@ -100,7 +100,7 @@ def test_special_tokens_that_are_given_take_its_place_and_their_roles(tmp_path, 
 
 @pytest.mark.parametrize("none", [(), []])
 def test_no_special_tokens_can_be_asked_for_in_python(none):
-    assert tokenmill.train(iter(TEXTS), 300, special_tokens=none, progress=False).special_tokens == {}
+    assert tokenmill.train_from_iterator(TEXTS, 300, special_tokens=none, progress=False).special_tokens == {}
 
 
 def test_no_special_tokens_can_be_asked_for_in_yaml(corpus, tmp_path, run):
@@ -120,27 +120,27 @@ def test_none_and_some_contradict(corpus, tmp_path, run):
 
 
 def test_it_is_one_of_the_tokens_of_the_size():
-    with_end = tokenmill.train(iter(TEXTS), 270, progress=False)
-    without = tokenmill.train(iter(TEXTS), 269, special_tokens=[], progress=False)
+    with_end = tokenmill.train_from_iterator(TEXTS, 270, progress=False)
+    without = tokenmill.train_from_iterator(TEXTS, 269, special_tokens=[], progress=False)
     assert (with_end.vocab_size, without.vocab_size) == (270, 269)
     assert list(with_end.recipe.model.tokens)[1:] == list(without.recipe.model.tokens)
 
 
 def test_smaller_sizes_of_a_ladder_have_it_too(tmp_path):
-    tokenmill.train(iter(TEXTS), 280, output=tmp_path, ladder="260,270", progress=False)
+    tokenmill.train_from_iterator(TEXTS, 280, output=tmp_path, ladder="260,270", progress=False)
     for size in (260, 270):
         smaller = tokenmill.Tokenizer.load(tmp_path / str(size))
-        assert smaller.fingerprint == tokenmill.train(iter(TEXTS), size, progress=False).fingerprint
+        assert smaller.fingerprint == tokenmill.train_from_iterator(TEXTS, size, progress=False).fingerprint
         assert restore_config(tmp_path / str(size))["eos_token"] == END
 
 
 def test_counts_without_it_say_how_to_go_on(tmp_path):
     counts = tmp_path / "counts.parquet"
-    tokenmill.train(iter(TEXTS), 300, special_tokens=[], save_counts=counts, progress=False)
+    tokenmill.train_from_iterator(TEXTS, 300, special_tokens=[], save_counts=counts, progress=False)
     with pytest.raises(tokenmill.TokenmillError, match=r"train with the same ones \(--no-special\)"):
         tokenmill.train(vocab_size=300, counts=counts, progress=False)
     tokenmill.train(vocab_size=300, counts=counts, special_tokens=[], progress=False)
-    tokenmill.train(iter(TEXTS), 300, special_tokens=["<a b>"], save_counts=counts, progress=False)
+    tokenmill.train_from_iterator(TEXTS, 300, special_tokens=["<a b>"], save_counts=counts, progress=False)
     with pytest.raises(tokenmill.TokenmillError, match=r"--special-token '<a b>'"):
         tokenmill.train(vocab_size=300, counts=counts, progress=False)
 

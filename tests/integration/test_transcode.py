@@ -39,9 +39,9 @@ def world(tmp_path_factory):
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
     (root / "c.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     special = ["<|endoftext|>", "<|pad|>"]
-    tokenmill.train(iter(texts[:100]), 300, special_tokens=special, output=root / "old")
-    tokenmill.train(
-        iter(texts), 340, pattern="cl100k", special_tokens=["<|x|>", *special], output=root / "new"
+    tokenmill.train_from_iterator(texts[:100], 300, special_tokens=special, output=root / "old")
+    tokenmill.train_from_iterator(
+        texts, 340, pattern="cl100k", special_tokens=["<|x|>", *special], output=root / "new"
     )
     extend(root / "old", iter(texts), add=30, output=root / "longer")
     return root
@@ -253,7 +253,9 @@ def test_conversations_are_refused(world, tmp_path):
     turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "water"}]
     (tmp_path / "c.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
     special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
-    tokenmill.train(iter(["mill turning water"] * 9), 280, special_tokens=special, output=tmp_path / "chat")
+    tokenmill.train_from_iterator(
+        ["mill turning water"] * 9, 280, special_tokens=special, output=tmp_path / "chat"
+    )
     options = {"chat_template": "chatml", "report": False}
     tokenmill.prepare(str(tmp_path / "c.jsonl"), tmp_path / "chat", tmp_path / "a", **options)
     with pytest.raises(DatasetError, match="conversations"):

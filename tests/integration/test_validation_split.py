@@ -120,7 +120,7 @@ def test_by_an_id_documents_of_one_id_stay_together(tmp_path):
 
 def test_from_the_command_line(corpus, tmp_path, capsys):
     root, _ = corpus
-    tokenmill.train(iter(["mill turns 방앗간 磨坊"] * 9), 280, output=tmp_path / "tok")
+    tokenmill.train_from_iterator(["mill turns 방앗간 磨坊"] * 9, 280, output=tmp_path / "tok")
     command = ["prepare", root / "a.jsonl", "-t", tmp_path / "tok", "-o", tmp_path / "out"]
     main([*map(str, command), "--validation", "10%", "--eos", "false", "--no-report", "--json"])
     training, validation = capsys.readouterr().out.split("}\n{")

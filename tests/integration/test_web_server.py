@@ -21,7 +21,7 @@ import tokenmill
 def served(tmp_path_factory):
     """A directory with a tokenizer and a broken one; beside it a secret, and a link to the secret."""
     root = tmp_path_factory.mktemp("served")
-    tokenizer = tokenmill.train(iter(["the mill turns the grain", "방앗간 磨坊"] * 20), 300)
+    tokenizer = tokenmill.train_from_iterator(["the mill turns the grain", "방앗간 磨坊"] * 20, 300)
     tokenizer.save(root / "tok")
     (root / "broken").mkdir()
     (root / "broken" / "tokenizer.json").write_text("{")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torture import texts
 from vocabularies import case, openai, place, tiktoken_reference
 
-from tokenmill import InputError, Tokenizer, TokenizerError
+from tokenmill import Tokenizer
+from tokenmill.errors import InputError, TokenizerError
 
 NAMES = ["cl100k_base", "o200k_base"]
 SPECIAL = "<|endoftext|> hello <|fim_prefix|> there <|fim_middle|>"

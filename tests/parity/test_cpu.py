@@ -11,7 +11,7 @@ from tokenmill import _core
 
 CHILD = """
 import hashlib, json, random
-from tokenmill import _core, train
+from tokenmill import _core, train_from_iterator
 
 draw = random.Random(7)
 letters = "aZéÉ中あ한א5٣ \\t\\n\\u3000!'/，\\u0301😀stlvre"
@@ -20,7 +20,7 @@ def text(size):
 texts = [text(draw.randrange(300)) for _ in range(400)] + ["a" * 5000, " " * 5000, "한" * 5000, text(5000)]
 found = {"cpu": _core.cpu()[0]}
 for family in ("gpt2", "cl100k", "o200k", "deepseek-v3"):
-    tokenizer = train(iter(texts), vocab_size=600, pattern=family, progress=False)
+    tokenizer = train_from_iterator(texts, vocab_size=600, pattern=family, progress=False)
     batch = tokenizer.encode_batch(texts + texts[:50], threads=1)
     sums = [hashlib.sha256(array.tobytes()).hexdigest() for array in (batch.ids, batch.offsets)]
     found[family] = [tokenizer.fingerprint, *sums]

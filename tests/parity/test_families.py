@@ -178,7 +178,7 @@ def test_tekken_files(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_training(name, tmp_path):
     """What is trained encodes as Hugging Face does with its merges and the published pre-tokenizer."""
-    tokenizer = tokenmill.train(iter(TEXTS), vocab_size=600, pattern=name)
+    tokenizer = tokenmill.train_from_iterator(TEXTS, vocab_size=600, pattern=name)
     tokenizer.save(tmp_path, "hf")
     saved = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     for pre_tokenizer in (saved["pre_tokenizer"], FAMILIES[name][1]):
@@ -211,7 +211,7 @@ def test_a_name_that_is_no_family_is_an_error(load, wrong, nearest, tmp_path):
     act = {
         "tiktoken": lambda: Tokenizer.load(write_tiktoken(tmp_path / "x.tiktoken"), pattern=wrong),
         "vocab-merges": lambda: Tokenizer.load(write_vocab_merges(tmp_path), pattern=wrong),
-        "train": lambda: tokenmill.train(iter(["a b"]), 300, pattern=wrong),
+        "train": lambda: tokenmill.train_from_iterator(["a b"], 300, pattern=wrong),
         "tokenizer.json": lambda: Tokenizer.load(path, pattern=wrong),
     }[load]
     with pytest.raises(

@@ -56,7 +56,7 @@ def our_merges(tokenizer):
 @pytest.mark.parametrize("options", [{}, {"min_frequency": 7}], ids=["plain", "min_frequency"])
 def test_merges_equal_hugging_face(options):
     texts = corpus()
-    ours = tokenmill.train(iter(texts), 900, threads=2, **options)
+    ours = tokenmill.train_from_iterator(texts, 900, threads=2, **options)
     theirs, merges = hf_merges(texts, 900, special_tokens=["<|endoftext|>"], **options)
     assert our_merges(ours) == merges
     assert ours.vocab_size == theirs.get_vocab_size()
@@ -64,7 +64,7 @@ def test_merges_equal_hugging_face(options):
 
 def test_a_token_has_at_most_max_token_length_bytes():
     texts = corpus()
-    ours = tokenmill.train(iter(texts), 900, max_token_length=5, special_tokens=[])
+    ours = tokenmill.train_from_iterator(texts, 900, max_token_length=5, special_tokens=[])
     # Hugging Face stops one byte short of the length it is given.
     _, merges = hf_merges(texts, 900, max_token_length=6)
     assert our_merges(ours) == merges
@@ -74,7 +74,7 @@ def test_a_token_has_at_most_max_token_length_bytes():
 def test_special_tokens_get_the_ids_that_hugging_face_gives():
     texts = corpus()
     special = ["<|endoftext|>", "<pad>"]
-    ours = tokenmill.train(iter(texts), 700, special_tokens=special)
+    ours = tokenmill.train_from_iterator(texts, 700, special_tokens=special)
     theirs, merges = hf_merges(texts, 700, special_tokens=special)
     assert our_merges(ours) == merges
     vocabulary = theirs.get_vocab()
@@ -86,7 +86,9 @@ def test_special_tokens_get_the_ids_that_hugging_face_gives():
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k", "deepseek-v3", "starcoder"])
 def test_the_saved_file_encodes_alike_in_hugging_face(tmp_path, pattern):
     texts = corpus()
-    ours = tokenmill.train(iter(texts), 800, pattern=pattern, special_tokens=["<|end|>"], output=tmp_path)
+    ours = tokenmill.train_from_iterator(
+        texts, 800, pattern=pattern, special_tokens=["<|end|>"], output=tmp_path
+    )
     theirs = hf.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     again = tokenmill.Tokenizer.load(tmp_path)
     for text in [*texts, "unseen words 123456 \t\n 안녕 世界 🙂<|end|>x"]:
@@ -100,8 +102,8 @@ def test_every_format_encodes_alike(tmp_path):
     tiktoken = pytest.importorskip("tiktoken")
     load_tiktoken_bpe = pytest.importorskip("tiktoken.load").load_tiktoken_bpe
     texts = corpus()
-    ours = tokenmill.train(
-        iter(texts), 700, special_tokens=["<|end|>"], output=tmp_path,
+    ours = tokenmill.train_from_iterator(
+        texts, 700, special_tokens=["<|end|>"], output=tmp_path,
         save_as=("hf", "tiktoken", "vocab-merges", "minbpe"),
     )  # fmt: skip
     text = "".join(texts[:2])

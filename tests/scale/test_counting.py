@@ -72,7 +72,7 @@ def test_ray_counting_extends_to_the_same_tokenizer(cluster, corpus, tmp_path):
 def test_texts_in_memory_cannot_go_to_a_cluster(tmp_path):
     said = "data in memory cannot be read by other processes"
     with pytest.raises(ConfigError, match=said):
-        tokenmill.train(iter(["a b c"]), 300, output=tmp_path / "tok", executor="ray", progress=False)
+        tokenmill.train_from_iterator(["a b c"], 300, output=tmp_path / "tok", executor="ray", progress=False)
     with pytest.raises(ConfigError, match=said):
         tokenmill.prepare(
             dataset=["a b c"], tokenizer=ByteTokenizer(), output=str(tmp_path / "out"), executor="ray"

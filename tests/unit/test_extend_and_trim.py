@@ -25,8 +25,8 @@ def texts(words, number=300, seed=1):
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     folder = tmp_path_factory.mktemp("base")
-    tok = tokenmill.train(
-        iter(texts(ENGLISH)),
+    tok = tokenmill.train_from_iterator(
+        texts(ENGLISH),
         300,
         special_tokens=["<|endoftext|>", "<|reserved_0|>", "<|reserved_1|>"],
         output=folder,
@@ -310,7 +310,7 @@ def test_a_saved_tokenizer_says_which_token_ends_a_document(base, tmp_path):
 
 
 def test_the_map_names_the_fingerprint_of_the_saved_tokenizer(tmp_path):
-    base = tokenmill.train(iter(["low lower lowest"] * 9), 262, progress=False)
+    base = tokenmill.train_from_iterator(["low lower lowest"] * 9, 262, progress=False)
     made = tokenmill.extend(
         base, iter(["방앗간이 돈다"] * 9), add=12, only_script="Hangul", output=tmp_path / "ext"
     )

@@ -134,8 +134,8 @@ def test_wrong_models_are_refused(tmp_path):
 
 def korean(folder, **options):
     """A small base in a directory, and its extension."""
-    base = tokenmill.train(
-        iter(["low lower lowest"] * 9), 262, special_tokens=["<|eos|>"], output=folder / "base"
+    base = tokenmill.train_from_iterator(
+        ["low lower lowest"] * 9, 262, special_tokens=["<|eos|>"], output=folder / "base"
     )
     (folder / "base" / "chat_template.jinja").write_text("{{ new }}")
     texts = ["방앗간이 돈다 물레방아"] * 9
@@ -173,7 +173,7 @@ def test_the_tokenizer_beside_the_map_takes_the_place_of_the_old_one(tmp_path):
 
 def test_a_model_with_another_tokenizer_is_refused(tmp_path):
     base = korean(tmp_path)
-    other = tokenmill.train(iter(["quite another text"] * 9), 262, special_tokens=["<|eos|>"])
+    other = tokenmill.train_from_iterator(["quite another text"] * 9, 262, special_tokens=["<|eos|>"])
     fill(tmp_path / "in", base.vocab_size, other)
     with pytest.raises(InputError, match="a different tokenizer") as refused:
         graft_model(tmp_path / "in", load_map(tmp_path / "longer"), tmp_path / "out")
@@ -199,8 +199,8 @@ def test_the_same_vocabulary_in_another_form_is_taken(tmp_path):
 
 
 def test_ids_in_configs_follow_a_trim(tmp_path):
-    base = tokenmill.train(
-        iter(["low lower lowest"] * 9), 262, special_tokens=["<|pad|>", "<|eos|>"], output=tmp_path / "base"
+    base = tokenmill.train_from_iterator(
+        ["low lower lowest"] * 9, 262, special_tokens=["<|pad|>", "<|eos|>"], output=tmp_path / "base"
     )
     eos = base.special_tokens["<|eos|>"]
     (tmp_path / "low.txt").write_text("low")

@@ -148,7 +148,9 @@ def test_every_command_that_is_written_down_parses():
 @pytest.fixture
 def dataset(tmp_path):
     texts = ["one small step", "two small steps", ""] * 5
-    tokenmill.train(iter(texts), 280, special_tokens=["<|endoftext|>"], progress=False).save(tmp_path / "tok")
+    tokenmill.train_from_iterator(texts, 280, special_tokens=["<|endoftext|>"], progress=False).save(
+        tmp_path / "tok"
+    )
     source = tmp_path / "texts.jsonl"
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
     tokenmill.prepare(

@@ -21,8 +21,8 @@ def run(tmp_path_factory):
     texts = [f"document {n} says the mill turns {'방앗간 ' * (n % 7)}" for n in range(300)] + ["", "{broken"]
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts[:-1]] + [texts[-1]]
     (root / "in.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tokenmill.train(
-        iter(texts[:300]), 400, special_tokens=["<|endoftext|>"], progress=False, output=root / "tok"
+    tokenmill.train_from_iterator(
+        texts[:300], 400, special_tokens=["<|endoftext|>"], progress=False, output=root / "tok"
     )
     return root
 
@@ -159,7 +159,7 @@ def test_axes_never_divide_by_zero():
 
 
 def test_a_token_of_a_million_characters_is_shown_by_its_beginning(tmp_path):
-    tokenmill.train(iter(["x" * (1 << 20)]), 300, progress=False, output=tmp_path / "tok")
+    tokenmill.train_from_iterator(["x" * (1 << 20)], 300, progress=False, output=tmp_path / "tok")
     html = write_report(tmp_path / "tok")
     longest = json.loads((tmp_path / "tok" / "report.json").read_text())["vocabulary"]["longest"]
     assert longest[0]["token"] == "x" * 200 + "…"

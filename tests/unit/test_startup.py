@@ -38,7 +38,7 @@ def test_a_table_without_nulls_is_prepared_without_pandas(tmp_path):
     pq.write_table(pa.table({"text": ["low lower lowest"] * 9}), tmp_path / "a.parquet")
     prepare = (
         "import tokenmill\n"
-        "tokenizer = tokenmill.train(iter(['low lower lowest'] * 9), 260, progress=False)\n"
+        "tokenizer = tokenmill.train_from_iterator(['low lower lowest'] * 9, 260, progress=False)\n"
         f"tokenmill.prepare({str(tmp_path)!r}, tokenizer, {str(tmp_path / 'out')!r}, verbose_level='ERROR')"
     )
     assert "pandas" not in modules_after(prepare)

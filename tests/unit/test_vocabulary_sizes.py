@@ -19,7 +19,9 @@ def counted(tmp_path_factory):
     made = {}
     for name, words in (("en", ENGLISH), ("ko", KOREAN)):
         texts = [" ".join(rng.choices(words, k=20)) for _ in range(100)]
-        tokenmill.train(iter(texts), 257, save_counts=root / f"{name}.parquet", special_tokens=["<|eos|>"])
+        tokenmill.train_from_iterator(
+            texts, 257, save_counts=root / f"{name}.parquet", special_tokens=["<|eos|>"]
+        )
         made[name] = texts
     return root, made
 
@@ -42,7 +44,7 @@ def test_tokens_of_two_splits_are_measured_by_encoding(counted):
     root, _ = counted
     # Pieces in which the same bytes come into being by two merges.
     texts = ["abcabc" * 3, "bcbc", "abab", "aabcc abcab"] * 30
-    tokenmill.train(iter(texts), 257, save_counts=root / "twice.parquet")
+    tokenmill.train_from_iterator(texts, 257, save_counts=root / "twice.parquet")
     sizes = [260, 263, 266]
     result = measure_sizes([str(root / "twice.parquet")], sizes)
     for row in result["sizes"]:
@@ -95,7 +97,9 @@ def test_a_ladder_writes_the_smaller_vocabularies_too(counted, tmp_path):
 
 def test_sizes_of_an_extension(counted, tmp_path):
     root, texts = counted
-    base = tokenmill.train(iter(texts["en"]), 290, special_tokens=["<|eos|>"], output=tmp_path / "base")
+    base = tokenmill.train_from_iterator(
+        texts["en"], 290, special_tokens=["<|eos|>"], output=tmp_path / "base"
+    )
     result = measure_sizes([str(root / "ko.parquet")], [300, 320], base=base)
     for row in result["sizes"]:
         longer = tokenmill.extend(base, iter(texts["ko"]), add=row["size"] - 290, min_frequency=1)

@@ -86,7 +86,7 @@ def extend(
     No id of `base` changes, special tokens included.
 
     >>> import tokenmill
-    >>> base = tokenmill.train(iter(["low lower lowest"] * 9), 260, progress=False)
+    >>> base = tokenmill.train_from_iterator(["low lower lowest"] * 9, 260, progress=False)
     >>> longer = tokenmill.extend(base, iter(["방앗간이 돈다"] * 9), add=15)
     >>> base.vocab_size, longer.vocab_size
     (260, 275)

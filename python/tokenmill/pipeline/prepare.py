@@ -61,7 +61,7 @@ def prepare(
 
     >>> import tokenmill
     >>> texts = ["the lowest of the low", "newer and wider"]
-    >>> tokenizer = tokenmill.train(iter(texts), 270, special_tokens=["<|endoftext|>"], progress=False)
+    >>> tokenizer = tokenmill.train_from_iterator(texts, 270, progress=False)
     >>> tokenmill.prepare(dataset=texts, tokenizer=tokenizer, output="out", verbose_level="ERROR")
     Dataset('out', documents=2, tokens=19, dtype=uint16)
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
@@ -61,23 +62,24 @@ class Trained:
 
 
 def train(
-    inputs: Any = None,
+    files: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
     vocab_size: int | None = None,
     *,
     config: str | Path | None = None,
     progress: ProgressChoice = None,
     **options: Unpack[TrainOptions],
 ) -> Tokenizer:
-    """Train a byte-level BPE tokenizer. Nothing about the machine changes the result.
+    """Train a byte-level BPE tokenizer on files. Nothing about the machine changes the result.
 
     >>> import tokenmill
-    >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False)
-    >>> [tokenizer.token_bytes(token) for token in tokenizer.encode("a lower")]
-    [b'a', b' lowe', b'r']
+    >>> from pathlib import Path
+    >>> _ = Path("corpus.txt").write_text("low lower lowest " * 9)
+    >>> tokenizer = tokenmill.train("corpus.txt", 261, progress=False)
+    >>> tokenizer.decode(tokenizer.encode("a lower"))
+    'a lower'
 
     Args:
-        inputs: A path, a glob, a URL or a list of them; or data in memory: an iterator of texts, an Arrow
-            array, a Hugging Face dataset, an iterable of records.
+        files: A path, a glob, a URL or a list of them; left out: the inputs of `config`, or `counts` alone.
         vocab_size: Tokens in all, with the 256 bytes and the special tokens; 32,000 if left out.
         config: A YAML file of settings; arguments given here take precedence.
         progress: Whether to show it, or a function of (stage, done, total) that is called instead.
@@ -90,11 +92,51 @@ def train(
     Raises:
         ConfigError: A setting is unknown, of a wrong type, or contradicts another.
         InputError: There is nothing to train on, or a record cannot be read and `on_error` is "fail".
-        ResumeError: `resume` was asked for, and `output` holds another training.
-        InterruptedJobError: A disk is full; the same call with `resume=True` goes on.
+        ResumeError: `resume` was requested, and `output` holds another training.
+        InterruptedJobError: A disk is full; the same call with `resume=True` continues.
     """
+    named = (files,) if isinstance(files, str | PathLike) else files
+    is_paths = isinstance(named, list | tuple) and all(isinstance(each, str | PathLike) for each in named)
+    if named is not None and not is_paths:
+        raise ConfigError("train takes files; give texts and other data in memory to train_from_iterator")
+    resolved = from_options(config, job="train", inputs=named, vocab_size=vocab_size, **options)
+    return run(resolved, progress=progress).tokenizer
+
+
+def train_from_iterator(
+    texts: Any,
+    vocab_size: int | None = None,
+    *,
+    config: str | Path | None = None,
+    progress: ProgressChoice = None,
+    **options: Unpack[TrainOptions],
+) -> Tokenizer:
+    """Train a byte-level BPE tokenizer on data in memory.
+
+    >>> import tokenmill
+    >>> tokenizer = tokenmill.train_from_iterator(["low lower lowest"] * 9, 261, progress=False)
+    >>> [tokenizer.token_bytes(token) for token in tokenizer.encode("a lower")]
+    [b'a', b' lowe', b'r']
+
+    Args:
+        texts: A list or an iterator of texts or records, an Arrow array or table, a Hugging Face dataset.
+        vocab_size: As for `train`.
+        config: As for `train`.
+        progress: As for `train`.
+        options: As for `train`.
+
+    Returns:
+        The tokenizer, as `train` returns it.
+
+    Raises:
+        ConfigError: A setting is unknown, of a wrong type, or contradicts another.
+        InputError: There is no text, or a record cannot be read and `on_error` is "fail".
+    """
+    if isinstance(texts, str | bytes):
+        raise ConfigError("texts is a single text; give a list of texts, or files to train")
     resolved = from_options(config, job="train", vocab_size=vocab_size, **options)
-    return run(resolved, inputs, progress=progress).tokenizer
+    data = iter(texts) if isinstance(texts, list | tuple) else texts
+    return run(resolved, data, progress=progress).tokenizer
 
 
 def run(
@@ -103,7 +145,7 @@ def run(
     *,
     progress: ProgressChoice = None,
 ) -> Trained:
-    """Count, merge, save; raises before anything is written when the settings make no sense."""
+    """Count, merge and save; `inputs` is data in memory instead of the files of the settings."""
     config = resolved.config
     logs.configure(config.execution.verbose_level, log_json=config.execution.log_json)
     for warning in resolved.warnings:

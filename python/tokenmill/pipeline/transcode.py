@@ -219,7 +219,8 @@ def transcode(
     """Write the documents of `dataset` with the ids of another tokenizer.
 
     >>> import tempfile, tokenmill
-    >>> small, large = (tokenmill.train(iter(["low lower"] * 9), n, progress=False) for n in (259, 263))
+    >>> train = tokenmill.train_from_iterator
+    >>> small, large = (train(["low lower"] * 9, size, progress=False) for size in (259, 263))
     >>> folder = tempfile.mkdtemp()
     >>> made = tokenmill.prepare(dataset=["lower"], tokenizer=small, output=f"{folder}/a", report=False)
     >>> again = tokenmill.transcode(f"{folder}/a", large, f"{folder}/b", old_tokenizer=small, report=False)

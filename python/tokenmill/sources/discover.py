@@ -231,9 +231,7 @@ def _explain_absence(name: str, problem: str) -> InputNotFoundError:
     """Return the error for a missing path; a document given instead of a path is shortened."""
     shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
     text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
-    hint = (
-        "; this looks like a text, not a path: pass texts as dataset=[...] to prepare, iter(texts) to train"
-    )
+    hint = "; this looks like a text, not a path: use prepare(dataset=[...]) or train_from_iterator"
     near = [] if text or _MAGIC & set(name) else near_paths(Path(name))
     meant = f"; did you mean {' or '.join(map(str, near))}?" if near else ""
     return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else meant}")

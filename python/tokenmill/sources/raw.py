@@ -81,8 +81,10 @@ def stat_path(path: str) -> os.stat_result | None:
     def look() -> os.stat_result | None:
         try:
             return os.stat(path)  # noqa: PTH116 - a path object cannot hold every name
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except OSError as error:
+            if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
+                return None
+            raise
 
     return retry(path, look)
 

@@ -26,7 +26,7 @@ class Tokenizer:
     """Text to ids and back. Immutable, picklable, and safe to use in threads, after fork and under spawn.
 
     >>> import tokenmill
-    >>> tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False).save("my-tokenizer")
+    >>> tokenmill.train_from_iterator(["low lower lowest"] * 9, 261, progress=False).save("my-tokenizer")
     >>> tokenizer = tokenmill.Tokenizer.load("my-tokenizer")
     >>> tokenizer.encode("low lower")
     [258, 260, 82]
@@ -318,7 +318,7 @@ class Tokenizer:
 
         Example:
             >>> import tokenmill
-            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False)
+            >>> tokenizer = tokenmill.train_from_iterator(["low lower lowest"] * 9, 261, progress=False)
             >>> tokenizer.as_hf()("low lower")["input_ids"]
             [258, 260, 82]
         """
@@ -338,7 +338,7 @@ class Tokenizer:
 
         Example:
             >>> import tokenmill
-            >>> tokenizer = tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False)
+            >>> tokenizer = tokenmill.train_from_iterator(["low lower lowest"] * 9, 261, progress=False)
             >>> tokenizer.as_tiktoken().decode_with_offsets([258, 260, 82])
             ('low lower', [0, 3, 8])
         """

@@ -105,8 +105,8 @@ def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) ->
         try:
             found = discover(config, output)
         except InputNotFoundError as error:
-            if isinstance(inputs, list | tuple) and "iter(texts)" not in str(error):
-                raise InputNotFoundError(f"{error}; a list names files: pass texts as iter(texts)") from None
+            if isinstance(inputs, list | tuple) and "looks like a text" not in str(error):
+                raise InputNotFoundError(f"{error}; a list names files, not texts") from None
             raise
         yield _settle_corpus(config, found)
 

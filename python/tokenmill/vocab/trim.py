@@ -221,7 +221,7 @@ def trim(
     """Drop the tokens of `base` that the texts of `keep_on` need least; ids become dense.
 
     >>> import tokenmill
-    >>> base = tokenmill.train(iter(["low lower lowest"] * 9), 262, progress=False)
+    >>> base = tokenmill.train_from_iterator(["low lower lowest"] * 9, 262, progress=False)
     >>> tokenmill.trim(base, iter(["low low"]), size=259).decode([1, 2])
     '!"'
 

@@ -109,6 +109,6 @@ def test_the_core_knows_the_tie_rules_of_the_schema():
 def test_verbose_training_measures_the_processor(tmp_path, caplog):
     texts = [" ".join(f"w{i * 48271 % 9973}x{j}" for i in range(2000)) for j in range(20)]
     with caplog.at_level("INFO", logger="tokenmill"):
-        tokenmill.train(iter(texts), 6000, verbose=True, progress=False)
+        tokenmill.train_from_iterator(texts, 6000, verbose=True, progress=False)
     shares = [float(share) for share in re.findall(r"CPU ([\d.]+) %", caplog.text)]
     assert np.max(shares) > 0, caplog.text

@@ -13,7 +13,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # which bench sets, and monkeypatch puts back
     texts = ["one small step", "two small steps"] * 50
-    tokenmill.train(iter(texts), 280, progress=False).save("tok")
+    tokenmill.train_from_iterator(texts, 280, progress=False).save("tok")
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     return ["bench", "a.jsonl", "--tokenizer", "tok", "--megabytes", "0.01"]
 

@@ -16,7 +16,7 @@ TEXTS = ["one text of words", "another text, of other words"]
 
 
 def train(path, texts):
-    tokenmill.train(iter(texts * 10), vocab_size=270, special_tokens=["<|endoftext|>"]).save(path)
+    tokenmill.train_from_iterator(texts * 10, vocab_size=270, special_tokens=["<|endoftext|>"]).save(path)
 
 
 @pytest.fixture

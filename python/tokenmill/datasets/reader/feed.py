@@ -154,7 +154,7 @@ class Feed:
                 of the epoch that it is in.
 
         Returns:
-            The rows of the batch, in order. `tokenmill.History` also covers the other ranks, and finds the
+            The rows of the batch, in order. `History` also covers the other ranks, and finds the
             steps that a document was in.
 
         Raises:

@@ -35,7 +35,7 @@ class History:
     >>> dataset = tokenmill.prepare(
     ...     dataset=["one text", "another text"], tokenizer=tokenizer, output="out", verbose_level="ERROR"
     ... )
-    >>> history = tokenmill.History(dataset.rows(context_length=4), 1, seed=7, world_size=2)
+    >>> history = History(dataset.rows(context_length=4), 1, seed=7, world_size=2)
     >>> [(row.rank, row.row) for row in history.trace(1)]
     [(0, 2), (1, 3)]
     >>> [(row.step, row.rank, row.row) for row in history.find([0])]

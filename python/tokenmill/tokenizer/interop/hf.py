@@ -57,7 +57,7 @@ def patch_transformers(*, compare: bool = True) -> Patch:
 
     Example:
         >>> import tokenmill
-        >>> tokenmill.train(iter(["low lower lowest"] * 9), 261, progress=False).save("my-tokenizer")
+        >>> tokenmill.train_from_iterator(["low lower lowest"] * 9, 261, progress=False).save("my-tokenizer")
         >>> with tokenmill.patch_transformers():
         ...     from transformers import AutoTokenizer
         ...     tokenizer = AutoTokenizer.from_pretrained("my-tokenizer")
