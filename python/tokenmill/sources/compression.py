@@ -6,6 +6,7 @@ truncated file from a complete one. xz is decoded by the standard library.
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tokenmill.errors import TokenmillError
@@ -115,42 +116,19 @@ class DecodedStream:
         return FileFaultError(reason, f"{self._file.url}:{self._raw.tell()}", f"{detail} ({sizes})")
 
 
-class PlainStream:
-    """Reads the bytes `[start, size)` of a plain file and detects that it has become shorter."""
-
-    def __init__(self, file: InputFile, start: int) -> None:
-        self._raw = RawFile(file)
-        self._file = file
-        self._raw.seek(start)
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the start of `buffer`; 0 means the end of the file."""
-        count, at = self._raw.readinto(buffer), self._raw.tell()
-        if count == 0 and at < self._file.size:
-            detail = f"it had {self._file.size} bytes when planned and has only {at} now"
-            raise FileFaultError("truncated", f"{self._file.url}:{at}", detail)
-        return count
-
-    def close(self) -> None:
-        """Close the file."""
-        self._raw.close()
-
-
-def open_stream(file: InputFile, start: int, max_expansion: int) -> DecodedStream | PlainStream:
+def open_stream(file: InputFile, start: int, max_expansion: int) -> DecodedStream | RawFile:
     """Open the decoded bytes of an input from `start` on (0 for a compressed one)."""
-    return PlainStream(file, start) if file.compression is None else DecodedStream(file, max_expansion)
+    if file.compression is not None:
+        return DecodedStream(file, max_expansion)
+    raw = RawFile(file)
+    raw.seek(start)
+    return raw
 
 
 def read_head(file: InputFile, max_expansion: int) -> bytes:
     """Return the first decoded bytes; fewer if the file is short or damaged, which reading it reports."""
-    stream = open_stream(file, 0, max_expansion)
     buffer, fill = bytearray(HEAD_BYTES), 0
-    try:
-        with memoryview(buffer) as view:
-            while fill < HEAD_BYTES and (count := stream.readinto(view[fill:])):
-                fill += count
-    except FileFaultError:
-        pass
-    finally:
-        stream.close()
+    with closing(open_stream(file, 0, max_expansion)) as stream, suppress(FileFaultError):
+        while fill < HEAD_BYTES and (count := stream.readinto(memoryview(buffer)[fill:])):
+            fill += count
     return bytes(buffer[:fill])

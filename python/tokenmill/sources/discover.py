@@ -12,7 +12,6 @@ import os
 import stat
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,12 +101,11 @@ class _Walk(NamedTuple):
         """Yield every file below a directory that is not hidden and has the name of a known format."""
         seen: set[tuple[int, int]] = set()
         waiting = [folder]
-        while waiting:
+        for each in waiting:
             # Links come after all real directories, whose names are preferred.
             links: list[str] = []
-            yield from self._list_files(heappop(waiting), seen, links)
-            for link in links:
-                heappush(waiting, link)
+            yield from self._list_files(each, seen, links)
+            waiting += sorted(links)
 
     def _list_files(self, folder: str, seen: set[tuple[int, int]], links: list[str]) -> Iterator[str]:
         if (inode := _get_inode(folder)) in seen:

@@ -13,9 +13,10 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from itertools import accumulate, chain, groupby, islice
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.texts import Texts
@@ -237,53 +238,49 @@ class _Items(MemoryInput):
         return first
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
-        """Yield plain strings as they are; everything else goes through the JSON reader and its checks."""
+        """Yield plain strings as they are; other items go through the JSON reader and its checks."""
         fields, limit = request.fields, request.config.max_record_bytes
         reader, places, roots = make_json_reader(request), RecordPlaces(request.file), fields.roots
         # Where only one field is requested, a string is the text.
         alone = not fields.paths and fields.text == ((roots[0],),)
-
-        def as_bytes(item: Any) -> bytes | bytearray:
-            if alone and isinstance(item, str):
-                try:
-                    data = item.encode()
-                except UnicodeEncodeError:  # a lone surrogate
-                    return _to_line(item, roots)
-                if len(data) <= limit:
-                    return data
-            return _to_line(item, roots)
-
-        rows = 0
-        for kind, run in groupby(map(as_bytes, islice(iter(self._data), start, stop)), type):
-            while held := _take(run, request.block_bytes):
-                data = b"".join(held)
-                if kind is bytes:
-                    texts = Texts(data, array("q", accumulate(map(len, held), initial=0)))
-                    numbers = memoryview(array("q", range(rows, rows + len(held))))
-                    yield Block(texts, numbers, bytes_read=len(data), rows_read=len(held))
-                else:
-                    origin = RecordOrigin(places, rows, 0, len(data))
-                    yield records_to_block(request, reader.read(data), origin)
-                rows += len(held)
+        items, row = islice(iter(self._data), start, stop), 0
+        while held := _take(items, request.block_bytes):
+            texts = _join_strings(held, limit) if alone else None
+            if texts is not None:
+                rows = np.arange(row, row + len(held))
+                yield Block(texts, rows, bytes_read=texts.nbytes, rows_read=len(held))
+            else:
+                data = b"".join(_to_line(item, roots) for item in held)
+                yield records_to_block(request, reader.read(data), RecordOrigin(places, row, 0, len(data)))
+            row += len(held)
 
 
-def _to_line(item: Any, roots: list[str] | None) -> bytearray:
+def _take(items: Iterator[Any], room: int) -> list[Any]:
+    """Return the next items of about `room` bytes; 1 KiB is assumed for an item that is not a string."""
+    held = []
+    for item in items:
+        held.append(item)
+        room -= 8 + len(item) if isinstance(item, str) else 1024
+        if room <= 0:
+            break
+    return held
+
+
+def _join_strings(items: list[Any], limit: int) -> Texts | None:
+    """Return the texts of plain strings; None if an item is none, too long or has a lone surrogate."""
+    try:
+        data = [item.encode() for item in items]
+    except (AttributeError, UnicodeEncodeError):
+        return None
+    if max(map(len, data)) > limit:
+        return None
+    return Texts(b"".join(data), array("q", accumulate(map(len, data), initial=0)))
+
+
+def _to_line(item: Any, roots: list[str] | None) -> bytes:
     """Return one record as a line of JSON with the wanted fields; a string is a record with a text."""
     if isinstance(item, str):
         item = {roots[0] if roots else "text": item}
     elif isinstance(item, Mapping):
         item = {name: item[name] for name in (roots or item) if name in item}
-    elif item is None:
-        item = {}
-    return bytearray(row_to_json(item) + b"\n")
-
-
-def _take(parts: Iterator[bytes | bytearray], room: int) -> list[bytes | bytearray]:
-    """Return the next parts that fill `room`; each counts 8 bytes more, so that empty ones end too."""
-    held = []
-    for part in parts:
-        held.append(part)
-        room -= len(part) + 8
-        if room <= 0:
-            break
-    return held
+    return row_to_json({} if item is None else item) + b"\n"

@@ -195,22 +195,6 @@ def _compare(file: InputFile, found: str) -> None:
         )
 
 
-def _check_unchanged(file: InputFile) -> int | None:
-    """Raise `ChangedInputError` unless an input is still the one that was planned; return its inode."""
-    if file.format == MEMORY:
-        return None
-
-    def look() -> int | None:
-        if not file.local:
-            _look_up(file)
-            return None
-        status = os.stat(file.url)  # noqa: PTH116 - a path object cannot hold every name
-        _compare(file, local_identity(status))
-        return status.st_ino
-
-    return retry(file.url, look)
-
-
 @contextmanager
 def require_unchanged(file: InputFile) -> Iterator[None]:
     """Raise `ChangedInputError` unless the input is the same file before and after the context.
@@ -218,15 +202,26 @@ def require_unchanged(file: InputFile) -> Iterator[None]:
     A file that replaces another may have the same size and time, but not the same inode.
     """
 
+    def get_inode() -> int | None:
+        if not file.local:
+            _look_up(file)
+            return None
+        status = os.stat(file.url)  # noqa: PTH116 - a path object cannot hold every name
+        _compare(file, local_identity(status))
+        return status.st_ino
+
     def check() -> None:
-        after = _check_unchanged(file)
+        after = retry(file.url, get_inode)
         if before is not None and after != before:
             raise ChangedInputError(
                 f"{file.url}: another file replaced it while it was being read. Run the same command again "
                 "when nothing is writing to the inputs"
             )
 
-    before = _check_unchanged(file) if file.local else None
+    if file.format == MEMORY:
+        yield
+        return
+    before = retry(file.url, get_inode) if file.local else None
     try:
         yield
     except InputError:

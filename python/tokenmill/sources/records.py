@@ -17,7 +17,7 @@ from tokenmill.sources.compression import open_stream, read_head
 from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
 from tokenmill.sources.model import Block, Reject, cut_equally
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.windows import BOM, Buffer, Cut, find_first_byte, overlaps_itself, read_windows
+from tokenmill.sources.windows import Buffer, overlaps_itself, read_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -100,8 +100,7 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
     places = RecordPlaces(request.file)
     with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
         buffer = Buffer(stream, 0, request.block_bytes)
-        buffer.read(len(BOM))
-        buffer.drop(len(BOM) if buffer.data[: len(BOM)] == BOM else 0)
+        buffer.skip_bom()
         while not buffer.ended:
             buffer.read(request.block_bytes)
             if buffer.fault is not None:
@@ -117,22 +116,26 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
 
 def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Block]:
     file, part, config = request.file, request.part, request.config
-    stop = part.stop if part.kind == "bytes" else None
-    cut = Cut(part.start, stop, delimiter, request.block_bytes, config.max_record_bytes)
+    bounds = part.start, part.stop if part.kind == "bytes" else None
     places = RecordPlaces(file, part.start, lines=delimiter == b"\n")
-    start, rows = find_first_byte(part.start, delimiter), 0
-    with closing(open_stream(file, start, config.max_expansion)) as stream:
-        for window in read_windows(stream, cut):
-            if window.over_long:
-                sample = bytes(window.data[:60]).decode("utf-8", "replace")
-                reject = Reject("over_long", places.describe(rows, window.offset), sample)
-                block = Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
-            else:
-                origin = RecordOrigin(places, rows, window.offset, len(window.data))
-                block = records_to_block(request, reader(window.data), origin)
-            rows += block.rows_read
-            yield block
-            del block  # before the next one is read: it may be large
+    rows = 0
+    for window in read_windows(
+        lambda start: open_stream(file, start, config.max_expansion),
+        bounds,
+        delimiter,
+        request.block_bytes,
+        config.max_record_bytes,
+    ):
+        if window.over_long:
+            sample = bytes(window.data[:60]).decode("utf-8", "replace")
+            reject = Reject("over_long", places.describe(rows, window.offset), sample)
+            block = Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
+        else:
+            origin = RecordOrigin(places, rows, window.offset, len(window.data))
+            block = records_to_block(request, reader(window.data), origin)
+        rows += block.rows_read
+        yield block
+        del block  # before the next one is read: it may be large
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,9 @@ _BY_SUFFIX = {suffix: name for name, suffixes in SUFFIXES.items() for suffix in 
 _MAGIC = {"parquet": (b"PAR1",), "arrow": (b"ARROW1", b"\xff\xff\xff\xff")}
 # The module of each format has `read`, `list_fields` and `cut`. It is imported when used: some need Arrow.
 _READERS = {
-    "txt": "records",
-    "jsonl": "records",
-    "json": "structured",
-    "csv": "structured",
-    "tsv": "structured",
-    "parquet": "columnar",
-    "arrow": "columnar",
+    **dict.fromkeys(("txt", "jsonl"), "records"),
+    **dict.fromkeys(("json", "csv", "tsv"), "structured"),
+    **dict.fromkeys(("parquet", "arrow"), "columnar"),
     MEMORY: "memory",
 }
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,31 @@ from tokenmill.sources.fields import split_path
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Op = Callable[[Any, Any], bool]
+Columns = Mapping[str, "Column"]
+Test = Callable[[Columns], Any]
+Literal = str | int | float | bool | None
+
+_ARROW: dict[Any, Any] = {
+    operator.eq: pc.equal,
+    operator.ne: pc.not_equal,
+    operator.lt: pc.less,
+    operator.le: pc.less_equal,
+    operator.gt: pc.greater,
+    operator.ge: pc.greater_equal,
+}
+_COMPARE: dict[type[ast.cmpop], Op] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+_WORDS = {"null": None, "true": True, "false": False}
+_EXAMPLE = 'lang == "ko" and score >= 0.5'
+_MAX_LENGTH = 10_000
 _FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4  # the core's kinds of JSON values; 0 is null or missing
 _NUMBER_PATTERN = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 _INTEGER_PATTERN = r"^[+-]?\d{1,38}$"
@@ -129,67 +155,47 @@ def _keep_where(mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
     return pc.if_else(pc.fill_null(mask, fill_value=False), values, pa.scalar(None, values.type))
 
 
-def _compare_numbers(op: str, numbers: Numbers, literal: float) -> pa.Array:
-    """Compare with a number exactly, as Python does: neither side is rounded."""
+def _compare(op: Op, column: Column, literal: str | float, *, measured: bool) -> pa.Array:
+    """Compare the values of the literal's type, or their lengths; null elsewhere."""
+    if isinstance(literal, bool):
+        return _ARROW[op](column.booleans(), literal)
+    if isinstance(literal, str):
+        return _ARROW[op](column.strings(), pa.scalar(literal, pa.large_string()))
+    numbers = (ArrowColumn(pc.utf8_length(column.strings())) if measured else column).numbers()
     return pc.coalesce(
         _compare_integers(op, numbers.integers, literal), _compare_floats(op, numbers.floats, literal)
     )
 
 
-def _compare_integers(op: str, array: pa.Array, literal: float) -> pa.Array:
+def _compare_integers(op: Op, array: pa.Array, literal: float) -> pa.Array:
+    """Compare exactly, as Python does: neither side is rounded."""
     bound = literal
-    if isinstance(literal, float) and math.isfinite(literal) and op not in {"equal", "not_equal"}:
+    if isinstance(literal, float) and math.isfinite(literal) and op not in {operator.eq, operator.ne}:
         # Integers are below 2.5 if they are below 3, and at most 2.5 if at most 2.
-        bound = math.floor(literal) if op in {"less_equal", "greater"} else math.ceil(literal)
+        bound = math.floor(literal) if op in {operator.le, operator.gt} else math.ceil(literal)
     if abs(bound) < _INTEGER_LIMIT and bound == int(bound):
-        return getattr(pc, op)(array, pa.scalar(Decimal(int(bound)), _INTEGER))
-    return _answer_all(array, _PYTHON[op](0, bound))
+        return _ARROW[op](array, pa.scalar(Decimal(int(bound)), _INTEGER))
+    return _answer_all(array, op(0, bound))
 
 
-def _compare_floats(op: str, array: pa.Array, literal: float) -> pa.Array:
+def _compare_floats(op: Op, array: pa.Array, literal: float) -> pa.Array:
     try:
         near = float(literal)
     except OverflowError:
         near = math.inf if literal > 0 else -math.inf
     if near == literal:
-        return getattr(pc, op)(array, near)
+        return _ARROW[op](array, near)
     # The literal is an integer between two doubles.
     below = near if near < literal else math.nextafter(near, -math.inf)
-    if op in {"less", "less_equal"}:
+    if op in {operator.lt, operator.le}:
         return pc.less_equal(array, below)
-    if op in {"greater", "greater_equal"}:
+    if op in {operator.gt, operator.ge}:
         return pc.greater(array, below)
-    return _answer_all(array, op == "not_equal")
+    return _answer_all(array, op is operator.ne)
 
 
 def _answer_all(array: pa.Array, answer: bool) -> pa.Array:  # noqa: FBT001
-    return pc.if_else(array.is_valid(), pa.scalar(answer), pa.scalar(None, pa.bool_()))
-
-
-Columns = Mapping[str, Column]
-Test = Callable[[Columns], Any]
-Literal = str | int | float | bool | None
-
-_COMPARE = {
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-}
-_PYTHON = {
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-}
-_MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
-_WORDS = {"null": None, "true": True, "false": False}
-_EXAMPLE = 'lang == "ko" and score >= 0.5'
-_MAX_LENGTH = 10_000
+    return _keep_where(array.is_valid(), pa.array(np.full(len(array), answer)))
 
 
 @dataclass(frozen=True)
@@ -217,29 +223,8 @@ class Predicate:
         return mask
 
 
-class _Field(NamedTuple):
-    """A field, or its length in characters."""
-
-    name: str
-    measured: bool = False
-
-    def compare(self, op: str, literal: str | float) -> Test:
-        """Return the test of its values of the literal's type."""
-
-        def test(columns: Columns) -> pa.Array:
-            column = columns[self.name]
-            if isinstance(literal, bool):
-                return getattr(pc, op)(column.booleans(), literal)
-            if isinstance(literal, str):
-                return getattr(pc, op)(column.strings(), pa.scalar(literal, pa.large_string()))
-            measured = ArrowColumn(pc.utf8_length(column.strings())) if self.measured else column
-            return _compare_numbers(op, measured.numbers(), literal)
-
-        return test
-
-
 class _Parser:
-    """One expression to one test; remembers the columns it meets, in order."""
+    """Turns an expression into a test; `columns` are the names in it, in order."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -270,16 +255,16 @@ class _Parser:
         )
 
     def _parse_test(self, node: ast.expr) -> Test:
-        if isinstance(node, ast.BoolOp):
-            join = pc.and_kleene if isinstance(node.op, ast.And) else pc.or_kleene
-            return _join_tests(join, [self._parse_test(value) for value in node.values])
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return _invert(self._parse_test(node.operand))
-        if isinstance(node, ast.Compare):
-            # `0 < score <= 1` is two comparisons.
-            sides = [node.left, *node.comparators]
-            tests = [self._parse_comparison(sides[at], op, sides[at + 1]) for at, op in enumerate(node.ops)]
-            return _join_tests(pc.and_kleene, tests)
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                join = pc.and_kleene if isinstance(op, ast.And) else pc.or_kleene
+                return _join_tests(join, [self._parse_test(value) for value in values])
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return _invert(self._parse_test(operand))
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                # `0 < score <= 1` is two comparisons.
+                sides = zip([left, *others], ops, others, strict=False)
+                return _join_tests(pc.and_kleene, [self._parse_comparison(*each) for each in sides])
         name = self._parse_name(node)
         if name is None:
             raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
@@ -289,92 +274,88 @@ class _Parser:
         if isinstance(op, ast.In | ast.NotIn):
             test = self._parse_membership(left, right)
             return _invert(test) if isinstance(op, ast.NotIn) else test
-        found = self._parse_field(left)
-        if found is None:
+        field_ = self._parse_field(left)
+        if field_ is None:
             self._parse_literal(left)
-            found, left, right = self._parse_field(right), right, left
+            field_, left, right = self._parse_field(right), right, left
             op = _MIRRORED.get(type(op), type(op))()
-        if found is None:
+        if field_ is None:
             raise self._refuse(left, "the name of a field on one side")
         if self._parse_literal(right) is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
-            return self._parse_null_test(left, found, negate=isinstance(op, ast.NotEq | ast.IsNot))
+            name, measured = field_
+            if measured:
+                raise self._refuse(left, "the name of a field before a test for None")
+            is_null: Test = lambda columns: columns[name].is_null()  # noqa: E731
+            return _invert(is_null) if isinstance(op, ast.NotEq | ast.IsNot) else is_null
         if type(op) not in _COMPARE:
             raise self._refuse(right, "None after 'is'")
-        return self._parse_literal_test(_COMPARE[type(op)], found, right)
-
-    def _parse_null_test(self, node: ast.expr, found: _Field, *, negate: bool) -> Test:
-        if found.measured:
-            raise self._refuse(node, "the name of a field before a test for None")
-        test: Test = lambda columns: columns[found.name].is_null()  # noqa: E731
-        return _invert(test) if negate else test
+        return self._parse_literal_test(_COMPARE[type(op)], field_, right)
 
     def _parse_membership(self, left: ast.expr, right: ast.expr) -> Test:
-        """`lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
+        """Parse `lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
         if isinstance(right, ast.List | ast.Tuple):
-            found = self._parse_field(left)
-            if found is None:
+            field_ = self._parse_field(left)
+            if field_ is None:
                 raise self._refuse(left, "the name of a field before 'in'")
-            return _join_tests(
-                pc.or_kleene, [self._parse_literal_test("equal", found, item) for item in right.elts]
-            )
+            tests = [self._parse_literal_test(operator.eq, field_, item) for item in right.elts]
+            return _join_tests(pc.or_kleene, tests)
         part, name = self._parse_literal(left), self._parse_name(right)
         if name is None or not isinstance(part, str):
             raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
         return lambda columns: pc.match_substring(columns[name].strings(), part)
 
-    def _parse_literal_test(self, op: str, found: _Field, node: ast.expr) -> Test:
-        literal = self._parse_literal(node)
+    def _parse_literal_test(self, op: Op, field_: tuple[str, bool], node: ast.expr) -> Test:
+        literal, (name, measured) = self._parse_literal(node), field_
         if literal is None:
             raise self._refuse(node, "a value; test for None with 'is None'")
-        if found.measured and isinstance(literal, str | bool):
+        if measured and isinstance(literal, str | bool):
             raise self._refuse(node, "a number to compare a length with")
-        return found.compare(op, literal)
+        return lambda columns: _compare(op, columns[name], literal, measured=measured)
 
-    def _parse_field(self, node: ast.expr) -> _Field | None:
-        """A field or its length; None if `node` is something else."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+    def _parse_field(self, node: ast.expr) -> tuple[str, bool] | None:
+        """Return the name of a field and whether its length is meant; None for another expression."""
+        measured = isinstance(node, ast.Call) and getattr(node.func, "id", None) == "len"
+        if isinstance(node, ast.Call) and measured:
             name = self._parse_name(node.args[0]) if len(node.args) == 1 and not node.keywords else None
             if name is None:
                 raise self._refuse(node, "len of one field")
-            return _Field(name, measured=True)
-        name = self._parse_name(node)
-        return None if name is None else _Field(name)
+        else:
+            name = self._parse_name(node)
+        return None if name is None else (name, measured)
 
     def _parse_name(self, node: ast.expr) -> str | None:
-        """`lang`, `meta.lang` or `field("any name")`; None if `node` is something else."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "field":
-            quoted = node.args[0] if len(node.args) == 1 and not node.keywords else None
-            if not isinstance(quoted, ast.Constant) or not isinstance(quoted.value, str):
+        """Parse `lang`, `meta.lang` or `field("any name")`; return None for another expression."""
+        match node:
+            case ast.Call(func=ast.Name(id="field"), args=[ast.Constant(value=str() as name)], keywords=[]):
+                try:
+                    split_path(name)
+                except ConfigError as error:
+                    raise self._refuse(node, "a name in which no part between dots is empty") from error
+            case ast.Call(func=ast.Name(id="field")):
                 raise self._refuse(node, 'field("name")')
-            name = quoted.value
-            try:
-                split_path(name)
-            except ConfigError as error:
-                raise self._refuse(quoted, "a name in which no part between dots is empty") from error
-        else:
-            keys = []
-            inner = node
-            while isinstance(inner, ast.Attribute):
-                keys.append(inner.attr)
-                inner = inner.value
-            if not isinstance(inner, ast.Name) or inner.id in _WORDS:
-                return None
-            keys.append(inner.id)
-            if any(key.startswith("__") for key in keys):
-                raise self._refuse(node, 'a name in quotes where it begins with "__": field("__name")')
-            name = ".".join(reversed(keys))
+            case _:
+                keys, inner = [], node
+                while isinstance(inner, ast.Attribute):
+                    keys.append(inner.attr)
+                    inner = inner.value
+                if not isinstance(inner, ast.Name) or inner.id in _WORDS:
+                    return None
+                keys.append(inner.id)
+                if any(key.startswith("__") for key in keys):
+                    raise self._refuse(node, 'a name in quotes where it begins with "__": field("__name")')
+                name = ".".join(reversed(keys))
         self.columns[name] = None
         return name
 
     def _parse_literal(self, node: ast.expr) -> Literal:
-        if isinstance(node, ast.Name) and node.id in _WORDS:
-            return _WORDS[node.id]
-        if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | None):
-            return node.value
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            value = node.operand.value if isinstance(node.operand, ast.Constant) else None
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return -value
+        match node:
+            case ast.Name(id=name) if name in _WORDS:
+                return _WORDS[name]
+            case ast.Constant(value=None | str() | int() | float() as value):
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                if not isinstance(value, bool):
+                    return -value
         raise self._refuse(node, "a string, a number, True, False or None")
 
 
@@ -385,11 +366,4 @@ def _invert(test: Test) -> Test:
 def _join_tests(join: Callable[[Any, Any], Any], tests: list[Test]) -> Test:
     if not tests:
         return lambda _columns: pa.scalar(False)  # noqa: FBT003
-
-    def test(columns: Columns) -> Any:
-        result = tests[0](columns)
-        for other in tests[1:]:
-            result = join(result, other(columns))
-        return result
-
-    return test
+    return lambda columns: reduce(join, [test(columns) for test in tests])

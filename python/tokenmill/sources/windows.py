@@ -6,29 +6,18 @@ record starts at 0 and after every delimiter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenmill.sources.model import FileFaultError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 BOM = b"\xef\xbb\xbf"
 
 
-class Stream(Protocol):
-    """A source of bytes."""
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the start of `buffer`; 0 means the end."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Whole records at `offset` of the decoded file; valid until the next window is read.
 
     With `over_long`, the bytes are only the beginning of one record, which is skipped.
@@ -39,21 +28,10 @@ class Window:
     over_long: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The records that start in `[start, stop)`, to be read in windows of about `block_bytes`."""
-
-    start: int
-    stop: int | None
-    delimiter: bytes
-    block_bytes: int
-    max_record: int
-
-
 class Buffer:
     """Bytes `[offset, offset + fill)` of the file; larger than a block for a long record only."""
 
-    def __init__(self, stream: Stream, offset: int, capacity: int) -> None:
+    def __init__(self, stream: Any, offset: int, capacity: int) -> None:
         self.stream = stream
         self.offset = offset
         self.capacity = capacity
@@ -89,6 +67,11 @@ class Buffer:
         self.fill = kept
         self.offset += count
 
+    def skip_bom(self) -> None:
+        """Drop a byte order mark at the start."""
+        self.read(len(BOM))
+        self.drop(len(BOM) if self.data[: len(BOM)] == BOM else 0)
+
     def find(self, delimiter: bytes, start: int = 0) -> int:
         """Return the first position of the delimiter from `start` on, or -1; an empty one has none."""
         return self.data.find(delimiter, start, self.fill) if delimiter else -1
@@ -105,51 +88,42 @@ def overlaps_itself(delimiter: bytes) -> bool:
     return any(delimiter.startswith(delimiter[at:]) for at in range(1, len(delimiter)))
 
 
-def find_first_byte(start: int, delimiter: bytes) -> int:
-    """Return where to begin reading so that the delimiter before `start` is seen."""
-    return max(start - len(delimiter), 0)
-
-
-def read_windows(stream: Stream, cut: Cut) -> Iterator[Window]:
-    """Yield the records of `cut`; `stream` begins at its `find_first_byte`."""
-    delimiter, stop = cut.delimiter, cut.stop
-    block_bytes = max(cut.block_bytes, 2 * len(delimiter), len(BOM))
-    buffer = Buffer(stream, find_first_byte(cut.start, delimiter), block_bytes)
-    if not _find_start(buffer, cut):
-        return
-    target = block_bytes
-    while stop is None or buffer.offset < stop:
-        buffer.read(target)
-        end = _find_end_of_records(buffer, stop, delimiter)
-        if end == 0 and buffer.fault:
-            raise buffer.fault
-        if end == 0 and buffer.ended:
-            end = buffer.fill
-        if end:
-            yield Window(memoryview(buffer.data)[:end], buffer.offset)
-            buffer.drop(end)
-        elif buffer.ended:
-            return
-        elif buffer.fill > cut.max_record:
-            yield Window(memoryview(buffer.data)[:200], buffer.offset, over_long=True)
+def read_windows(
+    open_at: Callable[[int], Any],
+    bounds: tuple[int, int | None],
+    delimiter: bytes,
+    block_bytes: int,
+    max_record: int,
+) -> Iterator[Window]:
+    """Yield the records that start in `bounds`, in windows of about `block_bytes`."""
+    start, stop = bounds
+    first = max(start - len(delimiter), 0)  # the delimiter before the range must be seen
+    target = block_bytes = max(block_bytes, 2 * len(delimiter), len(BOM))
+    with closing(open_at(first)) as stream:
+        buffer = Buffer(stream, first, block_bytes)
+        if start:
             _skip_record(buffer, delimiter)
         else:
-            target = min(2 * buffer.fill, cut.max_record + len(delimiter) + 1)
-            continue
-        target = max(block_bytes, buffer.fill)
-
-
-def _find_start(buffer: Buffer, cut: Cut) -> bool:
-    """Drop what belongs to the range before, or the byte order mark; return False if no record is left."""
-    if cut.start == 0:
-        buffer.read(len(BOM))
-        if buffer.data[: len(BOM)] == BOM:
-            buffer.drop(len(BOM))
-        return True
-    _skip_record(buffer, cut.delimiter)
-    if buffer.fault and not buffer.fill:
-        raise buffer.fault
-    return not (buffer.ended and not buffer.fill)
+            buffer.skip_bom()
+        while stop is None or buffer.offset < stop:
+            buffer.read(target)
+            end = _find_end_of_records(buffer, stop, delimiter)
+            if end == 0 and buffer.fault:
+                raise buffer.fault
+            if end == 0 and buffer.ended:
+                end = buffer.fill
+            if end:
+                yield Window(memoryview(buffer.data)[:end], buffer.offset)
+                buffer.drop(end)
+            elif buffer.ended:
+                return
+            elif buffer.fill > max_record:
+                yield Window(memoryview(buffer.data)[:200], buffer.offset, over_long=True)
+                _skip_record(buffer, delimiter)
+            else:
+                target = min(2 * buffer.fill, max_record + len(delimiter) + 1)
+                continue
+            target = max(block_bytes, buffer.fill)
 
 
 def _skip_record(buffer: Buffer, delimiter: bytes) -> None:
