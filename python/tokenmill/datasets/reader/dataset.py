@@ -126,34 +126,29 @@ class Dataset:
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         """Return the token ids of one document; for a `stream` dataset without a copy."""
-        shard, segments = self._locate(index)
-        return _join(self.shards.tokens(shard), segments)
+        shard, local = self._locate(index)
+        if self.manifest.layout == "documents":
+            start, end = self.shards.offsets(self.manifest.shards[shard])[local : local + 2].tolist()
+            return self.shards.tokens(shard)[start:end]
+        return _join(self.shards.tokens(shard), self.shards.find_segments(shard, local))
 
     def loss_mask(self, index: int) -> NDArray[np.bool_]:
         """Return which tokens of one document are trained on; all of them in a dataset of texts."""
-        shard, segments = self._locate(index)
         if not self.has_loss_mask:
             return np.ones(len(self[index]), bool)
-        first = self.shards.token_starts[shard]
-        return _join(self.shards.read_loss_mask(first, self.shards.entries[shard].tokens), segments)
+        shard, local = self._locate(index)
+        mask = self.shards.read_loss_mask(self.shards.token_starts[shard], self.manifest.shards[shard].tokens)
+        return _join(mask, self.shards.find_segments(shard, local))
 
-    def _locate(self, index: int) -> tuple[int, list[list[int]]]:
-        """Return the shard of a document, and its segments in order: (document, start, position, length)."""
+    def _locate(self, index: int) -> tuple[int, int]:
+        """Return the shard of a document, and its number there."""
         self._require_mappable()
         total = self.num_documents
         if index < 0:
             index += total
         if not 0 <= index < total:
             raise IndexError(f"document {index} is outside 0..{total - 1}")
-        shard, local = self.shards.locate_document(index)
-        entry = self.manifest.shards[shard]
-        if self.manifest.layout == "documents":
-            offsets = self.shards.offsets(entry)
-            start, end = int(offsets[local]), int(offsets[local + 1])
-            return shard, [[local, 0, start, end - start]]
-        segments = self.shards.segments(entry)
-        chosen = segments[segments[:, 0] == np.uint64(local)].astype(np.int64)
-        return shard, chosen[np.argsort(chosen[:, 1], kind="stable")].tolist()
+        return self.shards.locate_document(index)
 
     def rows(
         self,
@@ -263,14 +258,10 @@ def _require_stored(stored: int | None, context_length: int | None, overlap: int
             )
 
 
-def _join(tokens: NDArray[Any], segments: list[list[int]]) -> NDArray[Any]:
-    """Return a document from its segments, without what an overlap repeats; a view if there is only one."""
-    if len(segments) == 1:
-        _, _, position, length = segments[0]
-        return tokens[position : position + length]
-    parts = [tokens[:0]]
-    done = 0
-    for _, start, position, length in segments:
+def _join(tokens: NDArray[Any], segments: NDArray[np.int64]) -> NDArray[Any]:
+    """Return a document from its segments, without what an overlap repeats."""
+    parts, done = [tokens[:0]], 0
+    for _, start, position, length in segments.tolist():
         skip = max(0, done - start)
         parts.append(tokens[position + skip : position + length])
         done = max(done, start + length)

@@ -7,40 +7,29 @@ take turns batch by batch, as torch's `DataLoader` asks them, so their number ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
+from tokenmill.base.durable import digest
 from tokenmill.base.prefetch import prefetch as read_ahead
 from tokenmill.datasets.reader.shuffle import Order
-from tokenmill.datasets.reader.state import make_state, restore
-from tokenmill.errors import ConfigError
+from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Self
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.reader.mixture import Mixture
+    from tokenmill.datasets.reader.rows import Rows
     from tokenmill.datasets.trace.segment import TracedRow
 
 RowBatch = dict[str, Any]
+STATE_VERSION = 2
 T = TypeVar("T")
-
-
-class RowSource(Protocol):
-    """What a `Feed` reads: rows of a dataset, or a mixture of them."""
-
-    def __len__(self) -> int: ...
-
-    def gather(self, rows: NDArray[np.int64], epoch: int = 0) -> RowBatch:
-        """Return these rows as one array per column."""
-
-    def identity(self) -> dict[str, Any]:
-        """Return what decides the rows and their numbers, as plain JSON values."""
-
-    def as_of(self, identity: Mapping[str, Any]) -> Self | None:
-        """Return these rows as they were with this identity; None if they never had it."""
 
 
 class Feed:
@@ -61,7 +50,7 @@ class Feed:
 
     def __init__(
         self,
-        source: RowSource,
+        source: Rows | Mixture,
         batch_size: int,
         *,
         seed: int | None = None,
@@ -139,7 +128,15 @@ class Feed:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the whole run: equal on every rank after the same number of batches."""
-        return make_state(self.source, self.order, self.position)
+        state = {
+            "version": STATE_VERSION,
+            "epoch": self.order.epoch,
+            "position": self.position,
+            "ends": list(self.order.ends),
+            "seed": self.order.seed,
+            "source": self.source.identity(),
+        }
+        return state | {"checksum": digest(state)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state of any world size, batch size or worker count."""
@@ -163,7 +160,7 @@ class Feed:
         from tokenmill.datasets.trace.history import History
 
         history = History(
-            self.source,  # type: ignore[arg-type]
+            self.source,
             self.batch_size,
             seed=self.order.seed,
             world_size=self.world_size,
@@ -172,6 +169,70 @@ class Feed:
             from_state=self._loaded is not None,
         )
         return history.trace(step, rank=self.rank, epochs=self.epoch + 1)
+
+
+class State(BaseModel):
+    """The state of a feed. The checksum is needed because a corrupt position would be a valid one."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[2]
+    epoch: NonNegativeInt
+    position: NonNegativeInt
+    ends: list[NonNegativeInt] = Field(min_length=1)
+    seed: int | None
+    source: dict[str, Any]
+    checksum: str
+
+    @model_validator(mode="after")
+    def _check(self) -> State:
+        if any(a >= b for a, b in pairwise(self.ends)):
+            raise ValueError("ends must be rising")
+        if digest(self.model_dump(exclude={"checksum"})) != self.checksum:
+            raise ValueError("the content does not match its checksum")
+        return self
+
+
+def explain_invalid(error: Exception) -> str:
+    """Return the key, the value and the reason of the first error of a pydantic model."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    key, reason = ".".join(map(str, first["loc"])), first["msg"][:1].lower() + first["msg"][1:]
+    if not key or first["type"] == "missing":
+        return f"{key}: {reason}".removeprefix(": ")
+    return f"{key} is {first['input']!r}: {reason}"
+
+
+def restore(state: Any, source: Rows | Mixture, seed: int | None) -> tuple[Order, int]:
+    """Return the order and position of a state; raise `DatasetError` if it is corrupt or of other data."""
+    try:
+        found = State.model_validate(dict(state))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"the state of the data is not what state_dict() of this Tokenmill returns: "
+            f"{explain_invalid(error)}. Take it from another checkpoint, or start without one"
+        ) from None
+    then, mine = source.as_of(found.source), source.identity()
+    if then is None:
+        differences = [
+            f"{key} is {found.source.get(key)!r} in the state and {mine.get(key)!r} here"
+            for key in sorted({*found.source, *mine})
+            if found.source.get(key) != mine.get(key)
+        ]
+        raise DatasetError(
+            f"the state belongs to other data: {'; '.join(differences)}. Open the dataset it was saved with, "
+            "or start without a state"
+        )
+    if found.seed != seed:
+        raise DatasetError(
+            f"the state was saved with seed {found.seed!r}, this reader has {seed!r}: pass the same seed"
+        )
+    if found.ends[-1] != len(then) or found.position > len(then):
+        raise DatasetError(
+            f"the state is at row {found.position} of {found.ends[-1]}, but its data has {len(then)} rows"
+        )
+    return Order(found.ends, seed=seed, epoch=found.epoch).extend(len(source)), found.position
 
 
 def check_rank(rank: int, world_size: int) -> None:
@@ -183,7 +244,7 @@ def check_rank(rank: int, world_size: int) -> None:
 def find_batch(base: int, end: int, batch_size: int, rank: int, world_size: int) -> NDArray[np.int64]:
     """Return the positions of a rank's batch in the step that begins at `base`."""
     positions = base + rank + world_size * np.arange(batch_size, dtype=np.int64)
-    return positions[positions < end] if len(positions) and positions[-1] >= end else positions
+    return positions[positions < end]
 
 
 def count_batches(start: int, end: int, batch_size: int, rank: int, world_size: int) -> int:

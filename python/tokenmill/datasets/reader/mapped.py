@@ -49,7 +49,8 @@ class MappedShards:
         self.token_starts = [0, *accumulate(entry.tokens for entry in self.entries)]
         self.num_tokens = self.token_starts[-1]
         self.document_starts = [0, *accumulate(entry.documents for entry in self.entries)]
-        self._maps: dict[tuple[str, str], NDArray[Any]] = {}
+        self._whole_documents = manifest.layout == "documents"
+        self._maps: dict[str, NDArray[Any]] = {}
         self._buffers: dict[str, mmap.mmap] = {}
         self._shuffled = False
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
@@ -94,7 +95,8 @@ class MappedShards:
 
     def _map(self, shard: ShardEntry, role: str) -> NDArray[Any]:
         """Return the mapped content of one file of a shard."""
-        found = self._maps.get((shard.name, role))
+        key = shard.name if role == "tokens" else f"{shard.name}.{role}"
+        found = self._maps.get(key)
         if found is None:
             entry = shard.file(role)
             try:
@@ -104,12 +106,11 @@ class MappedShards:
                     raise
                 # Another process removed the file from the cache since it was fetched.
                 found = self._open(shard, entry, role)
-            self._maps[shard.name, role] = found
+            self._maps[key] = found
             while len(self._maps) > self._most_mapped:
-                name, kind = next(iter(self._maps))
-                del self._maps[name, kind]
-                if kind == "tokens":
-                    self._buffers.pop(name, None)
+                oldest = next(iter(self._maps))
+                del self._maps[oldest]
+                self._buffers.pop(oldest, None)
         return found
 
     def _open(self, shard: ShardEntry, entry: FileEntry, role: str) -> NDArray[Any]:
@@ -140,7 +141,7 @@ class MappedShards:
     def tokens(self, index: int) -> NDArray[Any]:
         """Return all token ids of a shard."""
         shard = self.entries[index]
-        found = self._maps.get((shard.name, "tokens"))
+        found = self._maps.get(shard.name)
         if found is None:
             if self.cache is not None:
                 self.cache.prefetch(self.entries[index + 1 :], "tokens")
@@ -212,46 +213,65 @@ class MappedShards:
             if (found := self._buffers.get(self.entries[index].name)) is not None:
                 found.madvise(mmap.MADV_WILLNEED, page, end - page)
 
+    def _list_segments(self, index: int, first: int, last: int) -> Int64s:
+        """Return (document, start, position, length) of documents `first..last` of a shard of documents."""
+        offsets = self.offsets(self.entries[index])[first : last + 1]
+        found = np.zeros((last - first, 4), np.int64)
+        found[:, 0] = np.arange(first, last)
+        found[:, 2] = offsets[:-1]
+        found[:, 3] = np.diff(offsets)
+        return found
+
+    def find_segments(self, index: int, document: int) -> Int64s:
+        """Return the segments of one document of a shard, in the order of its tokens."""
+        if self._whole_documents:
+            return self._list_segments(index, document, document + 1)
+        segments = self.segments(self.entries[index])
+        chosen: Int64s = segments[segments[:, 0] == np.uint64(document)].astype(np.int64)
+        return chosen[np.argsort(chosen[:, 1], kind="stable")]
+
     def find_spans(self, start: int, length: int) -> Int64s:
-        """Return the documents in tokens `start..start + length`, as rows of the array that is returned.
+        """Return the documents in tokens `start..start + length` of the dataset.
 
         A span is (document, offset from `start`, length, offset in the document).
         """
         index, local = self.locate(start)
         found, done = [np.empty((0, 4), np.int64)], 0
         while done < length:
-            shard = self.entries[index]
-            take = min(length - done, shard.tokens - local)
+            take = min(length - done, self.entries[index].tokens - local)
             if take:
-                if self.manifest.layout == "documents":
-                    spans = _cut_offsets(self.offsets(shard), local, local + take)
-                else:
-                    spans = _cut_segments(self.segments(shard), local, local + take)
-                spans[:, 0] += self.document_starts[index]
-                spans[:, 1] += done - local
-                found.append(spans)
+                document, begin, position, size = self._cut(index, local, local + take).T
+                first = np.maximum(position, local)
+                last = np.minimum(position + size, local + take)
+                document = document + self.document_starts[index]
+                spans = [document, first - local + done, last - first, begin + first - position]
+                found.append(np.stack(spans, axis=1)[last > first])
             done, index, local = done + take, index + 1, 0
         return np.concatenate(found)
 
+    def _cut(self, index: int, start: int, end: int) -> Int64s:
+        """Return the segments that meet tokens `start..end` of a shard."""
+        if self._whole_documents:
+            # The searched value must be u64 as well: otherwise NumPy converts the whole mapped index.
+            offsets = self.offsets(self.entries[index])
+            first = int(np.searchsorted(offsets, np.uint64(start), side="right")) - 1
+            return self._list_segments(index, first, int(np.searchsorted(offsets, np.uint64(end))))
+        segments = self.segments(self.entries[index])
+        positions: Sequence[int] = segments[:, 2]  # type: ignore[assignment]
+        first, last = max(0, bisect_right(positions, start) - 1), bisect_left(positions, end)
+        cut: Int64s = segments[first:last].astype(np.int64)
+        return cut
+
     def find_documents(self, documents: Int64s) -> tuple[Int64s, Int64s]:
         """Return the start and end of every non-empty range of tokens that these documents occupy."""
-        starts = np.array(self.document_starts)
-        documents = documents[documents < starts[-1]]
-        homes = np.searchsorted(starts, documents, side="right") - 1
-        begins, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for index in np.unique(homes).tolist():
-            local, shard = documents[homes == index] - starts[index], self.entries[index]
-            if self.manifest.layout == "documents":
-                offsets = self.offsets(shard)
-                first, last = offsets[local].astype(np.int64), offsets[local + 1].astype(np.int64)
-            else:
-                segments = self.segments(shard)
-                mine = segments[np.isin(segments[:, 0], local.astype(np.uint64))].astype(np.int64)
-                first, last = mine[:, 2], mine[:, 2] + mine[:, 3]
-            some = last > first
-            begins.append(self.token_starts[index] + first[some])
-            ends.append(self.token_starts[index] + last[some])
-        return np.concatenate(begins), np.concatenate(ends)
+        found = [np.empty((0, 2), np.int64)]
+        for document in documents[documents < self.document_starts[-1]].tolist():
+            index, local = self.locate_document(document)
+            ranges = self.find_segments(index, local)[:, 2:]
+            ranges[:, 0] += self.token_starts[index]
+            found.append(ranges[ranges[:, 1] > 0])
+        begins, sizes = np.concatenate(found).T
+        return begins, begins + sizes
 
     def read_documents(
         self, index: int, at_once: int = AT_ONCE, *, marked: bool = False
@@ -267,7 +287,7 @@ class MappedShards:
         tokens = stored.view(native) if sys.byteorder == "little" else stored.astype(native)
         if marked:
             tokens = mark(tokens, self.read_loss_mask(self.token_starts[index], len(tokens)))
-        if self.manifest.layout == "documents":
+        if self._whole_documents:
             offsets = self.offsets(shard).astype(np.int64)
             for first, last in _group(offsets, at_once):
                 yield (
@@ -286,27 +306,6 @@ class MappedShards:
             ids = np.empty(int(offsets[last] - offsets[first]), dtype=tokens.dtype)
             _core.copy_segments(tokens, np.ascontiguousarray(begin[low:high]), targets, mine, ids)
             yield first, ids, offsets[first : last + 1] - offsets[first]
-
-
-def _cut_offsets(offsets: NDArray[np.uint64], start: int, end: int) -> Int64s:
-    # The searched value must be u64 as well: otherwise NumPy converts the whole mapped index.
-    first = int(np.searchsorted(offsets, np.uint64(start), side="right")) - 1
-    last = int(np.searchsorted(offsets, np.uint64(end), side="left"))
-    bounds = np.clip(offsets[first : last + 1].astype(np.int64), start, end)
-    starts = bounds[:-1] - offsets[first:last].astype(np.int64)
-    spans = np.stack([np.arange(first, last), bounds[:-1], np.diff(bounds), starts], axis=1)
-    return spans[spans[:, 2] > 0]
-
-
-def _cut_segments(segments: NDArray[np.uint64], start: int, end: int) -> Int64s:
-    positions: Sequence[int] = segments[:, 2]  # type: ignore[assignment]
-    first, last = max(0, bisect_right(positions, start) - 1), bisect_left(positions, end)
-    chosen = segments[first:last].astype(np.int64)
-    begins = np.maximum(chosen[:, 2], start)
-    ends = np.minimum(chosen[:, 2] + chosen[:, 3], end)
-    starts = chosen[:, 1] + begins - chosen[:, 2]
-    spans = np.stack([chosen[:, 0], begins, ends - begins, starts], axis=1)
-    return spans[spans[:, 2] > 0]
 
 
 def _drop_overlap(segments: Int64s) -> tuple[Int64s, Int64s, Int64s]:

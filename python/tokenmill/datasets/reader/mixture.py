@@ -23,11 +23,10 @@ from pydantic import (
     ValidationError,
 )
 
-from tokenmill.datasets.reader.feed import Feed
+from tokenmill.datasets.reader.feed import Feed, explain_invalid
 from tokenmill.datasets.reader.rows import CU_SEQLENS, Tail
 from tokenmill.datasets.reader.schedule import NEVER, Schedule, Stage, count_turns
 from tokenmill.datasets.reader.shuffle import Order, derive
-from tokenmill.datasets.reader.state import explain_invalid
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ class _StageOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     start: NonNegativeInt = Field(alias="from")
-    to: NonNegativeInt | None = None
     weights: dict[str, _Weight]
 
 
@@ -147,9 +145,9 @@ class Mixture:
             raise ConfigError(explain_invalid(error)) from None
         self.seed = options.seed
         self.rows_per_step = options.rows_per_step
-        self.stages, end = self._read_stages(options)
+        self.stages = self._read_stages(options)
         self._schedule = Schedule(self.stages)
-        self._length = self._find_end(options, end)
+        self._length = self._find_end(options)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Mixture:
@@ -192,30 +190,23 @@ class Mixture:
             return {**stage, "weights": self._name_weights(stage["weights"])}
         return stage
 
-    def _read_stages(self, options: _Options) -> tuple[list[Stage], int | None]:
-        """Return the stages in rows, and the step at which the last one ends, if it is given."""
+    def _read_stages(self, options: _Options) -> list[Stage]:
+        """Return the stages in rows."""
         if (options.weights is None) == (options.stages is None):
             raise ConfigError("a mixture takes either weights or stages: give one of the two")
         self._check_names(options.epochs, "epochs")
         if options.stages is None:
-            return [Stage(0, self._count_turns(options.weights or {}, "weights"))], None
-        stages = options.stages
-        if not stages or stages[0].start != 0:
-            raise ConfigError("stages: the first stage must begin at step 0")
-        found = []
-        for nth, stage in enumerate(stages):
-            following = stages[nth + 1].start if nth + 1 < len(stages) else stage.to
-            end = following if stage.to is None else stage.to
-            if end is not None and end <= stage.start:
-                raise ConfigError(f"stages.{nth} begins at step {stage.start} and ends at step {end}")
-            if end != following:
-                raise ConfigError(
-                    f"stages.{nth} ends at step {end} and the next one begins at step {following}: they must "
-                    "be the same"
-                )
-            turns = self._count_turns(stage.weights, f"stages.{nth}.weights")
-            found.append(Stage(stage.start * options.rows_per_step, turns))
-        return found, stages[-1].to
+            return [Stage(0, self._count_turns(options.weights or {}, "weights"))]
+        starts = [stage.start for stage in options.stages]
+        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
+            raise ConfigError(f"stages begin at the steps {starts}; expected 0, then later and later ones")
+        return [
+            Stage(
+                stage.start * options.rows_per_step,
+                self._count_turns(stage.weights, f"stages.{nth}.weights"),
+            )
+            for nth, stage in enumerate(options.stages)
+        ]
 
     def _count_turns(self, weights: Mapping[str, float], where: str) -> tuple[int, ...]:
         self._check_names(weights, where)
@@ -230,20 +221,27 @@ class Mixture:
                     f"{where} has {name!r}, which is not a source; the sources are {', '.join(self.names)}"
                 )
 
-    def _find_end(self, options: _Options, last_step: int | None) -> int:
-        """Return the number of rows, by `steps`, the last stage or `stop`, and the limits of `epochs`."""
-        steps = last_step if options.steps is None else options.steps
-        usual = 1 if options.stop == "first" and steps is None else None
-        limits = []
-        for name, rows in zip(self.names, self.sources, strict=True):
-            most = options.epochs.get(name) or usual
-            limits.append(NEVER if most is None else int(Fraction(most) * len(rows)))
+    def _find_end(self, options: _Options) -> int:
+        """Return the number of rows, by `steps` or `stop`, and the limits of `epochs`."""
+        usual = 1 if options.stop == "first" and options.steps is None else None
+        most = [options.epochs.get(name) or usual for name in self.names]
+        limits = [
+            NEVER if times is None else int(Fraction(times) * len(rows))
+            for times, rows in zip(most, self.sources, strict=True)
+        ]
         reached = [self._find_position(nth, limit) for nth, limit in enumerate(limits)]
         first = min(reached)
-        if steps is not None:
-            length = steps * self.rows_per_step
+        if options.steps is not None:
+            length = options.steps * self.rows_per_step
             if first < length:
-                raise self._explain_too_often(reached.index(first), first, length, limits)
+                nth = reached.index(first)
+                rows = len(self.sources[nth])
+                raise ConfigError(
+                    f"{self.names[nth]} would be read {self._schedule.count(length)[nth] / rows:.2f} times "
+                    f"in {options.steps:,} steps, but only {limits[nth] / rows:.2f} times are allowed, which "
+                    f"is up to step {first // self.rows_per_step:,}: give it less weight, end there, or "
+                    "allow more epochs"
+                )
             return length
         if options.stop == "first":
             return first
@@ -257,15 +255,6 @@ class Mixture:
                 "all its rows before; set steps"
             )
         return min(first, NEVER if final == NEVER else final + 1)
-
-    def _explain_too_often(self, source: int, reached: int, length: int, limits: list[int]) -> ConfigError:
-        rows = len(self.sources[source])
-        needed = self._schedule.count(length)[source] / rows
-        return ConfigError(
-            f"{self.names[source]} would be read {needed:.2f} times in {length // self.rows_per_step:,} "
-            f"steps, but only {limits[source] / rows:.2f} times are allowed, which is up to step "
-            f"{reached // self.rows_per_step:,}: give it less weight, end there, or allow more epochs"
-        )
 
     def _find_position(self, source: int, turn: int) -> int:
         """Return the position of a turn of a source, from 0; `NEVER` if it does not come."""

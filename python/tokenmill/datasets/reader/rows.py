@@ -85,10 +85,10 @@ class Rows:
             index += self._length
         if not 0 <= index < self._length:
             raise IndexError(f"row {index} is outside 0..{self._length - 1}")
+        if index < self._whole:
+            return self.dataset.shards.read(index * self._stride, self.context_length)
         start, length = self._find_range(index)
         part = self.dataset.shards.read(start, length)
-        if length == self.context_length:
-            return part
         row = np.full(self.context_length, self.pad_id, dtype=self.dataset.dtype)
         row[:length] = part
         return row

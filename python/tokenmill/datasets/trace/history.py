@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.reader.feed import check_rank
+from tokenmill.datasets.reader.feed import check_rank, restore
 from tokenmill.datasets.reader.mixture import Mixture
 from tokenmill.datasets.reader.shuffle import Order
-from tokenmill.datasets.reader.state import restore
 from tokenmill.datasets.trace.segment import RunSegment, Span, TracedRow, list_sources
 from tokenmill.errors import ConfigError, DatasetError
 
