@@ -29,7 +29,7 @@ def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[
     sizes = None
     if remote is not None:
         remote.pull_receipts(root)
-        sizes = remote.store.list_sizes(SHARDS)
+        sizes = remote.list_sizes(SHARDS)
     found = ((unit.ordinal, load_receipt(root, unit.name, unit.id, sizes)) for unit in plan.units)
     return {ordinal: receipt for ordinal, receipt in found if receipt is not None}
 
@@ -52,7 +52,7 @@ def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remo
 
 def commit_directory(directory: str | Path) -> Manifest:
     """Publish the manifest of an output directory, or raise `DatasetError` naming the missing units."""
-    remote = Remote.at(str(directory)) if is_remote(directory) else None
+    remote = Remote(str(directory)) if is_remote(directory) else None
     root = remote.work if remote is not None else Path(directory)
     if remote is not None:
         remote.pull(root)

@@ -166,9 +166,9 @@ def _settle_job(
     if list_record_fields(source):
         config = settle_chat(resolved, config)
     if is_remote(path):
-        remote = Remote.at(path)
+        remote = Remote(path)
         job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
-        remote.store.check()
+        remote.check()
         remote.pull(job.root)
     else:
         job = make_job(config, encoder, root=Path(path), keep=keep)

@@ -133,7 +133,7 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
     """`report_remote("s3://bucket/out")` -> `"s3://bucket/out/report.html"`."""
     from tokenmill.report.report import REPORT_HTML, REPORT_JSON
 
-    remote = Remote.at(address)
+    remote = Remote(address)
     remote.pull(remote.work)
     manifest, cache = open_cached(remote.address)
     total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
@@ -145,8 +145,8 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
     sizes = {entry.path: entry.bytes for shard in manifest.shards for entry in shard.files}
     counted = CountedShards(cache.root, chosen, remote.address.rpartition("/")[2], sizes)
     data = collect_dataset(remote.work, tokenizer, counted)
-    remote.store.replace(REPORT_JSON, readable_json(data))
-    remote.store.replace(REPORT_HTML, render_dataset(data).encode("utf-8", "backslashreplace"))
+    remote.replace(REPORT_JSON, readable_json(data))
+    remote.replace(REPORT_HTML, render_dataset(data).encode("utf-8", "backslashreplace"))
     return f"{remote.address}/{REPORT_HTML}"
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.datasets.reader.mixture import Mixture
+from tokenmill.datasets.trace.history import list_sources
 from tokenmill.datasets.trace.records import Records
-from tokenmill.datasets.trace.segment import list_sources
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.settings.names import SETTINGS_FILES
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tokenmill.datasets.reader.rows import Rows, Tail
-    from tokenmill.datasets.trace.history import History
-    from tokenmill.datasets.trace.segment import TracedRow
+    from tokenmill.datasets.trace.history import History, TracedRow
 
 
 def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.reader.mixture import Mixture
     from tokenmill.datasets.reader.rows import Rows
-    from tokenmill.datasets.trace.segment import TracedRow
+    from tokenmill.datasets.trace.history import TracedRow
 
 RowBatch = dict[str, Any]
 STATE_VERSION = 2

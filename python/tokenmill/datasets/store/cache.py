@@ -98,7 +98,7 @@ class ShardCache:
 
 def open_cached(address: str) -> tuple[Manifest, ShardCache]:
     """Return the manifest of a remote dataset and a cache for its shards."""
-    store = ObjectStore(address.rstrip("/"))
+    store = ObjectStore(address)
     root = cache_directory(store.address, "datasets")
     data = store.read(MANIFEST)
     if data is None:

@@ -8,7 +8,7 @@ second driver that did the same unit finds the receipt and agrees with it.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,21 +32,8 @@ if TYPE_CHECKING:
 COPY = "tokenizer-copy"
 
 
-@dataclass(frozen=True)
-class Remote:
-    """The remote side of a job's output; it can be pickled, so any process can publish units."""
-
-    store: ObjectStore
-
-    @classmethod
-    def at(cls, address: str) -> Remote:
-        """Return the output at a URL."""
-        return cls(ObjectStore(address.rstrip("/")))
-
-    @property
-    def address(self) -> str:
-        """The URL."""
-        return self.store.address
+class Remote(ObjectStore):
+    """The remote side of a job's output; any process can publish units."""
 
     @property
     def work(self) -> Path:
@@ -61,7 +48,7 @@ class Remote:
 
     def pull_receipts(self, root: Path) -> None:
         """Fetch receipts that other processes have created, and remove those that are gone."""
-        known = self.store.list_sizes(RECEIPTS)
+        known = self.list_sizes(RECEIPTS)
         for name in known:
             if not (root / name).exists():
                 self._pull(root, name)
@@ -70,7 +57,7 @@ class Remote:
                 path.unlink()
 
     def _pull(self, root: Path, name: str) -> None:
-        data = self.store.read(name)
+        data = self.read(name)
         if data is None:
             (root / name).unlink(missing_ok=True)
         else:
@@ -80,7 +67,7 @@ class Remote:
         """Upload a shard, create its receipt and delete the local files; return the receipt in the store."""
         named = replace(receipt, shard=_name_by_content(receipt.shard))
         for local, entry in zip(receipt.shard.files, named.shard.files, strict=True):
-            self.store.upload(entry.path, root / local.path)
+            self.upload(entry.path, root / local.path)
         valid = self._create_receipt(named)
         for local in receipt.shard.files:
             (root / local.path).unlink(missing_ok=True)
@@ -88,9 +75,9 @@ class Remote:
 
     def _create_receipt(self, receipt: Receipt) -> Receipt:
         name = receipt_name(receipt.shard.name)
-        if self.store.create(name, encode_record(receipt.to_json())):
+        if self.create(name, encode_record(receipt.to_json())):
             return receipt
-        existing = self.store.read(name)
+        existing = self.read(name)
         other = parse_receipt(existing, f"{self.address}/{name}") if existing else None
         if other is None or other.shard != receipt.shard:
             raise StoreError(
@@ -102,26 +89,26 @@ class Remote:
     def publish_plan(self, root: Path) -> None:
         """Upload the plan; raise `ResumeError` if another driver has uploaded a different one."""
         mine = (root / PLAN).read_bytes()
-        there = self.store.read(PLAN)
-        if there == mine or (there is None and self.store.create(PLAN, mine)):
+        there = self.read(PLAN)
+        if there == mine or (there is None and self.create(PLAN, mine)):
             return
-        there = there if there is not None else self.store.read(PLAN)
+        there = there if there is not None else self.read(PLAN)
         if there is not None and not _extends(mine, there):
             raise ResumeError(
                 f"{self.address}: another driver started a different job there at the same time; use another "
                 "output, or the same settings and inputs"
             )
-        self.store.replace(PLAN, mine)
+        self.replace(PLAN, mine)
 
     def publish_manifest(self, root: Path, manifest: Manifest) -> None:
         """Upload the extra files of the format, then the manifest, which completes the dataset."""
         for name in (*find_format(manifest.format).beside, MANIFEST):
-            self.store.replace(name, (root / name).read_bytes())
+            self.replace(name, (root / name).read_bytes())
 
     def clear(self, names: Iterable[str]) -> None:
         """Delete the files and directories of an earlier job."""
         for name in names:
-            self.store.delete([*self.store.list_sizes(name), name] if "." not in name else [name])
+            self.delete([*self.list_sizes(name), name] if "." not in name else [name])
 
 
 def _extends(mine: bytes, there: bytes) -> bool:
@@ -149,10 +136,10 @@ def save_copy(root: Path, files: Mapping[str, bytes], remote: Remote | None = No
             publish_bytes(path, data)
     if remote is None or not files:
         return
-    there = remote.store.list_sizes(COPY)
+    there = remote.list_sizes(COPY)
     for name, data in files.items():
         if there.get(f"{COPY}/{name}") != len(data):
-            remote.store.replace(f"{COPY}/{name}", data)
+            remote.replace(f"{COPY}/{name}", data)
 
 
 def pass_on_copy(source: Path, target: Path) -> None:
@@ -167,7 +154,7 @@ def fetch_copy(address: str | Path) -> Path | None:
     if not is_remote(address):
         place = Path(address) / COPY
         return place if place.is_dir() else None
-    store = ObjectStore(str(address).rstrip("/"))
+    store = ObjectStore(str(address))
     root, names = cache_directory(store.address, "datasets"), list(store.list_sizes(COPY))
     for name in names:
         data = store.read(name)

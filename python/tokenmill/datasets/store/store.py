@@ -35,7 +35,7 @@ def cache_directory(address: str, purpose: str) -> Path:
 def read_file(address: str, name: str) -> bytes | None:
     """Return a small file of the dataset at a path or URL, or None if it does not exist."""
     if is_remote(address):
-        return ObjectStore(address.rstrip("/")).read(name)
+        return ObjectStore(address).read(name)
     path = Path(address) / name
     return path.read_bytes() if path.is_file() else None
 
@@ -43,7 +43,7 @@ def read_file(address: str, name: str) -> bytes | None:
 def replace_file(address: str, name: str, data: bytes) -> None:
     """Write a small file of the dataset at a path or URL atomically."""
     if is_remote(address):
-        ObjectStore(address.rstrip("/")).replace(name, data)
+        ObjectStore(address).replace(name, data)
     else:
         publish_bytes(Path(address) / name, data)
 
@@ -80,6 +80,9 @@ class ObjectStore:
     """Named objects below one address of S3, Google Cloud Storage or Azure; it can be pickled."""
 
     address: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", self.address.rstrip("/"))
 
     @contextmanager
     def _connect(self, action: str, name: str = "", *, patient: bool = True) -> Iterator[Any]:
