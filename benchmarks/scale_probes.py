@@ -83,7 +83,7 @@ def probe_store(path, tokenizer, unit_bytes):
     from werkzeug.serving import make_server
 
     import tokenmill
-    from tokenmill.datasets.store.store import ObjectStore
+    from tokenmill.datasets.store import ObjectStore
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     counter = Counter(DomainDispatcherApplication(create_backend_app))

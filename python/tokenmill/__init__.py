@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.errors import TokenmillError
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.reader.dataset import Dataset
-    from tokenmill.datasets.reader.dataset import open_dataset as open  # noqa: A004
-    from tokenmill.datasets.reader.feed import Feed
-    from tokenmill.datasets.reader.mixture import Mixture
-    from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.dataset import Dataset
+    from tokenmill.datasets.dataset import open_dataset as open  # noqa: A004
+    from tokenmill.datasets.feed import Feed
+    from tokenmill.datasets.mixture import Mixture
+    from tokenmill.datasets.rows import Rows
     from tokenmill.pipeline.extend import extend
     from tokenmill.pipeline.prepare import prepare
     from tokenmill.pipeline.remove import remove
@@ -53,14 +53,14 @@ __all__ = [
 
 # Public name -> its module.
 _HOMES = {
-    "Dataset": "datasets.reader.dataset",
-    "Feed": "datasets.reader.feed",
-    "Mixture": "datasets.reader.mixture",
-    "Rows": "datasets.reader.rows",
+    "Dataset": "datasets.dataset",
+    "Feed": "datasets.feed",
+    "Mixture": "datasets.mixture",
+    "Rows": "datasets.rows",
     "TokenBatch": "tokenizer.batch",
     "Tokenizer": "tokenizer.tokenizer",
     "extend": "pipeline.extend",
-    "open": "datasets.reader.dataset",
+    "open": "datasets.dataset",
     "patch_transformers": "tokenizer.interop.hf",
     "prepare": "pipeline.prepare",
     "remove": "pipeline.remove",

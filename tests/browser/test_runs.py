@@ -6,7 +6,7 @@ import pytest
 
 import tokenmill
 from live_page import Server, serious_faults, write_progress
-from tokenmill.datasets.trace.history import History
+from tokenmill.datasets.trace import History
 
 pytestmark = pytest.mark.browser
 

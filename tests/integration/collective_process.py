@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import distributed
 
 from small_datasets import numbered
-from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.datasets.dataset import open_dataset
 from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig
 

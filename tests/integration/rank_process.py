@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from small_datasets import documents_shard, publish
+from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import PackingIdentity
-from tokenmill.datasets.reader.dataset import open_dataset
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig

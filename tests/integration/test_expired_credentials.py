@@ -6,7 +6,7 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from corpus import jsonl
 from expiring_store import door  # noqa: F401 - fixtures
-from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.datasets.store import ObjectStore
 from tokenmill.errors import StoreError
 
 pytestmark = pytest.mark.s3

@@ -7,7 +7,7 @@ import pytest
 from corpus import RECORDS, TEXTS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from reading import read_all
-from tokenmill.datasets.store.store import ObjectStore, read_file, replace_file
+from tokenmill.datasets.store import ObjectStore, read_file, replace_file
 from tokenmill.errors import InputError, InputNotFoundError, StoreError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, read_blocks

@@ -13,8 +13,8 @@ from corpus import RECORDS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
 from tokenmill.datasets.formats.format import MODULES, find_format
-from tokenmill.datasets.store.remote import Remote
-from tokenmill.datasets.store.store import ObjectStore, cache_directory
+from tokenmill.datasets.remote import Remote
+from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import DatasetError, ResumeError, StoreError
 from tokenmill.pipeline.commit import commit_directory
 from tokenmill.pipeline.run import prepare_part

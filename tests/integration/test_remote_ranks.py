@@ -11,7 +11,7 @@ import pytest
 
 from corpus import jsonl
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
-from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.datasets.store import ObjectStore
 
 pytestmark = pytest.mark.s3
 RANK = Path(__file__).parent / "rank_elsewhere.py"

@@ -9,7 +9,7 @@ import tokenmill
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from small_tokenizers import write_bpe, write_word_piece
 from tokenmill.base.durable import sweep_leftovers
-from tokenmill.datasets.store.remote import COPY
+from tokenmill.datasets.remote import COPY
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.convert import convert_dataset
 from tokenmill.pipeline.rebuild import rebuild

@@ -47,7 +47,7 @@ def test_columns_come_along(tmp_path):
 def test_a_batch_is_not_copied_on_its_way(rows):
     feed = rows.batches(4)
     made = next(feed.batches())
-    from tokenmill.datasets.reader.torch import to_tensors
+    from tokenmill.datasets.torch import to_tensors
 
     assert to_tensors(made)["input_ids"].data_ptr() == made["input_ids"].ctypes.data
 
@@ -91,7 +91,7 @@ def test_the_state_counts_what_was_handed_over_not_what_was_read(rows):
 
 
 def test_an_iterable_dataset_for_any_loader(rows):
-    from tokenmill.datasets.reader.torch import make_iterable
+    from tokenmill.datasets.torch import make_iterable
 
     data = make_iterable(rows.batches(4))
     assert isinstance(data, torch.utils.data.IterableDataset)

@@ -8,7 +8,7 @@ import pytest
 
 import tokenmill
 from small_datasets import numbered
-from tokenmill.datasets.trace.history import History, list_sources
+from tokenmill.datasets.trace import History, list_sources
 from torch_environment import WHY_NOT, environ, run_ranks, torch_python
 
 pytestmark = pytest.mark.torch

@@ -10,7 +10,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_word_piece
-from tokenmill.datasets.trace.records import Records
+from tokenmill.datasets.records import Records
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.extend import extend
 from tokenmill.pipeline.transcode import transcode

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import tokenmill
 from small_datasets import numbered
 from tokenmill.base.durable import canonical_json, digest
-from tokenmill.datasets.reader.feed import Feed
-from tokenmill.datasets.reader.schedule import NEVER, Schedule, Stage, count_turns
-from tokenmill.datasets.reader.shuffle import Order, Permutation
+from tokenmill.datasets.feed import Feed
+from tokenmill.datasets.schedule import NEVER, Schedule, Stage, count_turns
+from tokenmill.datasets.shuffle import Order, Permutation
 from tokenmill.errors import DatasetError
 
 # Two thousand examples of the slow profile take minutes.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tokenmill
 from small_datasets import documents_shard, numbered, publish, write_rows
 from tokenmill.datasets.ledger.manifest import PackingIdentity
-from tokenmill.datasets.trace.history import History, list_sources
+from tokenmill.datasets.trace import History, list_sources
 
 LENGTH = 5
 

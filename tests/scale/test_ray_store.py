@@ -6,7 +6,7 @@ import scale_options
 import tokenmill
 from expiring_store import door  # noqa: F401 - fixtures
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
-from tokenmill.datasets.store.store import ObjectStore
+from tokenmill.datasets.store import ObjectStore
 from tokenmill.errors import StoreError
 
 pytestmark = [pytest.mark.ray, pytest.mark.s3]

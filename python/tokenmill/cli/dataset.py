@@ -170,7 +170,7 @@ def _parse_share(text: str) -> tuple[str, float | None]:
 @click.option("--json", "as_json", is_flag=True, help="Print the report's data instead of a path.")
 def report(directories: tuple[str, ...], *, output: str, open_browser: bool, as_json: bool) -> None:
     """Write report.html and report.json of one run again, or compare two runs on one page."""
-    from tokenmill.datasets.store.store import read_file
+    from tokenmill.datasets.store import read_file
     from tokenmill.report.report import REPORT_JSON, compare, publish_report, write_comparison
 
     if len(directories) > 2:
@@ -228,7 +228,7 @@ def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **opt
 @json_option
 def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, as_json: bool) -> None:
     """Write DATASET without some documents, by rewriting only the shards that had them."""
-    from tokenmill.datasets.reader.dataset import open_dataset
+    from tokenmill.datasets.dataset import open_dataset
     from tokenmill.pipeline.remove import remove
     from tokenmill.tokenizer.tokenizer import Tokenizer
 

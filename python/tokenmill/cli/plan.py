@@ -86,7 +86,7 @@ def _show_cost(
 
 
 def _show_mixture(path: str, *, as_json: bool) -> None:
-    from tokenmill.datasets.reader.mixture import Mixture
+    from tokenmill.datasets.mixture import Mixture
 
     account = Mixture.load(path).account()
     lines = [f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens"]

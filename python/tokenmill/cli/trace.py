@@ -10,9 +10,9 @@ import click
 from tokenmill.cli.options import examples, json_option, use
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.reader.mixture import Mixture
-    from tokenmill.datasets.reader.rows import Rows
-    from tokenmill.datasets.trace.history import History
+    from tokenmill.datasets.mixture import Mixture
+    from tokenmill.datasets.rows import Rows
+    from tokenmill.datasets.trace import History
     from tokenmill.report.traces import RunDocuments
 
 
@@ -79,7 +79,7 @@ def trace(source: str, **options: Any) -> None:
 
     Nothing needs to be logged for it: the order of rows is a function of the seed, and ranks take turns.
     """
-    from tokenmill.datasets.trace.history import History
+    from tokenmill.datasets.trace import History
     from tokenmill.report.traces import RunDocuments, open_source, read_states
     from tokenmill.tokenizer.tokenizer import Tokenizer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.reader.dataset import open_dataset
+from tokenmill.datasets.dataset import open_dataset
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -11,7 +11,7 @@ from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, PLAN, Manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt
 from tokenmill.datasets.ledger.selection import VALIDATION, other_part
-from tokenmill.datasets.store.remote import Remote
+from tokenmill.datasets.remote import Remote
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.report.report import report_if_possible

@@ -12,7 +12,7 @@ from tokenmill.datasets.formats.files import ShardShape
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import SHARDS
-from tokenmill.datasets.store.remote import COPY, pass_on_copy
+from tokenmill.datasets.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.output import explain_faults
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tokenmill.chat.encode import ChatWork
     from tokenmill.datasets.formats.format import Format
-    from tokenmill.datasets.store.remote import Remote
+    from tokenmill.datasets.remote import Remote
     from tokenmill.settings.schema import JobConfig, PackingConfig
     from tokenmill.tokenizer.engines.backend import Special
     from tokenmill.tokenizer.recipe import Role

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from tokenmill.datasets.reader.dataset import Dataset
+    from tokenmill.datasets.dataset import Dataset
     from tokenmill.settings.options import PrepareOptions
     from tokenmill.sources import InputFile
 

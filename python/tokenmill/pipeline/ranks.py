@@ -20,7 +20,7 @@ from tokenmill.base.durable import publish_bytes, read_version
 from tokenmill.base.hardware import world
 from tokenmill.base.run_files import parse_object, read_progress
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
-from tokenmill.datasets.store.store import ObjectStore, read_file, replace_file
+from tokenmill.datasets.store import ObjectStore, read_file, replace_file
 from tokenmill.errors import EXIT_FAILED, ConfigError, LeaderError, StoreError
 from tokenmill.pipeline.output import lock_dataset
 from tokenmill.sources.stores import is_remote

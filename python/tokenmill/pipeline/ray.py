@@ -14,7 +14,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tokenmill.datasets.store.store import store_variables
+from tokenmill.datasets.store import store_variables
 from tokenmill.errors import ConfigError, RejectLimitError, StoreError, TokenmillError, explain_missing
 from tokenmill.pipeline.executors import Control, time_work
 

@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.removal import REMOVED, parse_removal
-from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.datasets.store.store import read_file
-from tokenmill.datasets.trace.records import Records
+from tokenmill.datasets.records import Records
+from tokenmill.datasets.store import read_file
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.pipeline.remove import remove
@@ -21,8 +21,8 @@ from tokenmill.sources.model import MEMORY
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from tokenmill.datasets.dataset import Dataset
     from tokenmill.datasets.ledger.plan import Plan
-    from tokenmill.datasets.reader.dataset import Dataset
 
 
 def rebuild(

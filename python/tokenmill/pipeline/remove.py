@@ -17,6 +17,7 @@ import numpy as np
 
 from tokenmill.base.durable import digest, sweep_leftovers
 from tokenmill.base.learned import is_learned
+from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.documents import Origins, select_documents
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.plan import load_plan, save_plan
@@ -39,9 +40,8 @@ from tokenmill.datasets.ledger.removal import (
     save_removal,
 )
 from tokenmill.datasets.ledger.selection import hashes_path
-from tokenmill.datasets.reader.dataset import Dataset, open_dataset
-from tokenmill.datasets.store.remote import COPY, pass_on_copy
-from tokenmill.datasets.trace.records import PROVENANCE
+from tokenmill.datasets.records import PROVENANCE
+from tokenmill.datasets.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit
 from tokenmill.pipeline.encode import Encoded

@@ -16,14 +16,14 @@ from tokenmill.base.console.progress import Progress
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
 from tokenmill.base.hardware.machine import measure
 from tokenmill.base.hardware.memory import compute_batch_size
+from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.removal import REMOVED
 from tokenmill.datasets.ledger.selection import DUPLICATES, Duplicates, has_hashes
-from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.datasets.store.remote import COPY, save_copy
+from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
 from tokenmill.pipeline.executors import Control, read_budget
@@ -41,10 +41,10 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tokenmill.datasets.dataset import Dataset
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.ledger.receipt import Account, Receipt
-    from tokenmill.datasets.reader.dataset import Dataset
     from tokenmill.pipeline.executors import Done, Executor
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.unit import UnitTask

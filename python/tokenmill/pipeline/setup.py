@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.console import lines, logs
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
-from tokenmill.datasets.store.remote import Remote
-from tokenmill.datasets.store.store import replace_file
+from tokenmill.datasets.remote import Remote
+from tokenmill.datasets.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.pipeline.chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.pipeline.executors import check_inputs, choose_executor

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.texts import Texts
+from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.ledger.provenance import read_origins
-from tokenmill.datasets.reader.dataset import Dataset, open_dataset
-from tokenmill.datasets.trace.records import PROVENANCE, Records
+from tokenmill.datasets.records import PROVENANCE, Records
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer

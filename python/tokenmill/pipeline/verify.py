@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.datasets.cache import make_local_copy
 from tokenmill.datasets.ledger.checks import Check, check_dataset
 from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.removal import load_removal
 from tokenmill.datasets.ledger.selection import Duplicates, hashes_path
-from tokenmill.datasets.store.cache import make_local_copy
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.pipeline.executors import Control
 from tokenmill.pipeline.job import make_job

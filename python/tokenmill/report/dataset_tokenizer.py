@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.store.remote import fetch_copy
+from tokenmill.datasets.remote import fetch_copy
 from tokenmill.errors import DatasetError, TokenizerError, TokenmillError
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 
 from tokenmill.base.records import to_plain
 from tokenmill.base.run_files import read_progress
+from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
-from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.datasets.trace.history import History
-from tokenmill.datasets.trace.records import Records
+from tokenmill.datasets.records import Records
+from tokenmill.datasets.trace import History
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.report.chats import split_learned, split_runs
 from tokenmill.report.data import read_events
@@ -20,7 +20,7 @@ from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_data
 from tokenmill.report.traces import RunDocuments
 
 if TYPE_CHECKING:
-    from tokenmill.datasets.reader.dataset import Dataset
+    from tokenmill.datasets.dataset import Dataset
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 

@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.reader.dataset import open_dataset
-from tokenmill.datasets.reader.mixture import Mixture
-from tokenmill.datasets.trace.history import list_sources
-from tokenmill.datasets.trace.records import Records
+from tokenmill.datasets.dataset import open_dataset
+from tokenmill.datasets.mixture import Mixture
+from tokenmill.datasets.records import Records
+from tokenmill.datasets.trace import list_sources
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.settings.names import SETTINGS_FILES
@@ -19,8 +19,8 @@ from tokenmill.tokenizer.batch import TokenBatch
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tokenmill.datasets.reader.rows import Rows, Tail
-    from tokenmill.datasets.trace.history import History, TracedRow
+    from tokenmill.datasets.rows import Rows, Tail
+    from tokenmill.datasets.trace import History, TracedRow
 
 
 def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.run_files import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
-from tokenmill.datasets.store.remote import COPY
+from tokenmill.datasets.remote import COPY
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
 from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
 from tokenmill.training.output import TRAINING

@@ -93,7 +93,7 @@ def test_document_ids_are_the_numbers_by_which_documents_are_read(made):
 
 def test_boundaries_of_a_batch():
     """Where attention restarts: rows, documents, padding."""
-    from tokenmill.datasets.reader.rows import make_columns
+    from tokenmill.datasets.rows import make_columns
 
     ids = np.zeros((2, 8), dtype=np.uint16)
     spans = [np.array([[0, 0, 3], [1, 3, 5]]), np.array([[2, 0, 6]])]

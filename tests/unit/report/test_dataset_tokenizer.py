@@ -6,7 +6,7 @@ import pytest
 
 import tokenmill
 from tokenmill.datasets.ledger.manifest import load_manifest
-from tokenmill.datasets.store.remote import COPY
+from tokenmill.datasets.remote import COPY
 from tokenmill.errors import DatasetError
 from tokenmill.report.data import collect_dataset
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer

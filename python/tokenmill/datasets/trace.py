@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.reader.feed import check_rank, count_batches, find_batch, find_epoch_end, restore
-from tokenmill.datasets.reader.mixture import Mixture
-from tokenmill.datasets.reader.shuffle import Order
+from tokenmill.datasets.feed import check_rank, count_batches, find_batch, find_epoch_end, restore
+from tokenmill.datasets.mixture import Mixture
+from tokenmill.datasets.shuffle import Order
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.rows import Rows
 
     Int64s = NDArray[np.int64]
     Sizes = int | Sequence[int]

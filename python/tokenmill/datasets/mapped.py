@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.cache import ShardCache
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
-    from tokenmill.datasets.store.cache import ShardCache
 
     Int64s = NDArray[np.int64]
 

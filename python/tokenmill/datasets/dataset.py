@@ -11,8 +11,8 @@ import numpy as np
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
-from tokenmill.datasets.reader.mapped import MappedShards
-from tokenmill.datasets.reader.rows import Rows, Tail
+from tokenmill.datasets.mapped import MappedShards
+from tokenmill.datasets.rows import Rows, Tail
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from tokenmill.datasets.cache import ShardCache
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.store.cache import ShardCache
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
@@ -45,7 +45,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         DatasetError: There is none, or it is unfinished, damaged or of a newer version.
     """
     if is_remote(path):
-        from tokenmill.datasets.store.cache import open_cached
+        from tokenmill.datasets.cache import open_cached
 
         manifest, cache = open_cached(str(path))
         return Dataset(cache.root, manifest, cache)
@@ -243,7 +243,7 @@ class Dataset:
 
     def to_hf(self) -> Any:
         """Return a Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` has rows."""
-        from tokenmill.datasets.reader.hf import documents_to_hf
+        from tokenmill.datasets.hf import documents_to_hf
 
         self._require_mappable()
         return documents_to_hf(self)

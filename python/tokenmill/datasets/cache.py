@@ -18,8 +18,8 @@ from tokenmill.base.hardware.disk import find_existing
 from tokenmill.base.sizes import parse_size
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
-from tokenmill.datasets.store.remote import fetch_copy
-from tokenmill.datasets.store.store import ObjectStore, cache_directory
+from tokenmill.datasets.remote import fetch_copy
+from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:

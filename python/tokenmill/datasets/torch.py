@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.reader.feed import Feed, RowBatch
-    from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.feed import Feed, RowBatch
+    from tokenmill.datasets.rows import Rows
 
 
 def _torch() -> Any:

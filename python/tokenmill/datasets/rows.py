@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tokenmill.datasets.columns import COLUMNS, Cover, find_column
+from tokenmill.datasets.feed import Feed
 from tokenmill.datasets.ledger.manifest import content_hash
-from tokenmill.datasets.reader.feed import Feed
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from tokenmill.datasets.reader.dataset import Dataset
+    from tokenmill.datasets.dataset import Dataset
 
     Int64s = NDArray[np.int64]
 
@@ -186,7 +186,7 @@ class Rows:
 
     def to_torch(self, dtype: Any = None) -> Any:
         """Return a map-style torch dataset of the same rows."""
-        from tokenmill.datasets.reader.torch import MapRows
+        from tokenmill.datasets.torch import MapRows
 
         return MapRows(self, dtype)
 
@@ -196,7 +196,7 @@ class Rows:
         With `seq_lengths`, a column of that name has the lengths of the documents' parts of each row, from
         which TRL makes position ids. Padding at the end counts as one more part.
         """
-        from tokenmill.datasets.reader.hf import rows_to_hf
+        from tokenmill.datasets.hf import rows_to_hf
 
         return rows_to_hf(self, seq_lengths=seq_lengths)
 

@@ -15,14 +15,14 @@ import numpy as np
 from tokenmill.datasets.ledger.manifest import PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
 from tokenmill.datasets.ledger.receipt import parse_receipt, receipt_name
-from tokenmill.datasets.store.store import read_file
+from tokenmill.datasets.store import read_file
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tokenmill.datasets.dataset import Dataset
     from tokenmill.datasets.ledger.plan import Plan
-    from tokenmill.datasets.reader.dataset import Dataset
 
 PROVENANCE = "provenance"
 _SHOWN = 5

@@ -17,8 +17,8 @@ from tokenmill.errors import explain_missing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.reader.dataset import Dataset
-    from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.dataset import Dataset
+    from tokenmill.datasets.rows import Rows
 
 _GATHERED = 1024
 # The column from which TRL makes position ids of packed rows.

@@ -18,7 +18,7 @@ from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.ledger.plan import parse_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, parse_receipt, receipt_name
-from tokenmill.datasets.store.store import ObjectStore, cache_directory
+from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import ResumeError, StoreError
 from tokenmill.sources.stores import is_remote
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from tokenmill.base.durable import digest
 from tokenmill.base.prefetch import prefetch as read_ahead
-from tokenmill.datasets.reader.shuffle import Order
+from tokenmill.datasets.shuffle import Order
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.reader.mixture import Mixture
-    from tokenmill.datasets.reader.rows import Rows
-    from tokenmill.datasets.trace.history import TracedRow
+    from tokenmill.datasets.mixture import Mixture
+    from tokenmill.datasets.rows import Rows
+    from tokenmill.datasets.trace import TracedRow
 
 RowBatch = dict[str, Any]
 STATE_VERSION = 2
@@ -122,7 +122,7 @@ class Feed:
 
     def to_torch(self, num_workers: int = 0, **options: Any) -> Any:
         """Return a loader of torch tensors over the same batches; `options` go to its `DataLoader`."""
-        from tokenmill.datasets.reader.torch import Loader
+        from tokenmill.datasets.torch import Loader
 
         return Loader(self, num_workers, **options)
 
@@ -157,7 +157,7 @@ class Feed:
         Raises:
             DatasetError: There is no such step; the message says how many there are.
         """
-        from tokenmill.datasets.trace.history import History
+        from tokenmill.datasets.trace import History
 
         history = History(
             self.source,

@@ -23,10 +23,10 @@ from pydantic import (
     ValidationError,
 )
 
-from tokenmill.datasets.reader.feed import Feed, explain_invalid
-from tokenmill.datasets.reader.rows import CU_SEQLENS, Tail
-from tokenmill.datasets.reader.schedule import NEVER, Schedule, Stage, count_turns
-from tokenmill.datasets.reader.shuffle import Order, derive
+from tokenmill.datasets.feed import Feed, explain_invalid
+from tokenmill.datasets.rows import CU_SEQLENS, Tail
+from tokenmill.datasets.schedule import NEVER, Schedule, Stage, count_turns
+from tokenmill.datasets.shuffle import Order, derive
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.reader.rows import Rows
+    from tokenmill.datasets.rows import Rows
 
     Int64s = NDArray[np.int64]
     Weights = Mapping[str, float | Fraction] | Sequence[float | Fraction]
@@ -155,7 +155,7 @@ class Mixture:
 
         See docs/reading.md. Raises `ConfigError` that names the file.
         """
-        from tokenmill.datasets.reader.dataset import open_dataset
+        from tokenmill.datasets.dataset import open_dataset
         from tokenmill.settings.yaml_file import read_keys
 
         found = read_keys(path, [*_File.model_fields, *_Options.model_fields])

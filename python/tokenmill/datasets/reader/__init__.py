@@ -1,1 +1,0 @@
-"""From files back to rows: mapped shards, order, turns, batches."""

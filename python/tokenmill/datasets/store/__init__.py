@@ -1,1 +1,0 @@
-"""Directories and object stores, and the local cache before them."""
