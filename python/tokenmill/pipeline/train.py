@@ -26,7 +26,7 @@ from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.recorder import Recorder
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.section import SaveFormat
-from tokenmill.tokenizer.recipe import make_pre_tokenizer
+from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
 from tokenmill.training.merging import Checkpoint, Merged, MergeState, merge
@@ -181,6 +181,8 @@ class _Training:
             "inputs": corpus.identify(),
             "counts": list(config.source.counts),
         }
+        for token in self.options.special_tokens:
+            check_special_string(token)
         self._list_sizes()  # impossible sizes are refused before anything is read
         self.checkpoint = Checkpoint(self.output, self.job)
         self.recorder = Recorder(

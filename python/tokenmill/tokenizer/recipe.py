@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill import _core
 from tokenmill._core import LARGEST_ID, Merges, Tokens
-from tokenmill.errors import TokenizerError
+from tokenmill.errors import ConfigError, TokenizerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -156,6 +156,19 @@ def _to_canonical(value: Any) -> bytes:
 def number_tokens(tokens: Iterable[bytes | None], source: str) -> Tokens:
     """Return tokens whose ids are their list indices; None leaves an id unused."""
     return Tokens([(token, i) for i, token in enumerate(tokens) if token is not None], make_printable(source))
+
+
+def check_special_string(content: str) -> None:
+    """Raise `ConfigError` for a special token that vocabulary files would read as other bytes.
+
+    They spell the bytes of tokens by letters: `é` is the byte 0xE9, and `Ġx` is a space and an x.
+    """
+    spelled = _core.unspell(content)
+    if spelled not in {None, content.encode()}:
+        raise ConfigError(
+            f"special token {content!r}: vocabulary files spell bytes by such letters, and there it means "
+            f"{spelled!r}; write it without accents"
+        )
 
 
 def build_byte_model(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
-from tokenmill._core import Merges
+from tokenmill._core import Merges, spell
 from tokenmill.base.console import words
 from tokenmill.base.durable import publish_json, temporary_name
 from tokenmill.base.platform import sync
@@ -42,13 +42,20 @@ def build_recipe(merged: Merged, options: TrainingConfig, source: str = "trained
     """Return a recipe numbered as by HF's trainer: special tokens, bytes in its order, merged tokens."""
     special = options.special_tokens
     added = tuple(AddedToken(content, token_id) for token_id, content in enumerate(special))
+    tokens = merged.vocabulary.prepend([token.encode() for token in special])
+    # As files have it: what the letters for bytes do not spell is no token of the model.
+    outside = {i: token.encode() for i, token in enumerate(special) if spell(token.encode()) != token}
+    if outside:
+        kept = (None if i in outside else token for i, token in enumerate(tokens))
+        tokens = number_tokens(kept, source)
     return Recipe(
         source=source,
         format="hf",
         model=Model(
             "bytes",
-            merged.vocabulary.prepend([token.encode() for token in special]),
+            tokens,
             merges=merged.merges.shift_ids(len(special)),
+            unreachable=tuple(outside.items()),
         ),
         added=added,
         pre_tokenizer=make_pre_tokenizer(options.pattern),

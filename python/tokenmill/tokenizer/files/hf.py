@@ -259,12 +259,7 @@ def to_json(recipe: Recipe) -> Json:
 
 def _model_to_json(recipe: Recipe, model: Model) -> Json:
     write = spell if model.kind == "bytes" else bytes.decode
-    vocabulary = {write(token): i for i, token in enumerate(model.tokens) if token is not None}
-    for i, data in model.unreachable:
-        vocabulary.setdefault(data.decode(), i)
-    # HF renumbers an added token whose string is not in the vocabulary, so each one is put there.
-    for token in recipe.added:
-        vocabulary.setdefault(token.content, token.id)
+    vocabulary = spell_vocabulary(recipe, model)
     unk = (
         next((t for t, i in vocabulary.items() if i == model.unk_id), None)
         if model.unk_id is not None
@@ -283,3 +278,24 @@ def _model_to_json(recipe: Recipe, model: Model) -> Json:
         "vocab": dict(sorted(vocabulary.items(), key=lambda item: item[1])),
         "merges": [[tokens[left], tokens[right]] for left, right in model.list_merges()],
     }
+
+
+def spell_vocabulary(recipe: Recipe, model: Model) -> dict[str, int]:
+    """Return every token as a vocabulary file spells it, and its id; added tokens are spelled as they are.
+
+    HF renumbers an added token whose string is missing from the vocabulary, so each one is put there.
+    """
+    write = spell if model.kind == "bytes" else bytes.decode
+    vocabulary = {write(token): i for i, token in enumerate(model.tokens) if token is not None}
+    for i, data in model.unreachable:
+        vocabulary.setdefault(data.decode(), i)
+    for token in recipe.added:
+        known = vocabulary.setdefault(token.content, token.id)
+        twice = model.kind == "bytes" and not token.content.isascii() and spell(token.content.encode())
+        if known != token.id or (twice and vocabulary.get(twice) == token.id):
+            raise TokenizerError(
+                f"{recipe.source}: the special token {token.content!r} (id {token.id}) cannot be told from "
+                f"the token {model.tokens[known]!r} (id {known}) in a vocabulary file, which spells bytes by "
+                "letters; rename the special token, or save it as 'tiktoken'"
+            )
+    return vocabulary

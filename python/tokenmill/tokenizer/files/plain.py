@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tokenmill._core import LARGEST_ID, Spellings, spell
 from tokenmill.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.tokenizer.files import names
-from tokenmill.tokenizer.files.hf import add_from_config, read_config_beside, walk
+from tokenmill.tokenizer.files.hf import add_from_config, read_config_beside, spell_vocabulary, walk
 from tokenmill.tokenizer.recipe import (
     Json,
     Model,
@@ -110,17 +110,11 @@ def save_vocab_merges(recipe: Recipe) -> dict[str, bytes | None]:
             "hold; save it as 'hf'"
         )
     warn_of_template(recipe, "vocab-merges")
-    vocabulary = {spell(token): i for i, token in enumerate(model.tokens) if token is not None}
-    for token_id, token in model.unreachable:
-        vocabulary.setdefault(token.decode(), token_id)
-    # Readers that know no other file look for special tokens here.
-    for added in recipe.added:
-        vocabulary.setdefault(added.content, added.id)
     spelled = {i: spell(token) for i, token in enumerate(model.tokens) if token is not None}
     merges = [f"{spelled[left]} {spelled[right]}\n" for left, right in model.merges]
     return {
         names.PATTERN: None if pattern == DEFAULT_PATTERN else pattern.encode(),
-        names.VOCAB: json.dumps(vocabulary, ensure_ascii=False).encode(),
+        names.VOCAB: json.dumps(spell_vocabulary(recipe, model), ensure_ascii=False).encode(),
         names.TOKENIZER_CONFIG: _make_config(recipe, pattern),
         names.MERGES: "".join(["#version: 0.2\n", *merges]).encode(),
     }
