@@ -23,7 +23,9 @@ TEXTS = ["low lower lowest 한국어 é 中文 newest"] * 9
 
 
 def train(*special, output=None):
-    return tokenmill.train(iter(TEXTS), 300, special_tokens=list(special), output=output, progress=False)
+    return tokenmill.train_from_iterator(
+        TEXTS, 300, special_tokens=list(special), output=output, progress=False
+    )
 
 
 @pytest.fixture(scope="module")
