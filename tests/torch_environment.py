@@ -21,9 +21,11 @@ HOME = ROOT / ".venv-torch"
 DEBIAN = "/usr/bin/python3"
 NEEDED = [
     "click>=8.1",
+    "filelock",
     "fsspec",
     "jinja2>=3.1.6",
     "psutil",
+    "pydantic>=2.7",
     "pyyaml",
     "rich",
     "pyarrow>=17,<20",

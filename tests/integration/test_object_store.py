@@ -90,25 +90,6 @@ def test_a_remote_input_has_an_identity(bucket):  # noqa: F811
         discover(config)
 
 
-def test_a_change_is_noticed_behind_a_listing(bucket):  # noqa: F811
-    store = ObjectStore(bucket)
-    store.replace("in/a.jsonl", jsonl())
-    config = SourceConfig(inputs=(f"{bucket}/in",), text_field="text")
-    (file,) = discover(config)
-    store.replace("in/a.jsonl", jsonl(RECORDS[::-1]))
-    with pytest.raises(InputError, match="changed after the job was planned"):
-        list(read_blocks(file, cut_ranges(file, 1 << 30)[0], config))
-    store.replace("in/b.jsonl", jsonl())
-    assert len(discover(config)) == 2
-
-
-def test_a_bucket_that_is_not_there(bucket):  # noqa: F811
-    for address in ("s3://no-such-bucket-here/a.jsonl", "s3://no-such-bucket-here/*.jsonl"):
-        with pytest.raises(InputError, match="no-such-bucket-here") as raised:
-            discover(SourceConfig(inputs=(address,)))
-        assert "\n" not in str(raised.value)
-
-
 def test_rejects_of_a_remote_input_name_it(bucket):  # noqa: F811
     ObjectStore(bucket).replace("in/a.jsonl", b'{"text": "a"}\n{broken\n')
     with pytest.raises(InputError, match=r"s3://test-\w+/in/a\.jsonl:2:15: broken JSON"):

@@ -9,7 +9,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from corpus import RECORDS, jsonl, write_format
+from corpus import jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
 from tokenmill.datasets.formats.format import MODULES, find_format
@@ -64,15 +64,6 @@ def test_the_same_content_as_a_local_dataset(corpus, tmp_path, bucket, options):
     assert store.list_sizes("shards") == listed
     work = cache_directory(f"{bucket}/out", "work")
     assert not [path for path in (work / "shards").rglob("*") if path.is_file()]
-
-
-def test_remote_inputs_and_outputs(corpus, tmp_path, bucket):  # noqa: F811
-    store = ObjectStore(f"{bucket}/in")
-    for path in corpus.iterdir():
-        store.upload(path.name, path)
-    local = prepare(corpus, tmp_path / "out")
-    remote = prepare(f"{bucket}/in", f"{bucket}/out")
-    assert remote.manifest.content_hash == local.manifest.content_hash
 
 
 def test_reading_through_the_cache(corpus, tmp_path, bucket):  # noqa: F811
@@ -175,14 +166,6 @@ def test_fresh_starts_over(corpus, bucket):  # noqa: F811
     assert set(ObjectStore(f"{bucket}/out").list_sizes("shards")) == listed
 
 
-def test_new_inputs_add_units(corpus, bucket):  # noqa: F811
-    made = prepare(corpus, f"{bucket}/out")
-    (corpus / "z.jsonl").write_bytes(b'{"text": "new"}\n')
-    more = prepare(corpus, f"{bucket}/out")
-    assert more.manifest.shards[: len(made.manifest.shards)] == made.manifest.shards
-    assert len(more) == len(made) + 1
-
-
 def test_parts_of_a_plan_on_machines_that_share_only_the_store(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
     whole = prepare(corpus, tmp_path / "out").manifest
     options = {
@@ -243,18 +226,6 @@ def test_a_report_lies_beside_the_shards(corpus, bucket, tmp_path, monkeypatch):
     assert some["account"] == expected["account"]
     assert len(list((tmp_path / "cache").rglob("*.bin"))) == some["shards"]["counted"]
     assert "spread over the dataset" in store.read("report.html").decode()
-
-
-def test_splits_lie_side_by_side(bucket):  # noqa: F811
-    datasets = pytest.importorskip("datasets")
-    parts = datasets.DatasetDict(
-        train=datasets.Dataset.from_list(RECORDS[:20]), test=datasets.Dataset.from_list(RECORDS[20:30])
-    )
-    made = tokenmill.prepare(
-        dataset=parts, tokenizer=ByteTokenizer(), output=f"{bucket}/out", show_progress=False
-    )
-    assert sorted(made) == ["test", "train"]
-    assert made["test"].address == f"{bucket}/out/test"
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,8 +1,6 @@
 """Runs the torch tests in an interpreter that has torch, where this one has none, and says so where none is found."""
 
-import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,34 +37,3 @@ def test_the_wait_outlives_a_collective_timeout(tmp_path):
     assert [(code, out) for code, out, _ in waited] == [(0, "read 100\n")] * 2, waited
     assert barrier[1][0] != 0, "a barrier of two seconds waited for five: this test proves nothing"
     assert "imed out" in barrier[1][2], barrier[1][2]
-
-
-AFFINITY = """
-import os, torch
-torch.rand(800, 800) @ torch.rand(800, 800)
-threads = [int(name) for name in os.listdir("/proc/self/task")]
-print(*sorted({tuple(sorted(os.sched_getaffinity(thread))) for thread in threads}))
-"""
-
-
-@pytest.mark.torch
-def test_what_env_prints_pins_no_rank_to_a_core(tmp_path):
-    python = torch_python()
-    if python is None:
-        pytest.skip(WHY_NOT)
-    script = tmp_path / "affinity.py"
-    script.write_text(AFFINITY, encoding="utf-8")
-    command = f'eval "$({sys.executable} -m tokenmill config env)"; exec "$0" "$1"'
-    ranks = [
-        subprocess.run(
-            ["sh", "-c", command, python, str(script)],
-            env=environ() | {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
-        for rank in "01"
-    ]
-    everywhere = str(tuple(sorted(os.sched_getaffinity(0))))
-    assert [rank.strip() for rank in ranks] == [everywhere] * 2

@@ -41,6 +41,9 @@ def test_what_is_used_or_wanted_stays(datasets, monkeypatch):
     assert names(datasets) == ["a/shards/0", "b/shards/0", "b/shards/1"]
     assert make_room(datasets, 1000, {datasets / "b/shards/0"}) == 200
     assert names(datasets) == ["b/shards/0"]
+    monkeypatch.setenv("TOKENMILL_CACHE_BYTES", "much")
+    with pytest.raises(ConfigError, match="CACHE_BYTES: expected a size such as 200GB, found 'much'"):
+        make_room(datasets, 1)
 
 
 def test_without_a_word_a_tenth_of_the_disk_stays_free(datasets, monkeypatch):
@@ -50,14 +53,6 @@ def test_without_a_word_a_tenth_of_the_disk_stays_free(datasets, monkeypatch):
     assert make_room(datasets, 150) == 0
     assert make_room(datasets, 151) == 100
     assert names(datasets) == ["a/shards/1", "b/shards/0", "b/shards/1"]
-
-
-def test_a_budget_that_is_no_size(datasets, monkeypatch):
-    monkeypatch.setenv("TOKENMILL_CACHE_BYTES", "much")
-    with pytest.raises(
-        ConfigError, match="TOKENMILL_CACHE_BYTES: expected a size such as 200GB, found 'much'"
-    ):
-        make_room(datasets, 1)
 
 
 class Store:

@@ -74,17 +74,9 @@ def test_packed_rows(tmp_path):
     with pytest.raises(ConfigError, match="cannot be cut again"):
         data.rows(8)
     assert len(data.rows(4)) == 3
-
-
-def test_an_overlapped_document_comes_back_once(tmp_path):
     windows = [[[(0, 0, [1, 2, 3, 4])], [(0, 2, [3, 4, 5, 6])], [(0, 4, [5, 6, 7])]]]
-    data = tokenmill.open(write_rows(tmp_path / "data", windows, 4, mode="window"))
-    assert data[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_pickled_readers_read_the_same(stream):
-    rows = pickle.loads(pickle.dumps(stream.rows(4)))
-    assert [row.tolist() for row in rows] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    overlapped = tokenmill.open(write_rows(tmp_path / "windows", windows, 4, mode="window"))
+    assert overlapped[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_what_is_mapped_is_not_pickled(tmp_path):
