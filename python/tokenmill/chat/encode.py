@@ -170,7 +170,7 @@ class ChatEncoder:
             raise RecordError("unproved_mask", "the tokenizer's offsets are not in order")
         text, trained = rendered.text, np.zeros(len(ids), bool)
         roles: Counter[str] = Counter()
-        for start, end, role in rendered.trained:
+        for start, end, role, _ in rendered.trained:
             first = int(np.searchsorted(ends, start, side="right"))
             last = int(np.searchsorted(starts, end, side="left"))
             if first >= last:

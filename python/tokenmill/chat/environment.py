@@ -13,12 +13,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes
-from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
+from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import make_attrgetter
 from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace, pass_context
+from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
 from tokenmill.chat.tracing import BLOCK_END, BLOCK_START, Traced, blend, interleave, join
@@ -34,7 +34,7 @@ MOST_SECONDS = 60.0
 MOST_CHARACTERS = 1 << 28
 MOST_ITEMS = 1 << 22
 _LARGEST_NUMBER = 1 << 20
-_LARGE_WIDTH = re.compile(r"\d{7,}")
+_WIDTH = re.compile(r"\d{7,}|%[^a-z]*\*|:[^{}]*\{")
 
 # Filters whose result consists of the very objects they were given, or keeps track of origins by itself.
 _CARRIES = frozenset(
@@ -46,7 +46,7 @@ _CARRIES = frozenset(
 )
 _CARRIES_STRINGS = frozenset(["trim", "string"])
 # Methods and filters whose result can be longer than everything they are given.
-_GROWS = frozenset(["expandtabs", "indent", "wordwrap", "format", "format_map", "urlize"])
+_GROWS = frozenset(["expandtabs", "indent", "wordwrap", "format", "format_map", "%", "replace", "*"])
 
 
 class TemplateLimitError(Exception):
@@ -70,27 +70,29 @@ class Budget:
         if self._steps & 63 == 0 and monotonic() > self._until:
             raise TemplateLimitError(f"it takes more than {MOST_SECONDS:.0f} seconds for one conversation")
 
-    def check_numbers(self, *values: Any) -> None:
-        """Raise for numbers that no width or count needs."""
-        for value in values:
-            if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
-                raise TemplateLimitError(f"it calls a function with the number {value}, which is too large")
-
     def check_size(self, size: int) -> None:
         """Raise if a result of so many characters would be too long."""
         if size > self._characters:
             raise TemplateLimitError(f"it makes a text of more than {MOST_CHARACTERS:,} characters")
 
-    def check_growth(self, name: str, text: str, arguments: tuple[Any, ...]) -> None:
-        """Raise before a method or filter makes a text that is too long."""
-        lengths = [len(each) for each in arguments if isinstance(each, str)]
-        if name == "replace" and len(lengths) > 1:
-            self.check_size(text.count(arguments[0]) * lengths[1])
-        elif name in _GROWS:
-            if name.startswith("format") and _LARGE_WIDTH.search(text):
-                raise TemplateLimitError("it writes with a width that is too large")
-            numbers = [each for each in arguments if isinstance(each, int)]
-            self.check_size(len(text) * max([*lengths, *numbers, 1]))
+    def check_call(self, name: str, text: Any, arguments: Iterable[Any]) -> None:
+        """Raise before a function makes a text that is too long; `text` is what it is applied to."""
+        formats, sizes = name in {"%", "format", "format_map"}, [1]
+        for each in arguments:
+            if isinstance(each, str):
+                sizes.append(len(each))
+            elif isinstance(each, dict) and formats:
+                sizes += [len(item) for item in each.values() if isinstance(item, str)]
+            elif isinstance(each, int) and not formats:
+                if abs(each) > _LARGEST_NUMBER:
+                    raise TemplateLimitError(
+                        f"it calls a function with the number {each}, which is too large"
+                    )
+                sizes.append(each)
+        if name in _GROWS and isinstance(text, (str, list, tuple)):
+            if formats and _WIDTH.search(str(text)):
+                raise TemplateLimitError("it writes with a width that is too large or computed")
+            self.check_size(len(text) * max(sizes) * (1 if isinstance(text, str) else 64))
 
     def spend(self, result: Any) -> Any:
         """Count the characters of a result; raise if there are too many."""
@@ -164,26 +166,6 @@ def _make_filter(node: Any, name: str, *arguments: Any) -> nodes.Filter:
     return nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
 
 
-class _Dict:
-    """`dict` for templates, without the attributes of a class."""
-
-    def __call__(self, *arguments: Any, **items: Any) -> dict[Any, Any]:
-        return dict(*arguments, **items)
-
-    def fromkeys(self, *arguments: Any) -> dict[Any, Any]:
-        """Call `dict.fromkeys`."""
-        return dict.fromkeys(*arguments)
-
-
-class _Namespace(Namespace):
-    """`namespace` that refuses names of Python's own."""
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(name, str) and name.startswith("_"):
-            raise SecurityError(f"a name in a namespace must not begin with an underscore, found {name!r}")
-        super().__setitem__(name, value)
-
-
 class ChatEnvironment(ImmutableSandboxedEnvironment):
     """The environment of one template, which renders one conversation at a time."""
 
@@ -207,13 +189,10 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.filters.pop("random", None)
         self.filters |= {"tojson": _to_json, "join": self._join_filter}
         self.filters = {name: self._watch(name, each) for name, each in self.filters.items()}
-        self.tests = {name: self._count_call(each) for name, each in self.tests.items()}
         self.filters |= {"_count_turns": self._count_turns, "_concat": self.concat, "_enter": self._enter}
         self.globals |= {
             "raise_exception": _raise,
             "strftime_now": today.strftime,
-            "dict": _Dict(),
-            "namespace": _Namespace,
         }
 
     def run(
@@ -258,12 +237,10 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         """Apply an operator that can make a large value."""
         self.budget.step()
         if operator in {"*", "**"}:
-            self.budget.check_numbers(left, right)
-            for size, count in ((left, right), (right, left)):
-                if isinstance(size, (str, list, tuple)) and isinstance(count, int):
-                    self.budget.check_size(len(size) * count)
-        if operator == "%" and isinstance(left, str):
-            self.budget.check_growth("format", left, right if isinstance(right, tuple) else (right,))
+            self.budget.check_call(operator, left, (left, right))
+            self.budget.check_call(operator, right, (left, right))
+        elif operator == "%":
+            self.budget.check_call(operator, left, right if isinstance(right, tuple) else (right,))
         result = super().call_binop(context, operator, left, right)
         if self.tracing and isinstance(result, str) and type(result) is not Traced:
             result = blend(result, left, right)
@@ -272,13 +249,12 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - Jinja's own
         """Call whatever a template calls."""
         __self.budget.step()
-        __self.budget.check_numbers(*args, *kwargs.values())
         method = getattr(__obj, "__wrapped__", __obj)  # Jinja wraps `format`
         owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
-        if isinstance(owner, str):
-            if name == "join" and len(args) == 1:
-                return __self.concat(interleave(owner, args[0]))
-            __self.budget.check_growth(name, owner, args)
+        if not isinstance(__obj, Macro):
+            __self.budget.check_call(name, owner, (*args, *kwargs.values()))
+        if name == "join" and isinstance(owner, str) and len(args) == 1:
+            return __self.concat(interleave(owner, args[0]))
         result = super().call(__context, __obj, *args, **kwargs)
         follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
         if __self.tracing and not follows and (isinstance(result, str) or isinstance(owner, str)):
@@ -303,23 +279,13 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             self.budget.step()
-            self.budget.check_numbers(*args, *kwargs.values())
-            place = next((at for at, each in enumerate(args) if isinstance(each, str)), None)
-            if place is not None:
-                self.budget.check_growth(name, args[place], (*args[place + 1 :], *kwargs.values()))
+            place = next((at for at, each in enumerate(args) if isinstance(each, str)), 0)
+            self.budget.check_call(name, args[place], (*args[place + 1 :], *kwargs.values()))
             result = function(*args, **kwargs)
-            follows = name in _CARRIES or (place == 0 and name in _CARRIES_STRINGS)
+            follows = name in _CARRIES or (name in _CARRIES_STRINGS and isinstance(args[0], str))
             if self.tracing and not follows:
                 result = blend(result, args, kwargs)
             return self.budget.spend(result)
-
-        return run
-
-    def _count_call(self, function: Any) -> Callable[..., Any]:
-        @wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            self.budget.step()
-            return function(*args, **kwargs)
 
         return run
 

@@ -8,15 +8,16 @@ same message. Where the template has `generation` blocks, those are the turns.
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tokenmill.chat.records import ANSWERER, RecordError, join_parts, read_conversation
-from tokenmill.chat.tracing import RECORD, Blend, UntraceableError
+from tokenmill.chat.tracing import RECORD, Blend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,11 +33,12 @@ MOST_PROMPTS = 8
 
 
 class TrainedSpan(NamedTuple):
-    """Characters that are trained on, from a message of this role."""
+    """Characters `[start, end)` that are trained on, the role of their message and its number."""
 
     start: int
     end: int
     role: str
+    message: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Rendered:
     """A conversation as text; all spans are in characters."""
 
     text: str
-    trained: tuple[TrainedSpan, ...]
+    trained: list[TrainedSpan]
     # What is data of the record, the special tokens that the template wrote, and the number of others.
     data: list[Span]
     specials: list[Span]
@@ -94,16 +96,8 @@ class TurnPolicy:
         return answers
 
 
-class Turn(NamedTuple):
-    """Characters `[start, end)` of the text, trained on for the message of that number."""
-
-    start: int
-    end: int
-    message: int
-
-
-class _UnprovedError(Exception):
-    """It cannot be shown which part of a text is a message."""
+def _refuse(detail: str) -> NoReturn:
+    raise RecordError("unproved_mask", f"the trained text cannot be determined: {detail}")
 
 
 @dataclass(frozen=True)
@@ -150,29 +144,23 @@ class ChatRenderer:
                 raise RecordError("special_string", detail)
         text = self.template.render(messages, variables)
         text.encode()  # a lone surrogate raises
-        try:
-            layout = self.template.trace(messages, variables, text)
-            turns = self._find_turns(conversation, layout)
-        except UntraceableError as error:
-            detail = f"the origin of the text cannot be traced through the chat template: {error}"
-            raise RecordError("unproved_mask", detail) from None
-        except _UnprovedError as error:
-            raise RecordError("unproved_mask", f"the trained text cannot be determined: {error}") from None
+        layout = self.template.trace(messages, variables, text)
+        turns = self._find_turns(conversation, layout)
         data = _merge((word.start, word.end) for word in self._select_data(conversation, layout.words))
         starts, stops = [0, *(end for _, end in data)], [*(start for start, _ in data), len(text)]
         gaps = zip(starts, stops, strict=True)
         own = [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
         found = [match.span() for match in self._pattern.finditer(text)]
-        whole = self.train_on == "all"
         said = {turn.message for turn in turns}
-        words = (text[word.start : word.end] for word in layout.words if whole or _get_owners(word) & said)
+        words = (
+            text[word.start : word.end]
+            for word in layout.words
+            if self.train_on == "all" or _get_owners(word) & said
+        )
         tails = (text[max(turn.start, starts[bisect(starts, turn.end) - 1]) : turn.end] for turn in turns)
         return Rendered(
             text,
-            tuple(
-                TrainedSpan(turn.start, turn.end, "all" if whole else messages[turn.message]["role"])
-                for turn in turns
-            ),
+            turns,
             data,
             own,
             len(set(found) - set(own)),
@@ -208,10 +196,10 @@ class ChatRenderer:
             return any(map(self._has_special, [*value, *value.values()]))
         return isinstance(value, list) and any(map(self._has_special, value))
 
-    def _find_turns(self, conversation: Conversation, layout: Layout) -> list[Turn]:
+    def _find_turns(self, conversation: Conversation, layout: Layout) -> list[TrainedSpan]:
         self._check_written(conversation, layout)
         if self.train_on == "all":
-            return [Turn(0, len(layout.text), 0)]
+            return [TrainedSpan(0, len(layout.text), "all", 0)]
         wanted = TurnPolicy(self.train_on).choose(conversation)
         if layout.blocks and wanted:
             return _find_turns_in_blocks(layout, wanted, conversation)
@@ -239,7 +227,7 @@ class _TurnFinder:
     pattern: re.Pattern[str]
     _prompts: dict[Any, list[str]] = field(default_factory=dict)
 
-    def find(self, wanted: Sequence[int]) -> list[Turn]:
+    def find(self, wanted: Sequence[int]) -> list[TrainedSpan]:
         """Return the turns of messages; one that writes nothing has none."""
         words = [word for word in self.layout.words if _get_owners(word)]
         places: dict[int, list[int]] = {}
@@ -250,18 +238,16 @@ class _TurnFinder:
         written = {owner for word in words for owner in _get_owners(word)}
         for number in wanted:
             if number in written and (number not in places or number in self.layout.scattered):
-                raise _UnprovedError(
-                    f"the template does not write message {number + 1} in one turn of a loop"
-                )
+                _refuse(f"the template does not write message {number + 1} in one turn of a loop")
         return [self._find_turn(number, words, places[number]) for number in wanted if number in places]
 
-    def _find_turn(self, number: int, words: list[Word], places: list[int]) -> Turn:
+    def _find_turn(self, number: int, words: list[Word], places: list[int]) -> TrainedSpan:
         text, first, last = self.layout.text, places[0], places[-1]
         for word in words[first : last + 1]:
             if _get_owners(word) != {number} or (isinstance(word.origin, Blend) and word.origin.has_text):
                 others = ", ".join(str(owner + 1) for owner in sorted(_get_owners(word) - {number}))
                 mixed = f"words of message {others}" if others else "text of the template"
-                raise _UnprovedError(f"message {number + 1} is mixed with {mixed}")
+                _refuse(f"message {number + 1} is mixed with {mixed}")
         start, end = words[first].start, words[last].end
         before = words[first - 1].end if first else 0
         after = words[last + 1].start if last + 1 < len(words) else len(text)
@@ -272,7 +258,8 @@ class _TurnFinder:
             if (at := text.rfind(opening, before, start)) >= 0:
                 begin = at + len(opening)
                 break
-        return Turn(begin, end + self._measure_closing(text[end:after]), number)
+        role = self.conversation.messages[number]["role"]
+        return TrainedSpan(begin, end + self._measure_closing(text[end:after]), role, number)
 
     def _list_openings(self, number: int) -> list[str]:
         """Return the generation prompt before a message and its prefixes of whole lines or tokens."""
@@ -282,7 +269,7 @@ class _TurnFinder:
         if kind in self._prompts:
             return self._prompts[kind]
         if len(self._prompts) == MOST_PROMPTS:
-            raise _UnprovedError(f"more than {MOST_PROMPTS} kinds of messages precede an answer")
+            _refuse(f"more than {MOST_PROMPTS} kinds of messages precede an answer")
         try:
             base = self.template.render(messages[:number], variables)
             prompted = self.template.render(messages[:number], variables, prompt=True)
@@ -308,7 +295,9 @@ class _TurnFinder:
         return found.end()
 
 
-def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], conversation: Conversation) -> list[Turn]:
+def _find_turns_in_blocks(
+    layout: Layout, wanted: Sequence[int], conversation: Conversation
+) -> list[TrainedSpan]:
     """Return the blocks of the wanted messages, all of whose words must be in one without any other's."""
     answers = [n for n, message in enumerate(conversation.messages) if message["role"] == ANSWERER]
     possible, chosen = set(answers), set(wanted)
@@ -322,14 +311,14 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], conversation: C
     for nth, (block, found) in enumerate(zip(layout.blocks, owners, strict=True)):
         if len(found) > 1 or found - possible:
             shown = ", ".join(str(owner + 1) for owner in sorted(found))
-            raise _UnprovedError(f"a generation block of the template contains words of message {shown}")
+            _refuse(f"a generation block of the template contains words of message {shown}")
         message = next(iter(found), block.message)
         if message not in possible:
             message = answers[nth] if len(layout.blocks) == len(answers) else answers[-1]
         if message in chosen:
-            turns.append(Turn(block.start, block.end, message))
+            turns.append(TrainedSpan(block.start, block.end, ANSWERER, message))
     for message in sorted(written & chosen - {turn.message for turn in turns}):
-        raise _UnprovedError(f"no generation block of the template contains words of message {message + 1}")
+        _refuse(f"no generation block of the template contains words of message {message + 1}")
     return turns
 
 
@@ -372,8 +361,5 @@ def compile_strings(strings: Iterable[str]) -> re.Pattern[str]:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
-    return [_replace_surrogates(item) for item in value] if isinstance(value, list) else value
+    text = json.dumps(value, ensure_ascii=False)
+    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

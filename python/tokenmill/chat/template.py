@@ -206,15 +206,17 @@ class ChatTemplate:
         return "".join(part for part, _ in self._run(messages, variables, prompt=prompt, tracing=False))
 
     def trace(self, messages: list[Message], variables: dict[str, Any], text: str) -> Layout:
-        """Return the layout of the text of messages; raises `UntraceableError` if it cannot be found."""
+        """Return the layout of the text of messages; raises `RecordError` if it cannot be found."""
         traced = [trace_message(message, number) for number, message in enumerate(messages)]
         given = {key: trace_value(value) for key, value in variables.items()}
         try:
             layout = lay_out(self._run(traced, given, prompt=False, tracing=True))
-        except RecordError as error:
-            raise UntraceableError(error.detail) from None
-        if layout.text != text:
-            raise UntraceableError("it writes another text for strings that are traced")
+            problem = None if layout.text == text else "it writes another text for strings that are traced"
+        except UntraceableError as error:
+            problem = str(error)
+        if problem is not None:
+            detail = f"the origin of the text cannot be traced through the chat template: {problem}"
+            raise RecordError("unproved_mask", detail)
         return layout
 
     def _run(
@@ -228,23 +230,20 @@ class ChatTemplate:
         given = {"tools": None, "documents": None, **self.variables, **variables}
         given |= {"messages": messages, "add_generation_prompt": prompt}
         size = sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str))
+        budget, reason = Budget(len(messages), size), "template_refuses"
         try:
             with self._lock:
                 found: list[tuple[str, int | None]] = environment.run(
-                    template, given, Budget(len(messages), size), tracing=tracing
+                    template, given, budget, tracing=tracing
                 )
                 return found
         except UntraceableError:
             raise
-        except TemplateLimitError as error:
-            detail = f"the chat template {self.name} was stopped: {error}"
-            raise RecordError("template_limit", detail) from None
-        except RecursionError:
-            detail = f"the chat template {self.name} calls itself without end"
-            raise RecordError("template_limit", detail) from None
+        except (TemplateLimitError, RecursionError) as error:
+            reason, limited = "template_limit", isinstance(error, TemplateLimitError)
+            problem = f"was stopped: {error}" if limited else "calls itself without end"
         except TemplateError as error:
-            detail = f"the chat template {self.name} says: {error.message}"
-            raise RecordError("template_refuses", detail) from None
+            problem = f"says: {error.message}"
         except Exception as error:  # noqa: BLE001 - a template can raise anything that Python can
-            detail = f"the chat template {self.name} fails: {type(error).__name__}: {error}"
-            raise RecordError("template_refuses", detail) from None
+            problem = f"fails: {type(error).__name__}: {error}"
+        raise RecordError(reason, f"the chat template {self.name} {problem}")

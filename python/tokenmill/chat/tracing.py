@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, Self
 
 # Origins besides message numbers: data of the record that is in no message, and the borders of a `generation`
 # block, which are pieces without characters.
@@ -124,24 +124,15 @@ def _make_blend(name: str) -> Any:
     return method
 
 
-def _make_refusal(name: str) -> Any:
-    def method(_self: Traced, *_args: Any, **_options: Any) -> NoReturn:
-        raise UntraceableError(f"str.{name}")
-
-    method.__name__ = name
-    return method
-
-
 _BLENDED = (
     *("lower", "upper", "title", "capitalize", "casefold", "swapcase", "replace", "expandtabs", "center"),
     *("ljust", "rjust", "zfill", "splitlines", "partition", "rpartition", "translate", "removeprefix"),
-    *("removesuffix", "__mul__", "__rmul__", "__mod__", "__rmod__"),
+    *("removesuffix", "encode", "__mul__", "__rmul__", "__mod__", "__rmod__"),
 )
 for _make, _names in (
     (_make_strip, ("strip", "lstrip", "rstrip")),
     (_make_split, ("split", "rsplit")),
     (_make_blend, _BLENDED),
-    (_make_refusal, ("encode", "format", "format_map")),
 ):
     for _name in _names:
         setattr(Traced, _name, _make(_name))
@@ -189,6 +180,8 @@ def _attribute(result: Any, origin: Origin) -> Any:
         return type(result)([_attribute(item, origin) for item in result])
     if isinstance(result, Iterator):
         return (_attribute(item, origin) for item in result)
+    if isinstance(result, bytes):
+        raise UntraceableError("a string that is encoded")
     return result
 
 

@@ -99,6 +99,7 @@ def test_a_syntax_error_has_its_line():
         ("{% set x = 'a' * 1000000 %}{{ ([x] * 9000) | join }}", "template_limit", "characters"),
         ("{% set x = 'a' * 1000000 %}{{ x.replace('a', x) }}", "template_limit", "characters"),
         ("{% set x = '\t' * 1000000 %}{{ x.expandtabs(1000000) }}", "template_limit", "characters"),
+        ("{{ (([1] * 1000000) * 1000000) | length }}", "template_limit", "characters"),
         ("{{ [1].index(2) }}", "template_refuses", "ValueError"),
         ("{{ messages[0].content.split('') }}", "template_refuses", "ValueError"),
     ],
