@@ -5,8 +5,8 @@ import json
 import pytest
 
 import tokenmill
-from tokenmill.base.hardware import machine
-from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.base import machine
+from tokenmill.base.machine import GB, Memory
 from tokenmill.cli import main
 from tokenmill.compat import cs336, minbpe
 

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.base.sizes import UNITS, parse_size
+from tokenmill.base.words import UNITS, parse_size
 from tokenmill.settings.resolve import resolve
 
 VARIABLES = {

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from terminal import Terminal
-from tokenmill.base.console.folding import count_cells
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here; .ci/run installs it")
 
@@ -82,7 +82,7 @@ def test_no_word_is_cut_and_nothing_breaks(tmp_path, place, environment, columns
         assert code is None or session.code == code, (name, text)
         assert "Traceback" not in text, text
         assert words in " ".join(text.split()) or words in text, (name, text)
-        wide = [line for line in session.lines if count_cells(line) > columns]
+        wide = [line for line in session.lines if cell_len(line) > columns]
         assert not wide, (name, wide)
         screens = [session.coloured, *session.screens]
         assert colour or not any(map(COLOUR.search, screens)), name

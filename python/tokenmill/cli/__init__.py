@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.base.console.folding import fold_for
-from tokenmill.base.near import near_words
+from tokenmill.base.logs import wrap
+from tokenmill.base.words import find_similar
 from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            if near := near_words(args[0], self.table, most=1, cutoff=0.6):
+            if near := find_similar(args[0], self.table, most=1, cutoff=0.6):
                 raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
             raise
 
@@ -139,12 +139,12 @@ def _run(argv: Sequence[str] | None) -> int:
         )
         return EXIT_RESUMABLE
     except TokenmillError as error:
-        click.echo(fold_for(sys.stderr, f"tokenmill: {error}"), err=True)
+        click.echo(wrap(sys.stderr, f"tokenmill: {error}"), err=True)
         return error.exit_code
     except OSError as error:
         where, reason = f"{error.filename}: " if error.filename else "", error.strerror or repr(error)
         words = f"tokenmill: {where}{reason}. Fix the cause and run the same command again"
-        click.echo(fold_for(sys.stderr, words), err=True)
+        click.echo(wrap(sys.stderr, words), err=True)
         return EXIT_FAILED
     return 0
 

@@ -117,7 +117,7 @@ def _parse_pair(text: str) -> tuple[str, str]:
 @json_option
 def env(profile: Profile, *, as_json: bool) -> None:
     """Print export lines for this machine, for eval, with the reason for each as a comment."""
-    from tokenmill.base.hardware.machine import measure
+    from tokenmill.base.machine import measure
     from tokenmill.settings.describe import choose_profile, list_exports
 
     machine = measure(os.environ)

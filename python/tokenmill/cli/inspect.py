@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.cells import cell_len
 
-from tokenmill.base.console import words
-from tokenmill.base.console.folding import count_cells, find_width
+from tokenmill.base import words
+from tokenmill.base.logs import find_width
 from tokenmill.cli.options import Value, examples, json_option, say, show, use
 from tokenmill.settings.section import Size
 
@@ -220,7 +221,7 @@ def _show_tokenizer(fact: Description) -> None:
 def _show_table(results: list[Measurement]) -> None:
     """Print one line per measurement, or a list of its figures if the terminal is too narrow."""
     rows = [_format_figures(result) for result in results]
-    widths = [max(map(count_cells, [name, *(row[name] for row in rows)])) for name in rows[0]]
+    widths = [max(map(cell_len, [name, *(row[name] for row in rows)])) for name in rows[0]]
     terminal = find_width(sys.stdout)
     if terminal and sum(widths) + 2 * (len(widths) - 1) > terminal:
         for row in rows:
@@ -229,7 +230,7 @@ def _show_table(results: list[Measurement]) -> None:
                 say(f"  {name:<15} {value}")
     else:
         for line in [list(rows[0]), *(list(row.values()) for row in rows)]:
-            spaces = [" " * (width - count_cells(cell)) for cell, width in zip(line, widths, strict=True)]
+            spaces = [" " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)]
             # Two names, then numbers, which are right-aligned.
             pairs = enumerate(zip(line, spaces, strict=True))
             click.echo("  ".join(cell + pad if nth < 2 else pad + cell for nth, (cell, pad) in pairs))

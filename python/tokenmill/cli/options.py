@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from tokenmill.base.console.folding import fold_for
+from tokenmill.base.logs import wrap
 from tokenmill.settings.describe import show_value
 from tokenmill.settings.names import list_bare_names
 from tokenmill.settings.schema import SECTIONS, SETTINGS
@@ -34,7 +34,7 @@ _SHORT = {"output.path": "-o", "tokenizer.tokenizer_name": "-t"}
 
 def say(text: str = "", *, err: bool = False) -> None:
     """Print text for people, in lines that fit a terminal; a pipe gets every line whole."""
-    click.echo(fold_for(sys.stderr if err else sys.stdout, text), err=err)
+    click.echo(wrap(sys.stderr if err else sys.stdout, text), err=err)
 
 
 def show(figures: Any, words: str, *, as_json: bool) -> None:

@@ -105,7 +105,7 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
 
 def render(result: dict[str, Any]) -> str:
     """Return an estimate for a terminal."""
-    from tokenmill.base.console.words import amount, duration, number, size
+    from tokenmill.base.words import amount, duration, number, size
 
     margin, share = "(all of it was counted)", result["margin_percent"]
     if share is not None:

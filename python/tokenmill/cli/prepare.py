@@ -85,7 +85,7 @@ def prepare(
 
 def _show_choices(run: Run) -> None:
     """Print what was found and chosen, on two lines."""
-    from tokenmill.base.console import words
+    from tokenmill.base import words
 
     job, files = run.job, run.inputs
     packing, source = job.packing, job.config.source
@@ -114,7 +114,7 @@ def _describe_text_field(source: SourceConfig) -> str:
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
-    from tokenmill.base.console import words
+    from tokenmill.base import words
     from tokenmill.pipeline.commit import find_receipts
 
     plan = run.plan()
@@ -156,7 +156,7 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
 
 
 def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
-    from tokenmill.base.console import words
+    from tokenmill.base import words
     from tokenmill.pipeline.run import list_left_out
 
     summary = outcome.summarise()

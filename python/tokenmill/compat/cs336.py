@@ -43,7 +43,7 @@ def train_bpe(
     The vocabulary has the special tokens first, then the 256 bytes, then one token per merge.
     Raises `InputError` if the file cannot be read.
     """
-    from tokenmill.base.hardware.machine import measure
+    from tokenmill.base.machine import measure
 
     given = {"vocab_size": vocab_size, "special_tokens": list(special_tokens), "tie_break": "lexicographic"}
     options = TrainingConfig.from_dict(given)

@@ -143,7 +143,7 @@ class RegexTokenizer:
         return None
 
     def _count_threads(self) -> int:
-        from tokenmill.base.hardware.machine import measure
+        from tokenmill.base.machine import measure
 
         return measure().cores.usable
 

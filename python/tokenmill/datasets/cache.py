@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tokenmill.base.disk import find_existing
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.hardware.disk import find_existing
-from tokenmill.base.sizes import parse_size
+from tokenmill.base.words import parse_size
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.remote import fetch_copy

@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.disk import cache_root
 from tokenmill.base.durable import publish_bytes, temporary_name
-from tokenmill.base.hardware.cache import cache_root
 from tokenmill.errors import StoreError
 from tokenmill.sources.stores import check_keeper, is_remote
 

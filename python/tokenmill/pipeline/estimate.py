@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tokenmill.base.hardware.machine import measure
+from tokenmill.base.machine import measure
 from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.errors import InputError

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tokenmill.base.console import lines
+from tokenmill.base import lines
 from tokenmill.pipeline.executors import do_nothing
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, check_parity, take_sample

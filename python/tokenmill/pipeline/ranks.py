@@ -16,8 +16,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tokenmill.base import machine
 from tokenmill.base.durable import publish_bytes, read_version
-from tokenmill.base.hardware import world
 from tokenmill.base.run_files import parse_object, read_progress
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.store import ObjectStore, read_file, replace_file
@@ -49,14 +49,14 @@ def find_rank(environ: Mapping[str, str] = os.environ, *, shared_filesystem: boo
 
     Without a shared file system the ranks of each host are counted on their own.
     """
-    names = world.RANK + world.LOCAL_RANK if shared_filesystem else world.LOCAL_RANK
+    names = machine.RANK + machine.LOCAL_RANK if shared_filesystem else machine.LOCAL_RANK
     return next((int(environ[name]) for name in names if environ.get(name, "").isdecimal()), None)
 
 
 def is_alone(environ: Mapping[str, str] = os.environ) -> bool:
     """Return True unless the launcher reports other ranks."""
     sizes = [int(environ[name]) for name in _WORLD_SIZE if environ.get(name, "").isdecimal()]
-    rank = world.find_rank(environ)
+    rank = machine.find_rank(environ)
     return rank is None or (rank == 0 and (not sizes or sizes[0] == 1))
 
 

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import tokenmill
 from tokenmill.base.durable import readable_json
-from tokenmill.base.hardware import world
-from tokenmill.base.hardware.memory import measure_host_memory
+from tokenmill.base.machine import find_rank, measure_host_memory
 from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tokenmill.base.console.progress import Progress
+    from tokenmill.base.progress import Progress
 
 PERIOD = 0.5
 SAMPLE_PERIOD = 2.0
@@ -64,7 +63,7 @@ class Recorder:
             "counter": 0,
             "pid": os.getpid(),
             "host": platform.node(),
-            "rank": world.find_rank(),
+            "rank": find_rank(),
             "error": None,
         }
 

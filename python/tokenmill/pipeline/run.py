@@ -11,11 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.base.console import lines
-from tokenmill.base.console.progress import Progress
+from tokenmill.base import lines
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
-from tokenmill.base.hardware.machine import measure
-from tokenmill.base.hardware.memory import compute_batch_size
+from tokenmill.base.machine import compute_batch_size, measure
+from tokenmill.base.progress import Progress
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.console import lines, logs
+from tokenmill.base import lines, logs
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.remote import Remote

@@ -15,11 +15,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
-from tokenmill.base.console import logs
-from tokenmill.base.console.progress import Progress
+from tokenmill.base import logs
 from tokenmill.base.durable import sweep_leftovers
+from tokenmill.base.progress import Progress
 from tokenmill.base.scratch import scratch_folder
-from tokenmill.base.sizes import parse_size
+from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.pipeline.executors import choose_executor, read_budget
 from tokenmill.pipeline.output import explain_faults

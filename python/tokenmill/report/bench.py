@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tokenmill
-from tokenmill.base.versions import find_version
+from tokenmill.base.words import find_version
 from tokenmill.report.page import draw_bars
 from tokenmill.tokenizer.engines.huggingface import HfTokenizer
 from tokenmill.tokenizer.files.names import TOKENIZER

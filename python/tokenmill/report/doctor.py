@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 import tokenmill
-from tokenmill.base.console import words
-from tokenmill.base.hardware import disk
-from tokenmill.base.hardware.cpu import FALSE, list_instructions
-from tokenmill.base.hardware.machine import Machine, measure
+from tokenmill.base import disk, words
+from tokenmill.base.machine import FALSE, Machine, list_instructions, measure
 from tokenmill.base.platform import is_alive, open_file_limit
 from tokenmill.base.run_files import read_progress
-from tokenmill.base.versions import find_version
+from tokenmill.base.words import find_version
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.settings.environment import PREFIX, VARIABLES
 from tokenmill.settings.resolve import resolve
@@ -27,7 +25,7 @@ from tokenmill.sources.stores import check_keeper, is_remote, open_filesystem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tokenmill.base.hardware.machine import Machine
+    from tokenmill.base.machine import Machine
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.hardware.machine import measure
+from tokenmill.base.machine import measure
 from tokenmill.errors import ConfigError
 from tokenmill.report.cost import compute_cost
 from tokenmill.settings.schema import TrainingConfig

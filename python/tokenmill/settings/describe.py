@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
-from tokenmill.base.hardware.memory import GB
+from tokenmill.base.machine import GB
 from tokenmill.settings.names import IN_TOKENIZER
 from tokenmill.settings.schema import SECTIONS, JobConfig
 from tokenmill.settings.section import describe_type, list_settings
 
 if TYPE_CHECKING:
-    from tokenmill.base.hardware.machine import Machine
+    from tokenmill.base.machine import Machine
 
 HEAD = """\
 # Settings of a tokenmill job. Each commented-out line shows its default; null means automatic.

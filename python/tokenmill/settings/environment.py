@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_origin
 
-from tokenmill.base.hardware.cpu import FALSE
+from tokenmill.base.machine import FALSE
 from tokenmill.settings.names import Given, Origin, find_full_name, list_bare_names, suggest
 from tokenmill.settings.schema import SETTINGS
 from tokenmill.settings.section import strip_rules

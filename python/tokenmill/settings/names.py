@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.base.near import near_words
+from tokenmill.base.words import find_similar
 from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import SETTINGS
 
@@ -79,7 +79,7 @@ def find_full_name(name: str, job: Job | None = None) -> str | None:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return `" Did you mean 'batch_size'?"`, or nothing if no known name is near."""
-    close = [repr(word) for word in near_words(name, known, most=1, cutoff=0.6)]
+    close = [repr(word) for word in find_similar(name, known, most=1, cutoff=0.6)]
     meant = _MEANT.get(name) or "".join(close)
     return f" Did you mean {meant}?" if meant else ""
 

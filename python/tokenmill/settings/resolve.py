@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.hardware.machine import Machine, measure
-from tokenmill.base.hardware.memory import GB, MOST_IN_FLIGHT
+from tokenmill.base.machine import GB, MOST_IN_FLIGHT, Machine, measure
 from tokenmill.errors import ConfigError
 from tokenmill.settings.environment import from_environment
 from tokenmill.settings.names import Given, Origin, explain_unknown, find_full_name, list_bare_names

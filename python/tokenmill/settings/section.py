@@ -22,7 +22,7 @@ from typing import (
 from annotated_types import Ge, Gt
 from pydantic import BeforeValidator, FiniteFloat, TypeAdapter, ValidationError, WithJsonSchema
 
-from tokenmill.base.sizes import parse_size
+from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:

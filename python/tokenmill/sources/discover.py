@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tokenmill.base.near import near_paths
+from tokenmill.base.words import suggest_paths
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.sources import hub
 from tokenmill.sources.model import FileFaultError
@@ -230,7 +230,7 @@ def _explain_absence(name: str, problem: str) -> InputNotFoundError:
     shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
     text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
     hint = "; this looks like a text, not a path: use prepare(dataset=[...]) or train_from_iterator"
-    near = [] if text or _MAGIC & set(name) else near_paths(Path(name))
+    near = [] if text or _MAGIC & set(name) else suggest_paths(Path(name))
     meant = f"; did you mean {' or '.join(map(str, near))}?" if near else ""
     return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else meant}")
 

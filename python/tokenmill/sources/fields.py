@@ -7,7 +7,7 @@ import string
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.console import words
+from tokenmill.base import words
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.sources.model import MEMORY, FileFaultError
 from tokenmill.sources.sniff import get_reader

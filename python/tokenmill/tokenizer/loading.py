@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
-from tokenmill.base.near import near_paths
+from tokenmill.base.words import suggest_paths
 from tokenmill.errors import TokenizerError, TokenizerNotFoundError, explain_missing
 from tokenmill.tokenizer.files import hf, names, tiktoken
 from tokenmill.tokenizer.files.kinds import KINDS, find_in, find_kind
@@ -53,7 +53,7 @@ def load_recipe(
     if name in ENCODINGS and not path.suffix:
         return add_specials(_load_by_name(name), special_tokens)
     # A typo is reported at once, without asking the hub.
-    near = [str(each) for each in near_paths(path) if _holds_tokenizer(each)]
+    near = [str(each) for each in suggest_paths(path) if _holds_tokenizer(each)]
     if near and not (_looks_like_hub_id(name) and _is_cached(name)):
         raise TokenizerNotFoundError(
             f"{name}: no such file or directory; did you mean {' or '.join(near)}? For a tokenizer of that "

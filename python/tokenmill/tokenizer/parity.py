@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.console import lines
-from tokenmill.base.hardware.cache import cache_root
+from tokenmill.base import lines
+from tokenmill.base.disk import cache_root
 from tokenmill.errors import MissingExtraError, TokenizerError
 from tokenmill.tokenizer.files.kinds import KINDS
 from tokenmill.tokenizer.recipe import find_pattern

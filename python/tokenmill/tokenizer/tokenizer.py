@@ -374,7 +374,7 @@ def _refuse_one_text(texts: object) -> None:
 def resolve_threads(threads: int | None) -> int:
     """Return the caller's number, or what this process may use."""
     if threads is None:
-        from tokenmill.base.hardware.cpu import default_threads
+        from tokenmill.base.machine import default_threads
 
         return default_threads()
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:

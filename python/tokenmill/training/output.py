@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill._core import Merges, spell
-from tokenmill.base.console import words
+from tokenmill.base import words
 from tokenmill.base.durable import publish_json, temporary_name
 from tokenmill.base.platform import sync
 from tokenmill.errors import InterruptedJobError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.hardware.machine import measure
+from tokenmill.base.machine import measure
 from tokenmill.base.texts import Texts
 from tokenmill.errors import TokenizerError
 from tokenmill.settings.schema import TrainingConfig

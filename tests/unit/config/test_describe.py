@@ -12,9 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tokenmill.base.hardware.cpu import Cores
-from tokenmill.base.hardware.machine import Machine
-from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.base.machine import GB, Cores, Machine, Memory
 from tokenmill.cli.config import config as command
 from tokenmill.cli.config import env as env_command
 from tokenmill.errors import ConfigError

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenmill.base.hardware.cpu import Cores
-from tokenmill.base.hardware.machine import Machine
-from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.base.machine import GB, Cores, Machine, Memory
 from tokenmill.errors import ConfigError
 from tokenmill.settings.resolve import from_options, resolve
 

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from tokenmill.base.sizes import parse_size
+from tokenmill.base.words import parse_size
 from tokenmill.cli.options import Value
 from tokenmill.settings.section import Size
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from tokenmill.base.hardware.cpu import Cores
-from tokenmill.base.hardware.machine import Machine
-from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.base.machine import GB, Cores, Machine, Memory
 from tokenmill.pipeline.setup import use_all_cores
 from tokenmill.settings.resolve import resolve
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.console.logs import PlainFormatter
+from tokenmill.base.logs import PlainFormatter
 from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.pipeline import ranks
 from tokenmill.pipeline.output import lock_dataset

@@ -13,9 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.base.hardware.cpu import Cores
-from tokenmill.base.hardware.machine import Machine
-from tokenmill.base.hardware.memory import GB, Memory
+from tokenmill.base.machine import GB, Cores, Machine, Memory
 from tokenmill.cli.plan import doctor as command
 from tokenmill.report import doctor
 from tokenmill.report.doctor import Report, examine

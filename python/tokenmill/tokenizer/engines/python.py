@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.hardware.machine import measure
+from tokenmill.base.machine import measure
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.batch import flatten
 from tokenmill.tokenizer.engines.backend import Engine

@@ -6,7 +6,7 @@ import tempfile
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Self
 
-from tokenmill.base.console import logs
+from tokenmill.base import logs
 from tokenmill.errors import MissingExtraError, TokenizerError
 from tokenmill.tokenizer.interop.hf_backend import CoreBackend
 

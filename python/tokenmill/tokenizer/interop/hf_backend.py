@@ -13,8 +13,8 @@ import os
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.console import lines
-from tokenmill.base.hardware.cpu import FALSE, default_threads
+from tokenmill.base import lines
+from tokenmill.base.machine import FALSE, default_threads
 from tokenmill.errors import TokenmillError
 from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.parity import find_difference

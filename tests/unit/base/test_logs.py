@@ -5,14 +5,14 @@ import logging
 
 import pytest
 
-from tokenmill.base.console import lines
-from tokenmill.base.console.logs import StderrHandler, configure, logger
+from tokenmill.base import lines
+from tokenmill.base.logs import StderrHandler, configure, logger
 
 
 @pytest.fixture(autouse=True)
 def quiet_root(monkeypatch):
     """pytest's own root handlers would count as a program's own set-up."""
-    monkeypatch.setattr("tokenmill.base.console.logs._program_has_handlers", lambda: False)
+    monkeypatch.setattr("tokenmill.base.logs._program_has_handlers", lambda: False)
     before = logger.handlers[:], logger.level, logger.propagate
     logger.handlers = [handler for handler in logger.handlers if not isinstance(handler, StderrHandler)]
     yield
@@ -48,7 +48,7 @@ def test_json_lines(capsys):
 
 
 def test_a_programs_own_logging_is_kept(monkeypatch, capsys):
-    monkeypatch.setattr("tokenmill.base.console.logs._program_has_handlers", lambda: True)
+    monkeypatch.setattr("tokenmill.base.logs._program_has_handlers", lambda: True)
     configure("DEBUG", environ={})
     assert not any(isinstance(handler, StderrHandler) for handler in logger.handlers)
     assert logger.propagate

@@ -8,12 +8,15 @@ import sys
 
 import pytest
 
-from tokenmill.base.hardware import cgroup
-from tokenmill.base.hardware.cgroup import read_limits
-from tokenmill.base.hardware.cpu import measure_cores
-from tokenmill.base.hardware.machine import measure
-from tokenmill.base.hardware.memory import GB, measure_memory
-from tokenmill.base.hardware.world import find_local_world_size
+from tokenmill.base import machine as cgroup
+from tokenmill.base.machine import (
+    GB,
+    find_local_world_size,
+    measure,
+    measure_cores,
+    measure_memory,
+    read_limits,
+)
 from tokenmill.settings.resolve import resolve
 
 

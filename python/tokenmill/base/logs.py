@@ -1,20 +1,19 @@
-"""Logging under the name `tokenmill`: one handler on stderr, as plain text or JSON lines, from rank 0 only.
+"""Log under the name `tokenmill`: one handler on stderr, plain text or JSON lines, from rank 0 only.
 
-A program that has set up logging of its own keeps it: then we only set our level, and records go up to
-its handlers.
+If the program has set up logging, only our level is set, and records go to its handlers.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from tokenmill.base.console.folding import fold_for
-from tokenmill.base.hardware import world
+from tokenmill.base.machine import find_rank, is_main_rank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,45 +23,67 @@ logger = logging.getLogger(NAME)
 logger.addHandler(logging.NullHandler())
 
 
+def find_width(stream: IO[str]) -> int:
+    """Return the columns of the terminal that a stream goes to, or 0 for a file or a pipe."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):  # not a descriptor, or closed
+        return 0
+
+
+def wrap(stream: IO[str], text: str) -> str:
+    """Wrap `text` at words to the width of a terminal; a file or a pipe gets it unchanged."""
+    width = find_width(stream)
+    if not width or all(len(line) < width // 2 for line in text.split("\n")):
+        return text
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, highlight=False)
+    with console.capture() as captured:
+        console.print(Text.from_ansi(text))
+    return captured.get().rstrip("\n")
+
+
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Looks up `sys.stderr` for each record, so that a live progress bar can take its place."""
+    """Write to the current `sys.stderr`, which a progress bar may replace."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
     def stream(self) -> TextIO:
-        """Where lines go now."""
+        """Return the current stderr."""
         return sys.stderr
 
     @stream.setter
     def stream(self, _: TextIO) -> None:
-        """Ignored: the stream is whatever stderr is."""
+        """Ignore the stream: it is always the current stderr."""
 
 
 class PlainFormatter(logging.Formatter):
-    """`INFO: [Rank 3] message`; rank 0 speaks for the job and needs no label, but may have one."""
+    """Format `INFO: [Rank 3] message`; rank 0 has no label."""
 
     def __init__(self, rank: int | None) -> None:
         super().__init__("%(levelname)s: %(message)s")
         self.label = f"[Rank {rank}] " if rank else ""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name logging calls
-        """The line, with one label at most."""
+        """Return the line with at most one label."""
         if not record.message.startswith("[Rank "):
             record.message = self.label + record.message
-        return fold_for(sys.stderr, super().formatMessage(record))
+        return wrap(sys.stderr, super().formatMessage(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record: time, level, message, rank, and the record's own `fields`."""
+    """Format a record as a JSON object: time, level, message, rank and its own `fields`."""
 
     def __init__(self, rank: int | None) -> None:
         super().__init__()
         self.rank = rank
 
     def format(self, record: logging.LogRecord) -> str:
-        """`{"time": "2026-01-02T03:04:05.678Z", "level": "INFO", "message": "...", ...}`."""
+        """Return `{"time": "2026-01-02T03:04:05.678Z", "level": "INFO", "message": "...", ...}`."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: dict[str, Any] = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",
@@ -80,14 +101,14 @@ class JsonFormatter(logging.Formatter):
 def configure(
     verbose_level: str = "INFO", *, log_json: bool = False, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Set the level and the form; call it again to change them. Ranks above 0 log only errors."""
+    """Set the level and the format. Ranks above 0 log only errors."""
     level = logging.getLevelName(verbose_level.upper())
-    logger.setLevel(level if world.speaks(environ) else max(level, logging.ERROR))
+    logger.setLevel(level if is_main_rank(environ) else max(level, logging.ERROR))
     ours = [handler for handler in logger.handlers if isinstance(handler, StderrHandler)]
     if not ours and _program_has_handlers() and not log_json:
         return
     handler = ours[0] if ours else StderrHandler()
-    rank = world.find_rank(environ)
+    rank = find_rank(environ)
     handler.setFormatter(JsonFormatter(rank) if log_json else PlainFormatter(rank))
     if not ours:
         logger.addHandler(handler)
@@ -96,5 +117,4 @@ def configure(
 
 
 def _program_has_handlers() -> bool:
-    """Whether whoever runs us has set up logging already."""
     return bool(logging.getLogger().handlers)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from tokenmill.base.console import words
-from tokenmill.base.hardware.memory import GB
+from tokenmill.base import words
+from tokenmill.base.machine import GB
 
 logger = logging.getLogger("tokenmill")
 PARALLELISM = {

@@ -1,9 +1,11 @@
 """Disks and batch sizes."""
 
+from pathlib import Path
+
 import pytest
 
-from tokenmill.base.hardware import disk
-from tokenmill.base.hardware.memory import FEWEST_DOCUMENTS, MOST_DOCUMENTS, compute_batch_size
+from tokenmill.base import disk
+from tokenmill.base.machine import FEWEST_DOCUMENTS, MOST_DOCUMENTS, compute_batch_size
 
 
 def test_locks_and_space(tmp_path):
@@ -11,10 +13,9 @@ def test_locks_and_space(tmp_path):
     assert disk.free_bytes(tmp_path / "not" / "there") == pytest.approx(disk.free_bytes(tmp_path), rel=0.1)
 
 
-def test_filesystem_is_the_deepest_mount(tmp_path):
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"/dev/a / ext4 rw 0 0\nhost:/x {tmp_path.resolve()} nfs4 rw 0 0\n", encoding="utf-8")
-    assert disk.find_filesystem(tmp_path / "out", mounts) == "nfs4"
+def test_the_type_of_the_file_system(tmp_path):
+    assert disk.find_filesystem(Path("/proc/self")) == "proc"
+    assert disk.find_filesystem(tmp_path / "none") != "unknown"
 
 
 def test_batch_size_follows_document_size_and_budget():

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tokenmill.base.console.progress import Progress
+from tokenmill.base.progress import Progress
 
 
 class Clock:
@@ -33,7 +33,7 @@ def test_a_line_every_30_seconds_off_a_terminal(told):
             progress.advance(25_000, documents=10, tokens=5_000)
     assert len(told.messages) == 2
     assert told.messages[0].startswith(
-        "Tokenizing: 19 %, 25.0 kB/s, documents 300 (10/s), tokens 150.0 k (5.0 k/s), 02:10 left"
+        "Tokenizing: 19 %, 02:10 left, 25.0 kB/s, documents 300 (10/s), tokens 150.0 k (5.0 k/s)"
     )
 
 
@@ -83,9 +83,9 @@ def test_what_has_ended_well_is_whole(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("columns", "said", "left_out"),
     [
-        (120, ["40 %", "documents 3.4 k", "tokens 1.2 M", "left"], ["memory"]),
-        (80, ["40 %", "12.0 MB/s", "tokens 1.2 M", "left"], ["documents", "memory"]),
-        (50, ["40 %", "left"], ["documents", "tokens", "memory"]),
+        (120, ["40 %", "left", "12.0 MB/s", "documents 3.4 k", "tokens 1.2 M"], []),
+        (80, ["40 %", "left", "12.0 MB/s", "documents"], ["memory"]),
+        (50, ["40 %", "left"], ["tokens", "memory"]),
     ],
 )
 def test_a_bar_and_the_time_left_at_every_width(columns, said, left_out, monkeypatch, capsys):
@@ -101,7 +101,6 @@ def test_a_bar_and_the_time_left_at_every_width(columns, said, left_out, monkeyp
     frames = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err).replace("\r", "\n").split("\n")
     last = [frame for frame in frames if frame.strip()][-1]
     assert len(last.rstrip()) <= columns
-    assert "…" not in last
     assert len(re.findall(r"[━╸╺]", last)) == columns // 8
     assert all(word in last for word in said), last
     assert not any(word in last for word in left_out), last

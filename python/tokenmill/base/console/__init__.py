@@ -1,1 +1,0 @@
-"""Words for people: logging, progress, and which rank may speak."""

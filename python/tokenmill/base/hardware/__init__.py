@@ -1,1 +1,0 @@
-"""What this machine really has: quota, affinity, memory within limits, disks by probe."""

@@ -1,0 +1,258 @@
+"""Measure what this process may use: cores, memory and ranks, within affinity, container and launcher.
+
+A container or scheduler may set a limit at any level between the cgroup of this process and the root, so each
+level is read and the tightest one counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmill.base.platform import count_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+GB = 1000**3
+MIB = 1 << 20
+# Bytes of text and tokens in flight at most. More does not make a job faster; it only moves the peak.
+MOST_IN_FLIGHT = 512 * MIB
+# A document in flight is held as text, as ids (up to 4 bytes for each byte of text) and as written bytes.
+BYTES_HELD_PER_TEXT_BYTE = 8
+FEWEST_DOCUMENTS, MOST_DOCUMENTS = 16, 20_000
+USUAL_DOCUMENT = 4096
+# The spellings of "no" in an environment variable.
+FALSE = {"false", "0", "no", "off", "f", "n"}
+CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+# cgroup v1 states "no limit" as a huge page-aligned number.
+NO_LIMIT = 1 << 60
+# Names under which launchers (torchrun, accelerate, Slurm, MPI) report ranks.
+RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
+LOCAL_RANK = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+LOCAL_WORLD_SIZE = (
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+)
+
+
+def find_rank(environ: Mapping[str, str] = os.environ) -> int | None:
+    """Return the rank of this process, or None outside a launcher."""
+    return next((int(environ[name]) for name in RANK if environ.get(name, "").isdecimal()), None)
+
+
+def is_main_rank(environ: Mapping[str, str] = os.environ) -> bool:
+    """True if this process reports to the user: rank 0, or no rank at all."""
+    return not find_rank(environ)
+
+
+def find_local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int, str | None]:
+    """Return how many ranks share this host, and the variable that states it: `(8, "LOCAL_WORLD_SIZE")`."""
+    for name in LOCAL_WORLD_SIZE:
+        size = environ.get(name, "")
+        if size.isdecimal() and int(size):
+            return int(size), name
+    # Slurm writes "4(x2),3" for two nodes of four tasks and one of three. Outside srun (no SLURM_PROCID)
+    # the variable describes the allocation, not running processes.
+    tasks = re.match(r"\d+", environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    if tasks and "SLURM_PROCID" in environ and int(tasks[0]):
+        return int(tasks[0]), "SLURM_STEP_TASKS_PER_NODE"
+    return 1, None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of the cgroup, None for no limit; `cpus` may be a fraction."""
+
+    cpus: float | None = None
+    memory: int | None = None
+    memory_used: int | None = None
+
+
+def read_limits(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> Limits:
+    """Return the tightest cgroup limits (v1 and v2) on this process."""
+    # "4:cpu,cpuacct:/job" names the group of each controller; the v2 group has the controller "".
+    groups: dict[str, str] = {}
+    for line in _read(membership).splitlines():
+        _, _, rest = line.partition(":")
+        names, _, group = rest.partition(":")
+        groups.update(dict.fromkeys(names.split(","), group))
+    cpus: list[float] = []
+    memory: list[tuple[int, int]] = []
+    for mount in (root, root / "unified"):
+        for level in _list_levels(mount, groups.get("", "/")):
+            quota, _, period = _read(level / "cpu.max").partition(" ")
+            cpus += _divide(quota, period or "100000")
+            memory += _read_memory(level, "memory.max", "memory.current", "inactive_file")
+    for mount in (root / "cpu", root / "cpu,cpuacct"):
+        for level in _list_levels(mount, groups.get("cpu", "/")):
+            cpus += _divide(_read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us"))
+    for level in _list_levels(root / "memory", groups.get("memory", "/")):
+        files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        memory += _read_memory(level, *files)
+    limit, used = min(memory, default=(None, None))
+    return Limits(min(cpus, default=None), limit, used)
+
+
+def _list_levels(mount: Path, group: str) -> Iterator[Path]:
+    """Yield the directory of the group and all above it, up to the mount."""
+    directory = mount / group.strip("/")
+    yield directory
+    while directory != mount and mount in directory.parents:
+        directory = directory.parent
+        yield directory
+
+
+def _divide(quota: str, period: str) -> list[float]:
+    known = quota.isdigit() and period.isdigit() and int(quota) and int(period)
+    return [int(quota) / int(period)] if known else []
+
+
+def _read_memory(level: Path, limit: str, current: str, cached: str) -> list[tuple[int, int]]:
+    most, used = _read(level / limit), _read(level / current)
+    if not most.isdigit() or int(most) >= NO_LIMIT:
+        return []
+    # The kernel drops cached file pages before it kills, so they do not count as used.
+    pages = re.search(rf"^{cached} (\d+)$", _read(level / "memory.stat"), re.MULTILINE)
+    free = int(pages[1]) if pages else 0
+    return [(int(most), max(0, (int(used) if used.isdigit() else 0) - free))]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The `usable` cores of this process, and the figures they follow from."""
+
+    usable: int
+    host: int
+    affinity: int
+    quota: float | None
+    ranks: int
+    reason: str
+
+    @property
+    def together(self) -> int:
+        """Return the cores of all ranks of this host, for one that works while the others wait."""
+        return _within(min(self.affinity, self.host), self.quota)
+
+
+def measure_cores(limits: Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
+    """Return the cores that this process may use, and why."""
+    limits = read_limits() if limits is None else limits
+    host, affinity = count_cores()
+    ranks, variable = find_local_world_size(environ)
+    reasons = [f"{host} on this host"]
+    if affinity < host:
+        reasons.append(f"{affinity} by affinity")
+    if limits.cpus is not None and limits.cpus < min(affinity, host):
+        reasons.append(f"{limits.cpus:g} by cgroup quota")
+    if variable:
+        reasons.append(f"divided among {ranks} ranks ({variable})")
+    usable = max(1, _within(min(affinity, host), limits.cpus) // ranks)
+    return Cores(usable, host, affinity, limits.cpus, ranks, ", ".join(reasons))
+
+
+def _within(count: int, quota: float | None) -> int:
+    # A quota of 1.5 feeds two threads for part of the time; rounding down would waste a third of it.
+    return max(1, int(quota + 0.5)) if quota is not None and quota < count else count
+
+
+@lru_cache(maxsize=1)
+def usable_cores() -> int:
+    """Return the cores for this process, measured once."""
+    return measure_cores().usable
+
+
+def default_threads() -> int:
+    """Return `TOKENMILL_THREADS` if it is set, else the usable cores."""
+    wanted = os.environ.get("TOKENMILL_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else usable_cores()
+
+
+def list_instructions() -> tuple[str, list[str]]:
+    """Return the vector instructions in use: `("avx2", ["avx2", "bmi1", "bmi2", "lzcnt", "popcnt"])`."""
+    from tokenmill import _core
+
+    return _core.cpu()
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The `available` memory: free on the host, or left below the limit of the container."""
+
+    available: int
+    total: int
+    limit: int | None
+    reason: str
+
+
+def measure_memory(limits: Limits | None = None) -> Memory:
+    """Return the memory that this process may use, in bytes."""
+    limits = read_limits() if limits is None else limits
+    available, total = measure_host_memory()
+    reason = "free on this host"
+    if limits.memory is not None and limits.memory < total:
+        total = limits.memory
+        left = max(0, limits.memory - (limits.memory_used or 0))
+        if left < available:
+            available, reason = left, f"left of the {limits.memory / GB:.1f} GB cgroup limit"
+    return Memory(available, total, limits.memory, reason)
+
+
+def measure_host_memory() -> tuple[int, int]:
+    """Return the `(available, total)` bytes of this host."""
+    import psutil
+
+    found = psutil.virtual_memory()
+    return found.available, found.total
+
+
+def memory_budget(available: int, ranks: int = 1) -> int:
+    """Return the bytes of text and tokens in flight: an eighth of what is free, from 64 to 512 MiB."""
+    return max(64 * MIB, min(MOST_IN_FLIGHT, available // 8 // max(1, ranks)))
+
+
+def compute_batch_size(average_document_bytes: float | None, budget: int, workers: int = 1) -> int:
+    """Return the documents per batch: `compute_batch_size(4096, 512 << 20, 2)` -> `8192`."""
+    size = max(1.0, average_document_bytes or USUAL_DOCUMENT)
+    fit = budget / max(1, workers) / (size * BYTES_HELD_PER_TEXT_BYTE)
+    return int(max(FEWEST_DOCUMENTS, min(MOST_DOCUMENTS, fit)))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Cores and memory, from which the automatic settings follow."""
+
+    cores: Cores
+    memory: Memory
+
+    @property
+    def slow_processes(self) -> int:
+        """Return the worker processes of a Python tokenizer: half the cores."""
+        return max(1, self.cores.usable // 2)
+
+    @property
+    def memory_budget(self) -> int:
+        """Return the bytes of text and tokens in flight."""
+        return memory_budget(self.memory.available, self.cores.ranks)
+
+
+def measure(
+    environ: Mapping[str, str] = os.environ, cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP
+) -> Machine:
+    """Return the cores and memory of this process as they are now."""
+    limits = read_limits(cgroups, membership)
+    return Machine(measure_cores(limits, environ), measure_memory(limits))
