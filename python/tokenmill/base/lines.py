@@ -62,12 +62,12 @@ def log_memory(available: int, budget: int) -> None:
     )
 
 
-def log_loading(workers: int, kind: str, batch_size: int, writer_batch_size: int) -> None:
+def log_loading(workers: int, kind: str, batch_size: int) -> None:
     """The three settings that users tune first; `kind` is `threads` or `processes`."""
     logger.info("📊 Dataset loading settings:")
     logger.info("  - Parallel %s: %d", kind, workers)
     logger.info("  - Batch size: %d", batch_size)
-    logger.info("  - Writer batch size: %d", writer_batch_size)
+    logger.info("  - Writer batch size: %d", batch_size)
 
 
 def log_packing(mode: str, context_length: int | None = None, overlap: int = 0) -> None:

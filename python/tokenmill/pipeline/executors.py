@@ -52,7 +52,6 @@ class Control:
     threads: int = 1
     block_bytes: int = DEFAULT_BLOCK_BYTES
     batch_size: int | None = None
-    writer_batch_size: int | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     report: Callable[..., None] = do_nothing
     await_parity: Callable[[], None] = do_nothing

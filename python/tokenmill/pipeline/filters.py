@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.base.texts import Texts
     from tokenmill.datasets.ledger.receipt import Account
     from tokenmill.settings.schema import FilterConfig
     from tokenmill.sources.model import Block
@@ -50,17 +49,12 @@ class TextFilters:
         """Return the columns that a source must provide."""
         return self.predicate.columns if self.predicate else ()
 
-    @property
-    def _only_blank(self) -> bool:
-        """True if blank documents are the only ones dropped."""
-        limits = (self.config.min_chars, self.config.max_chars, self.predicate, self.function)
-        return all(limit is None for limit in limits)
-
     def keep(self, block: Block) -> tuple[Mask | None, Counter[str]]:
         """Return the mask of documents to keep (None for all) and the dropped ones by reason."""
         config, texts = self.config, block.texts
         some_blank = config.drop_blank and has_blank(texts.offsets, texts.data)
-        if not some_blank and self._only_blank:
+        others = (config.min_chars, config.max_chars, self.predicate, self.function)
+        if not some_blank and all(other is None for other in others):
             return None, Counter()
         sieve = _Sieve(len(texts))
         if some_blank:
@@ -75,7 +69,9 @@ class TextFilters:
         if self.predicate is not None and len(texts):
             sieve.drop("where", ~self.predicate.mask(block.columns, len(texts)))
         if self.function is not None:
-            sieve.drop("function", _find_refused(self.function, texts, sieve.kept))
+            # The only loop over documents here, since the function is the caller's own.
+            refused = [kept and not self.function(texts[at]) for at, kept in enumerate(sieve.kept)]
+            sieve.drop("function", np.array(refused, dtype=bool))
         return sieve.kept, sieve.reasons
 
 
@@ -114,11 +110,3 @@ class _Sieve:
             self.reasons[reason] += count
             self.kept &= ~out
         return fresh
-
-
-def _find_refused(function: Callable[[str], bool], texts: Texts, kept: Mask) -> Mask:
-    """Return the documents that the caller's own function refuses; the only loop per document."""
-    out = np.zeros(len(texts), dtype=bool)
-    for index in np.flatnonzero(kept):
-        out[index] = not function(texts[int(index)])
-    return out

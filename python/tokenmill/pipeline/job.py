@@ -105,7 +105,6 @@ def make_job(
     *,
     root: Path,
     keep: Callable[[str], bool] | None = None,
-    name: str | None = None,
 ) -> Job:
     """Settle ids, types and filters; raise `ConfigError` for contradictions before anything is written."""
     chat = make_chat(config, encoder) if list_record_fields(config.source) else None
@@ -114,7 +113,7 @@ def make_job(
     written_as.check_columns(packing.columns)
     dtype = written_as.choose_dtype(config.output.dtype, encoder.vocab_size)
     identity = TokenizerIdentity(
-        name or config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
+        config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )
     values = config.list_deciding_settings()
     if chat is None:
@@ -127,10 +126,9 @@ def make_job(
         "tokenizer.fingerprint": encoder.fingerprint,
     }
     if chat is not None:
-        values["chat.template"] = hashlib.sha256(chat.renderer.template.source.encode()).hexdigest()
-        values["chat.chat_date"] = (
-            str(chat.renderer.template.today) if chat.renderer.template.uses_date else None
-        )
+        template = chat.renderer.template
+        values["chat.template"] = hashlib.sha256(template.source.encode()).hexdigest()
+        values["chat.chat_date"] = str(template.today) if template.uses_date else None
     if keep is not None:
         values["filter.function"] = _name_function(keep)
     filters = TextFilters.of(config.filter, keep)
@@ -176,12 +174,8 @@ def _settle_packing(
             f"or write {others}, which have them for whole documents too"
         )
     # A template writes its own tokens around a conversation.
-    eos = find_marker_id(encoder, config.eos, "eos", automatic=not conversations)
-    pad = (
-        find_special_id(encoder, config.pad_token, "pad")
-        if config.pad_token is not None
-        else encoder.special_id("pad")
-    )
+    eos = _find_id(encoder, config.eos, "eos", automatic=not conversations)
+    pad = _find_id(encoder, config.pad_token, "pad", automatic=True)
     if pad is None and config.mode != "stream":
         # Padding is known by the mask and the segments, never by its id, so any id will do; EOS is usual.
         pad = eos if eos is not None else encoder.special_id("eos") or 0
@@ -190,15 +184,18 @@ def _settle_packing(
         context_length=config.context_length,
         overlap=config.overlap,
         tail=config.tail,
-        bos_id=find_marker_id(encoder, config.bos, "bos", automatic=False),
+        bos_id=_find_id(encoder, config.bos, "bos", automatic=False),
         eos_id=eos,
         pad_id=pad,
         columns=columns,
     )
 
 
-def find_marker_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
-    """Return the id of BOS or EOS: `True` is the tokenizer's own, `False` none, None the default."""
+def _find_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
+    """Return the id of a role. `True` is the tokenizer's own token, `False` none, None as `automatic` says.
+
+    Raises `ConfigError` if the vocabulary lacks a token given by its string or its id.
+    """
     if value is False or (value is None and not automatic):
         return None
     if value is None or value is True:
@@ -208,30 +205,20 @@ def find_marker_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: boo
                 f"{role}: this tokenizer has no {role.upper()} token; give its string or its id"
             )
         return found
-    return find_special_id(encoder, value, role)
-
-
-def find_special_id(encoder: Tokenizer, value: str | int, role: str) -> int:
-    """Return the id of a token given by string or id; raise `ConfigError` if the vocabulary lacks it."""
-    if isinstance(value, int):
-        if 0 <= value < encoder.vocab_size:
-            return value
-        raise ConfigError(f"{role}: id {value} is outside the vocabulary, 0..{encoder.vocab_size - 1}")
-    known = encoder.special_tokens
+    known, size = encoder.special_tokens, encoder.vocab_size
     if value in known:
         return known[value]
-    if value.isdecimal() and int(value) < encoder.vocab_size:
+    if str(value).isdecimal() and int(value) < size:
         return int(value)
+    if isinstance(value, int):
+        raise ConfigError(f"{role}: id {value} is outside the vocabulary, 0..{size - 1}")
     shown = ", ".join(list(known)[:8]) or "none"
     raise ConfigError(f"{role}: {value!r} is not a special token of this tokenizer; it has {shown}")
 
 
 def _name_function(function: Callable[[str], bool]) -> str:
     """Return a name that changes with the function's code, so that a resumed job notices."""
+    own = getattr(function, "__qualname__", type(function).__name__)
+    name = f"{getattr(function, '__module__', '')}.{own}"
     code = getattr(function, "__code__", None)
-    name = (
-        f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
-    )
-    if code is None:
-        return name
-    return f"{name}#{hashlib.sha256(code.co_code).hexdigest()[:12]}"
+    return name if code is None else f"{name}#{hashlib.sha256(code.co_code).hexdigest()[:12]}"

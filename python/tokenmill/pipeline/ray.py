@@ -48,8 +48,7 @@ class RayExecutor:
         remote = ray.remote(num_cpus=1, memory=TASK_MEMORY, max_retries=0, scheduling_strategy="SPREAD")(
             _run_task
         )
-        sizes = (control.batch_size, control.writer_batch_size)
-        shared = (reference.hex(), [reference], work, sizes)
+        shared = (reference.hex(), [reference], work, control.batch_size)
         return ClusterRun(ray, lambda task: remote.remote(*shared, task), control).run(tasks, count)
 
 
@@ -216,13 +215,11 @@ def _load_job(key: str, reference: list[Any]) -> Any:
 
 
 def _run_task(
-    key: str, reference: list[Any], work: Work, sizes: tuple[int | None, int | None], task: Any
+    key: str, reference: list[Any], work: Work, batch_size: int | None, task: Any
 ) -> tuple[Done, Counter[str]]:
     """On a worker: run one task, and return its result with the counts that the driver adds up."""
     counts: Counter[str] = Counter()
-    control = Control(
-        batch_size=sizes[0], writer_batch_size=sizes[1], report=lambda **amounts: counts.update(amounts)
-    )
+    control = Control(batch_size=batch_size, report=lambda **amounts: counts.update(amounts))
     try:
         return time_work(work, _load_job(key, reference), task, control), counts
     except TokenmillError as error:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.ledger.receipt import Account, Receipt
-    from tokenmill.pipeline.executors import Done, Executor
+    from tokenmill.pipeline.executors import Executor
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.unit import UnitTask
     from tokenmill.sources import InputFile
@@ -78,6 +78,7 @@ class Part:
 class Led:
     """How far the whole plan is; `manifest` is None until every unit is done."""
 
+    location: str
     done: int
     units: int
     manifest: Manifest | None
@@ -103,8 +104,7 @@ class Run:
         The plan is made once, and again only if another process has published its own since.
         """
         published = read_version(self.job.root / PLAN)
-        stale = published != self._planned_from or (self._displaces and self._is_begun())
-        if self._plan is None or stale:
+        if self._plan is None or published != self._planned_from:
             self._plan, self._planned_from = self._make_plan(), published
         return self._plan
 
@@ -163,7 +163,7 @@ class Run:
                 job.values | {"inputs": name_inputs([file.url for file in self.inputs])},
                 execution,
                 find=self.open,
-                lead=self._lead_and_open,
+                lead=lambda: open_dataset(self.lead().location),
                 address=job.remote.address if job.remote is not None else None,
             )
         seconds = self.seconds or time.monotonic() - started
@@ -185,10 +185,6 @@ class Run:
             return None
         self._check_limit(manifest)
         self.state = "published"
-        return open_dataset(self.job.location)
-
-    def _lead_and_open(self) -> Dataset:
-        self.lead()
         return open_dataset(self.job.location)
 
     def lead(self, part: Part | None = None) -> Led:
@@ -228,7 +224,7 @@ class Run:
             size = compute_batch_size(first.average_bytes, self.memory_budget, self.threads)
         processes = execution.num_proc or machine.slow_processes
         workers, kind = (processes, "processes") if engine.in_processes else (self.threads, "threads")
-        lines.log_loading(workers, kind, size, execution.writer_batch_size or size)
+        lines.log_loading(workers, kind, size)
         lines.log_performance(job.encoder.strategy.name, size, threads=self.threads, num_proc=processes)
         lines.log_memory(machine.memory.available, self.memory_budget)
         lines.log_packing(packing.mode, packing.context_length, packing.overlap)
@@ -260,7 +256,6 @@ class Run:
         )
         control = Control(
             batch_size=batch_size,
-            writer_batch_size=job.config.execution.writer_batch_size,
             report=recorder.count,
             show_workers=recorder.show_workers,
         )
@@ -273,8 +268,19 @@ class Run:
                 tasks = self._make_tasks(plan, todo, recorder, control)
                 recorder.enter_phase("tokenizing")
                 for done in self.executor.run(run_unit, job, tasks, len(todo), control):
-                    receipts[done.task.unit.ordinal] = done.result
-                    _record(recorder, done)
+                    receipt: Receipt = done.result
+                    receipts[done.task.unit.ordinal] = receipt
+                    recorder.count(units_done=1)
+                    recorder.write_event(
+                        "unit",
+                        unit=done.task.unit.ordinal,
+                        unit_id=done.task.unit.id,
+                        source=done.task.source,
+                        seconds=round(done.seconds, 3),
+                        documents=receipt.account.documents_written,
+                        tokens=receipt.account.tokens_stored,
+                        bytes=receipt.account.input_bytes,
+                    )
             if part is not None:
                 receipts = find_receipts(job.root, plan, job.remote)
             if part is None or not find_pending(plan, receipts):
@@ -282,7 +288,7 @@ class Run:
                 manifest = commit(job.root, plan, receipts, job.remote)
         # The warm-up before and the report after are not what a user times.
         self.seconds = time.monotonic() - started
-        return Led(len(receipts), len(plan.units), manifest)
+        return Led(job.location, len(receipts), len(plan.units), manifest)
 
     def _publish_plan(self) -> Plan:
         """Publish the plan and a copy of the tokenizer before a unit is done."""
@@ -366,21 +372,6 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _record(recorder: Recorder, done: Done) -> None:
-    receipt: Receipt = done.result
-    recorder.count(units_done=1)
-    recorder.write_event(
-        "unit",
-        unit=done.task.unit.ordinal,
-        unit_id=done.task.unit.id,
-        source=done.task.source,
-        seconds=round(done.seconds, 3),
-        documents=receipt.account.documents_written,
-        tokens=receipt.account.tokens_stored,
-        bytes=receipt.account.input_bytes,
-    )
 
 
 def list_left_out(account: Account) -> dict[str, str]:

@@ -51,8 +51,9 @@ def set_up(
     logs.configure(execution.verbose_level, log_json=execution.log_json)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
-    if resolved.is_set_by_user("execution.keep_in_memory"):
-        logger.info("keep_in_memory has no effect: shards are written as they are made, and mapped when read")
+    for name in ("keep_in_memory", "writer_batch_size"):
+        if resolved.is_set_by_user(f"execution.{name}"):
+            logger.info("%s has no effect: documents are written as they are encoded", name)
     executor = choose_executor(execution)
     if inputs is None:
         with resolved.name_setting("source.inputs", InputNotFoundError):

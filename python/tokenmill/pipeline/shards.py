@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tokenmill.datasets.ledger.manifest import PackingIdentity
     from tokenmill.datasets.ledger.plan import Target
     from tokenmill.datasets.ledger.receipt import FileEntry
     from tokenmill.datasets.packing import Packed
@@ -32,7 +31,6 @@ class ShardBuilder:
         target: Target,
         root: Path,
         name: str,
-        writer_batch_size: int | None = None,
         *,
         provenance: bool,
         most_documents: int | None = None,
@@ -48,10 +46,18 @@ class ShardBuilder:
         self._length = length
         self._columns = packing.columns
         self._marked = marked
-        self._packer = _make_packer(packing, most_documents, marked=marked) if length is not None else None
-        self._held: list[Encoded] = []
-        self._held_documents = 0
-        self._flush_at = writer_batch_size or 1
+        self._packer: Packer | None = None
+        if length is not None:
+            rows = RowShape(
+                length,
+                packing.pad_id or 0,
+                packing.columns,
+                packing.overlap,
+                drop_tail=packing.tail == "drop",
+                most_documents=most_documents,
+                marked=marked,
+            )
+            self._packer = make_packer(packing.mode, rows)
         self._writer = find_format(target.format).writer(shape)
         self._provenance = None
         if provenance:
@@ -61,28 +67,19 @@ class ShardBuilder:
             self._provenance = ProvenanceWriter(shape)
 
     def add(self, encoded: Encoded) -> None:
-        """Add documents; they are written once `writer_batch_size` of them are held."""
-        self._held.append(encoded)
-        self._held_documents += encoded.documents
-        if self._held_documents >= self._flush_at:
-            self._flush()
-
-    def _flush(self) -> None:
-        for encoded in self._held:
-            if self._provenance is not None:
-                self._provenance.write(encoded.origins, np.diff(encoded.offsets))
-        ids, offsets = _join(self._held)
-        self._held, self._held_documents = [], 0
-        if len(offsets) == 1:
+        """Write documents, or pack them into rows."""
+        ids, offsets, first = np.asarray(encoded.ids), np.asarray(encoded.offsets), self.documents
+        if self._provenance is not None:
+            self._provenance.write(encoded.origins, np.diff(offsets))
+        if not encoded.documents:
             return
-        first = self.documents
-        self.documents += len(offsets) - 1
-        self.account.documents_written += len(offsets) - 1
+        self.documents += encoded.documents
+        self.account.documents_written += encoded.documents
         if self._packer is None:
             self.account.tokens_written += len(ids)
-            self._writer.write(self._make_items(np.asarray(ids), np.asarray(offsets), first))
+            self._writer.write(self._make_items(ids, offsets, first))
         else:
-            self._write_rows(self._packer.push(np.asarray(ids), np.asarray(offsets)))
+            self._write_rows(self._packer.push(ids, offsets))
 
     def _make_items(self, ids: Any, offsets: Any, first: int) -> Items:
         """Return whole documents with their columns."""
@@ -113,8 +110,6 @@ class ShardBuilder:
 
     def close(self) -> list[FileEntry]:
         """Write the rest and publish every file of the shard."""
-        if self._held:
-            self._flush()
         if self._packer is not None:
             self._write_rows(self._packer.finish())
         files = self._writer.close()
@@ -125,24 +120,3 @@ class ShardBuilder:
         self._writer.discard()
         if self._provenance is not None:
             self._provenance.discard()
-
-
-def _join(held: list[Encoded]) -> tuple[Any, Any]:
-    if len(held) == 1:
-        return held[0].ids, held[0].offsets
-    lengths = np.concatenate([np.diff(encoded.offsets) for encoded in held])
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return np.concatenate([encoded.ids for encoded in held]), offsets
-
-
-def _make_packer(packing: PackingIdentity, most_documents: int | None, *, marked: bool) -> Packer:
-    shape = RowShape(
-        packing.context_length or 1,
-        packing.pad_id or 0,
-        packing.columns,
-        packing.overlap,
-        drop_tail=packing.tail == "drop",
-        most_documents=most_documents,
-        marked=marked,
-    )
-    return make_packer(packing.mode, shape)

@@ -78,7 +78,6 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
         job.target,
         job.root,
         unit.name,
-        control.writer_batch_size,
         provenance=job.config.output.provenance,
         most_documents=job.config.packing.max_documents_per_row,
         marked=job.chat is not None,

@@ -130,7 +130,7 @@ def _choose_automatic(
         ),
         "num_proc": (None, f"{machine.slow_processes} for the python engine, none for others"),
         "batch_size": (None, "from the average document size when a job starts"),
-        "writer_batch_size": (None, "each block as it comes"),
+        "writer_batch_size": (None, "no effect: documents are written as they are encoded"),
         "keep_in_memory": (None, "no effect: shards are written as they are made"),
     }
     values = {f"execution.{key}": (value, Origin("automatic", why)) for key, (value, why) in found.items()}

@@ -74,7 +74,7 @@ def test_the_lines_users_look_for(capsys):
         lines.log_warmed_up,
         lambda: lines.log_split_start("train", None, workers=48, kind="processes"),
         lambda: lines.log_split_start("test", 1234, exact=False, workers=2),
-        lambda: lines.log_loading(2, "threads", 8192, 8192),
+        lambda: lines.log_loading(2, "threads", 8192),
         lambda: lines.log_skipped_parity("the package is missing", possible=True),
     )
     for line in (
