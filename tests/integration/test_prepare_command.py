@@ -108,15 +108,15 @@ def test_a_full_disk_is_resumable(tmp_path, monkeypatch):
     write_corpus(tmp_path / "a.jsonl", 300)
     options = {"inputs": str(tmp_path / "a.jsonl"), "tokenizer": ByteTokenizer(), "unit_bytes": 10_000}
     options |= {"output": str(tmp_path / "out"), "verbose_level": "ERROR"}
-    real, left = DurableFile._write_through, [60_000]
+    real, left = DurableFile.write, [60_000]
 
-    def write(self, view):
-        left[0] -= len(view)
+    def write(self, data):
+        left[0] -= memoryview(data).nbytes
         if left[0] < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(self, view)
+        return real(self, data)
 
-    monkeypatch.setattr(DurableFile, "_write_through", write)
+    monkeypatch.setattr(DurableFile, "write", write)
     with pytest.raises(InterruptedJobError, match="free some space") as full:
         tokenmill.prepare(**options)
     assert full.value.exit_code == 75
