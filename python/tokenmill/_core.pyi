@@ -87,14 +87,8 @@ def best_fit(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The bin of every item and its place in it: best fit, longest first; a bin takes `most` items."""
 
-def deal_turns(
-    unit: int, dues: list[tuple[int, list[tuple[int, int, int]]]], start: int, counts: list[int], length: int
-) -> tuple[NDArray[np.uint16], list[int]]:
-    """The sources of `length` rows from row `start` on, and how many turns each has had after them.
-
-    `dues` are `(start, [(base, linear, quadratic), ...])`: from that row on, after x more rows,
-    `(base + linear * x + quadratic * x * x) / unit` rows of each source are due.
-    """
+def deal_turns(turns: Sequence[int]) -> NDArray[np.uint16]:
+    """Return the source of each row of a period, in which each source has so many turns."""
 
 @final
 class StringCounter:

@@ -22,4 +22,5 @@ pub mod train;
 pub mod writeback;
 
 pub use error::{Error, Result};
+pub use pages::prefetch;
 pub use stop::Stop;

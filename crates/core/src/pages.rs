@@ -142,7 +142,7 @@ unsafe impl<T: Plain + Sync> Sync for Pages<T> {}
 
 /// Asks for a cache line ahead of its use.
 #[inline(always)]
-pub(crate) fn prefetch<T>(address: *const T) {
+pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint; it never faults, whatever the address.
     unsafe {

@@ -33,16 +33,3 @@ impl Stop {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Stop;
-
-    #[test]
-    fn a_raised_flag_ends_the_work() {
-        let stop = Stop::new();
-        assert!(stop.check().is_ok());
-        stop.raise();
-        assert!(stop.check().is_err());
-    }
-}

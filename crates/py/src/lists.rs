@@ -9,7 +9,7 @@ use pyo3::types::{PyInt, PyList, PyMemoryView, PyTuple};
 
 use crate::error::to_py;
 use crate::flat::view;
-use tokenmill_core::Error;
+use tokenmill_core::{prefetch, Error};
 
 /// From this many ids on, shared ints pay for their table.
 const WORTH_SHARING: usize = 4096;
@@ -140,18 +140,6 @@ pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResul
         }
     }
     Ok(Some((view(py, values)?, view(py, offsets)?)))
-}
-
-/// Fetches an int's reference count ahead of its change.
-#[inline(always)]
-fn prefetch(object: *const ffi::PyObject) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint; it never faults, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch(object.cast(), std::arch::x86_64::_MM_HINT_T0);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = object;
 }
 
 /// Ids from an array of 16 or 32 bits, or from any sequence of ints.

@@ -12,7 +12,6 @@ use tokenmill_core::{packing, writeback};
 use crate::error::{run_long, run_short, to_py};
 use crate::flat::{view, Borrowed};
 
-type Shares = Vec<(i128, i128, i128)>;
 type Int64s<'py> = Bound<'py, PyArray1<i64>>;
 type Flat<'py, T> = (Bound<'py, PyArray1<T>>, Int64s<'py>);
 
@@ -175,24 +174,11 @@ fn best_fit(
     Ok((bins.into_pyarray(py), places.into_pyarray(py)))
 }
 
-/// The sources of rows from `start` on, and how many turns each has had after them.
+/// Returns the source of each row of a period, in which each source has so many turns.
 #[pyfunction]
-fn deal_turns(
-    py: Python<'_>,
-    unit: i128,
-    dues: Vec<(i64, Shares)>,
-    start: i64,
-    mut counts: Vec<i64>,
-    length: usize,
-) -> PyResult<(Bound<'_, PyArray1<u16>>, Vec<i64>)> {
-    let dues: Vec<packing::Due> = dues
-        .into_iter()
-        .map(|(start, shares)| packing::Due { start, shares })
-        .collect();
-    let order = run_long(py, |stop| {
-        packing::deal_turns(unit, &dues, start, &mut counts, length, stop)
-    })?;
-    Ok((order.into_pyarray(py), counts))
+fn deal_turns(py: Python<'_>, turns: Vec<u32>) -> PyResult<Bound<'_, PyArray1<u16>>> {
+    let order = run_long(py, |stop| packing::deal_turns(&turns, stop))?;
+    Ok(order.into_pyarray(py))
 }
 
 /// Whether each text is empty or all white space, as one byte each.

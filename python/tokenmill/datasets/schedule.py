@@ -44,9 +44,7 @@ class Stage:
     @cached_property
     def pattern(self) -> NDArray[np.uint16]:
         """The source of each row of a period."""
-        period = sum(self.turns)
-        due = [(0, [(0, turns, 0) for turns in self.turns])]
-        return _core.deal_turns(period, due, 0, [0] * len(self.turns), period)[0]
+        return _core.deal_turns(self.turns)
 
     @cached_property
     def offsets(self) -> list[Int64s]:

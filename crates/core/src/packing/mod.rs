@@ -10,7 +10,7 @@ mod turns;
 pub use best_fit::best_fit;
 pub use rows::{copy_segments, fill_runs, frame, Cell};
 pub use texts::{blank_texts, hash_texts, StringCounter};
-pub use turns::{deal_turns, Due};
+pub use turns::deal_turns;
 
 use crate::{Error, Result};
 

@@ -1,14 +1,14 @@
 //! Merging: the most frequent pair becomes a token, again and again, in time proportional to what changes.
 //!
 //! Every pair has its exact count and a list of the places where it occurs: `choose` picks the next one, `join`
-//! does one step, `resume` continues from an earlier result.
+//! does one step.
 
 use super::choose::candidates;
+use super::heap::TieBreak;
 use super::history::History;
 use super::lists::Lists;
 use super::neighbours::Neighbours;
-use super::options::MergeOptions;
-use super::pairs::PairCounts;
+use super::pairs::{key, Pair, PairCounts};
 use super::queue::Queue;
 use super::tokens::TokenList;
 use super::veto::Veto;
@@ -17,6 +17,21 @@ use crate::{Error, Result, Stop};
 
 /// There are many rarer pairs, and they are seldom merged; leaving them out halves the memory of the pairs.
 const WORTH_FOLLOWING: u64 = 3;
+
+/// When merging ends, and how ties are broken.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeOptions {
+    /// Stop at this many tokens, the 256 bytes among them.
+    pub tokens: usize,
+    /// Stop when the best pair occurs less often; at least 1.
+    pub min_frequency: u64,
+    /// No token may have more bytes.
+    pub max_token_length: u32,
+    /// Between equal counts.
+    pub tie: TieBreak,
+    /// Whether two splits of the same bytes make one token, as everywhere except in minbpe.
+    pub unify: bool,
+}
 
 /// A training run between two steps.
 pub struct Merger {
@@ -45,6 +60,62 @@ impl Merger {
         }
         let follow = options.min_frequency.max(WORTH_FOLLOWING);
         Self::start((words, pairs, lists), tokens, options, follow)
+    }
+
+    /// Continues from a vocabulary: `words` are made of its `tokens`, and new ones come after them.
+    pub fn from_vocabulary(
+        words: Words,
+        tokens: TokenList,
+        options: MergeOptions,
+        veto: Veto,
+    ) -> Result<Self> {
+        let (pairs, lists) = super::recount::all_pairs(&words, &tokens, options.max_token_length);
+        let mut merger = Self::start((words, pairs, lists), tokens, options, 1)?;
+        merger.veto = Some(veto);
+        Ok(merger)
+    }
+
+    /// Makes `(left, right)` the next merge, whatever its count; returns the new token.
+    pub fn require(&mut self, left: u32, right: u32) -> Result<u32> {
+        let known = self.tokens.len() as u32;
+        if left >= known || right >= known || self.tokens.len() >= self.options.tokens {
+            return Err(Error::Input(format!(
+                "the required merge ({left}, {right}) names a token that does not exist yet, or the \
+                 vocabulary is full"
+            )));
+        }
+        let absent = Pair {
+            key: key(left, right),
+            count: 0,
+            start: 0,
+            len: 0,
+        };
+        let pair = self.pairs.get(absent.key).map_or(absent, |pair| *pair);
+        self.step(pair);
+        Ok(self.history.products.last().copied().unwrap_or_default())
+    }
+
+    /// Repeats the steps of an earlier run, without choosing them.
+    pub fn replay(&mut self, steps: &[(u32, u32)], stop: &Stop) -> Result<()> {
+        for &(left, right) in steps {
+            stop.check()?;
+            if self.count_of(key(left, right)) == 0 {
+                self.follow_all();
+            }
+            match self.pairs.get(key(left, right)) {
+                Some(pair) if pair.count > 0 && self.tokens.len() < self.options.tokens => {
+                    let best = *pair;
+                    self.step(best);
+                }
+                _ => {
+                    return Err(Error::Input(format!(
+                        "merge {} of the checkpoint does not follow from these counts: it belongs to another run",
+                        self.history.steps.len()
+                    )))
+                }
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn start(
