@@ -27,7 +27,7 @@ import peers
 PURPOSES = (
     ("new pages (kernel)", ("[k]",)),
     ("scan", ("::scan::",)),
-    ("misses", ("::merge", "::pending", "::windows", "::backtrack", "::trie", "::pairs", "encode_other")),
+    ("misses", ("::merge", "::pending", "::tables", "::pairs", "encode_other")),
     ("cuts", ("encode_cut", "::cuts", "::segments")),
     ("keys, probes, ids", ("::bpe::",)),
     ("strings to UTF-8", ("::utf8", "libpython")),

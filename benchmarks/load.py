@@ -1,4 +1,4 @@
-"""Loading o200k alone, without the interpreter's start: built and kept tables of ours, tiktoken, HF 0.x and 1.x.
+"""Loading o200k alone, without the interpreter's start: ours, tiktoken, HF 0.x and 1.x.
 
     python benchmarks/load.py [--turns 3] [--vocabulary o200k]
 
@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
 import contest
 import corpora
@@ -40,12 +39,12 @@ CODE = {
 }
 
 
-def load(python, who, argv, **environment):
+def load(python, who, argv):
     """(CPU seconds, ids) of one process."""
     imports, call = CODE[who]
     code = f"{HEAD}{imports}\nbegun = time.process_time()\n{call}\n"
     code += "print(json.dumps([time.process_time() - begun, ids]))"
-    environment = os.environ | {"PYTHONPATH": str(contest.ROOT / "python")} | environment
+    environment = os.environ | {"PYTHONPATH": str(contest.ROOT / "python")}
     done = subprocess.run(
         [python, "-c", code, *argv], capture_output=True, text=True, check=True, env=environment
     )
@@ -61,31 +60,23 @@ def main():
     peers.HuggingFace(options.vocabulary, plain, 1)
     spelled = [str(plain.parent / f"{options.vocabulary}-hf" / "tokenizer.json"), LINE]
     newer = tokenizers_1_python() or print(WHY_NOT)
-    with tempfile.TemporaryDirectory() as cache:
-        runs = {
-            "tokenmill, built": (sys.executable, "tokenmill", spelled, {"TOKENMILL_CACHE_TABLES": "off"}),
-            "tokenmill, kept": (sys.executable, "tokenmill", spelled, {"TOKENMILL_CACHE": cache}),
-            "tiktoken": (
-                sys.executable,
-                "tiktoken",
-                [str(plain), LINE, peers.PATTERNS[options.vocabulary]],
-                {},
-            ),
-            "tokenizers 0.x": (sys.executable, "tokenizers", spelled, {}),
-        }
-        if newer:
-            runs["tokenizers 1.x"] = (newer, "tokenizers", spelled, {})
-        load(*runs["tokenmill, kept"][:3], TOKENMILL_CACHE=cache)
-        best, seen = {}, {}
-        for _ in range(options.turns):
-            for name, (python, who, argv, environment) in runs.items():
-                seconds, seen[name] = load(python, who, argv, **environment)
-                best[name] = min(best.get(name, seconds), seconds)
-    if any(ids != seen["tokenmill, kept"] for ids in seen.values()):
+    runs = {
+        "tokenmill": (sys.executable, "tokenmill", spelled),
+        "tiktoken": (sys.executable, "tiktoken", [str(plain), LINE, peers.PATTERNS[options.vocabulary]]),
+        "tokenizers 0.x": (sys.executable, "tokenizers", spelled),
+    }
+    if newer:
+        runs["tokenizers 1.x"] = (newer, "tokenizers", spelled)
+    best, seen = {}, {}
+    for _ in range(options.turns):
+        for name, run in runs.items():
+            seconds, seen[name] = load(*run)
+            best[name] = min(best.get(name, seconds), seconds)
+    if any(ids != seen["tokenmill"] for ids in seen.values()):
         raise SystemExit(f"the ids differ: {seen}")
-    print("| load | CPU s | x ours, kept |\n|---|---|---|")
+    print("| load | CPU s | x ours |\n|---|---|---|")
     for name, seconds in best.items():
-        print(f"| {name} | {seconds:.3f} | {seconds / best['tokenmill, kept']:.1f} |")
+        print(f"| {name} | {seconds:.3f} | {seconds / best['tokenmill']:.1f} |")
 
 
 if __name__ == "__main__":
