@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import json
+from abc import ABC, abstractmethod
 from array import array
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
+from tokenmill.sources.buffer import BOM, Buffer, overlaps_itself
 from tokenmill.sources.compression import open_stream, read_head
 from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
-from tokenmill.sources.model import Block, Reject, cut_equally
+from tokenmill.sources.model import Block, FileFaultError, Reject, cut_equally
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.windows import Buffer, overlaps_itself, read_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +38,7 @@ def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[
     """Return the fields of the first lines that hold strings, and all; plain text has none."""
     if file.format == "txt":
         return [], []
-    lines = read_head(file, config.max_expansion).removeprefix(codecs.BOM_UTF8).split(b"\n", SAMPLE_RECORDS)
+    lines = read_head(file, config.max_expansion).removeprefix(BOM).split(b"\n", SAMPLE_RECORDS)
     found = [_core.json_members(line) for line in lines[:SAMPLE_RECORDS]]
     # A single line that is longer than the head has the fields that the head shows.
     return collect_fields(mark_strings(members) for members, whole in found if whole or len(lines) == 1)
@@ -61,7 +61,7 @@ def read(request: Request) -> Iterator[Block]:
     """Yield the blocks of the documents that start in the range."""
     file, config, paths = request.file, request.config, request.fields.paths
     if file.format == "jsonl":
-        return _read_range(request, make_json_reader(request).read, b"\n")
+        return read_records(request, _Lines(make_json_reader(request).read, b"\n", request.part))
     if paths:
         raise InputError(
             f"{file.url}: a text file has no fields, but id_field or a predicate asks for "
@@ -82,7 +82,7 @@ def read(request: Request) -> Iterator[Block]:
     large = 4 * request.block_bytes < file.size and file.compression is None
     if request.parts and not separator and large and config.on_error != "skip":
         return _read_parts(request, split)
-    return _read_range(request, split, separator)
+    return read_records(request, _Lines(split, separator, request.part))
 
 
 def make_json_reader(request: Request) -> _core.JsonlReader:
@@ -100,7 +100,7 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
     places = RecordPlaces(request.file)
     with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
         buffer = Buffer(stream, 0, request.block_bytes)
-        buffer.skip_bom()
+        buffer.skip_start()
         while not buffer.ended:
             buffer.read(request.block_bytes)
             if buffer.fault is not None:
@@ -114,28 +114,85 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
             buffer.drop(end)
 
 
-def _read_range(request: Request, reader: Reader, delimiter: bytes) -> Iterator[Block]:
-    file, part, config = request.file, request.part, request.config
-    bounds = part.start, part.stop if part.kind == "bytes" else None
-    places = RecordPlaces(file, part.start, lines=delimiter == b"\n")
+class Parser(ABC):
+    """Reads the whole records of a buffer that starts between two records.
+
+    `delimiter` ends each record; it is empty if only the parser can find the end. `typed` and `names` are
+    those of `records_to_block`.
+    """
+
+    delimiter = b""
+    typed = True
+    names: tuple[str, ...] = ()
+
+    @abstractmethod
+    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
+        """Return the records and their length in bytes; `last` tells that nothing follows."""
+
+    def find_fault(self) -> str | None:
+        """Return what is wrong with the rest of the file after the last call, or None."""
+        return None
+
+
+class _Lines(Parser):
+    """Records between delimiters."""
+
+    def __init__(self, read: Reader, delimiter: bytes, part: Range) -> None:
+        self.delimiter = delimiter
+        self._read = read
+        self._stop = part.stop if part.kind == "bytes" else None
+
+    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
+        end = buffer.find_end(self.delimiter, self._stop) or (buffer.fill if last else 0)
+        return self._read(memoryview(buffer.data)[:end]), end
+
+
+def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator[Block]:
+    """Yield the blocks of the records that start in the range; the first `skip` bytes are a header."""
+    file, part, limit = request.file, request.part, request.config.max_record_bytes
+    start, stop = (part.start, part.stop) if part.kind == "bytes" else (0, None)
+    width = len(parser.delimiter)
+    first = max(start - width, 0)  # the delimiter before the range must be seen
+    places = RecordPlaces(file, start, lines=parser.delimiter == b"\n")
+    target = block_bytes = max(request.block_bytes, 2 * width, len(BOM))
     rows = 0
-    for window in read_windows(
-        lambda start: open_stream(file, start, config.max_expansion),
-        bounds,
-        delimiter,
-        request.block_bytes,
-        config.max_record_bytes,
-    ):
-        if window.over_long:
-            sample = bytes(window.data[:60]).decode("utf-8", "replace")
-            reject = Reject("over_long", places.describe(rows, window.offset), sample)
-            block = Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
+    with closing(open_stream(file, first, request.config.max_expansion)) as stream:
+        buffer = Buffer(stream, first, block_bytes)
+        if start:
+            buffer.skip_record(parser.delimiter)
         else:
-            origin = RecordOrigin(places, rows, window.offset, len(window.data))
-            block = records_to_block(request, reader(window.data), origin)
-        rows += block.rows_read
-        yield block
-        del block  # before the next one is read: it may be large
+            buffer.skip_start(skip)
+        while stop is None or buffer.offset < stop:
+            buffer.read(target)
+            records, used = parser(buffer, last=buffer.ended and not buffer.fault)
+            fault = parser.find_fault()
+            if buffer.fault and not used:
+                raise buffer.fault
+            if not buffer.fill:
+                return
+            if used or buffer.ended or fault:
+                origin = RecordOrigin(places, rows, buffer.offset, used)
+                block = records_to_block(request, records, origin, typed=parser.typed, names=parser.names)
+                rows += block.rows_read
+                yield block
+                del block  # before the next one is read: it may be large
+                if fault:
+                    reason = "truncated" if buffer.ended and used == buffer.fill else "damaged"
+                    raise FileFaultError(reason, places.describe(rows, buffer.offset + used), fault)
+                buffer.drop(used)
+            elif buffer.fill <= limit:
+                target = min(2 * buffer.fill, limit + width + 1)
+                continue
+            elif not width:
+                detail = f"no record ends within {limit} bytes; raise max_record_bytes"
+                raise FileFaultError("over_long", places.describe(rows, buffer.offset), detail)
+            else:
+                sample = bytes(buffer.data[:60]).decode("utf-8", "replace")
+                reject = Reject("over_long", places.describe(rows, buffer.offset), sample)
+                yield Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
+                rows += 1
+                buffer.skip_record(parser.delimiter)
+            target = max(block_bytes, buffer.fill + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
-from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenmill import _core
 from tokenmill.errors import InputError
-from tokenmill.sources.compression import open_stream, read_head
+from tokenmill.sources.buffer import BOM
+from tokenmill.sources.compression import read_head
 from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
-from tokenmill.sources.model import FileFaultError
-from tokenmill.sources.records import (
-    RecordOrigin,
-    RecordPlaces,
-    make_json_reader,
-    mark_strings,
-    records_to_block,
-)
-from tokenmill.sources.windows import BOM, Buffer
+from tokenmill.sources.records import Parser, make_json_reader, mark_strings, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenmill.settings.schema import SourceConfig
+    from tokenmill.sources.buffer import Buffer
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import Block, InputFile
 
@@ -38,7 +30,7 @@ def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[
     """Return the fields that hold strings, and all, as far as the head shows them."""
     head = read_head(file, config.max_expansion)
     if file.format == "json":
-        return collect_fields(map(mark_strings, _read_members(head.removeprefix(codecs.BOM_UTF8))))
+        return collect_fields(map(mark_strings, _read_members(head.removeprefix(BOM))))
     names = _read_header(head, file)[0]
     return names, names
 
@@ -56,49 +48,41 @@ def read(request: Request) -> Iterator[Block]:
     if request.file.format != "json":
         names, width = _read_header(head, request.file)
         if names:
-            yield from _read_records(request, _Rows(request, names), skip=width)
-        return
-    skip = len(BOM) if head.startswith(BOM) else 0
-    if _is_single_record(head[skip:], request):
-        yield from _read_records(request, _OneRecord(request), skip=skip)
+            yield from read_records(request, _Rows(request, names), skip=width)
+    elif _is_single_record(head.removeprefix(BOM), request):
+        yield from read_records(request, _OneRecord(request))
     elif head.strip():
-        yield from _read_records(request, _Elements(request), skip=skip)
+        yield from read_records(request, _Elements(request))
 
 
-class _Elements:
-    """Reads the elements of a JSON array or object.
-
-    A parser takes bytes that start between two records, and returns the whole records and their length.
-    """
-
-    typed = True
-    names: tuple[str, ...] = ()
-    """The last columns, which together are the record, where the parser does not return it whole."""
+class _Elements(Parser):
+    """Reads the elements of a JSON array or object."""
 
     def __init__(self, request: Request) -> None:
         self._reader = make_json_reader(request)
         self._state = 0
         self._broken = self._last = False
 
-    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
-        records, used, self._state, self._broken = self._reader.read_elements(data, self._state, last=last)
+    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
+        records, used, self._state, self._broken = self._reader.read_elements(
+            memoryview(buffer.data)[: buffer.fill], self._state, last=last
+        )
         self._last = last
         return records, used
 
     def find_fault(self) -> str | None:
-        """Return what is wrong with the rest of the file after the last call, or None."""
         if self._broken:
             return "the JSON value is broken here, and nothing after it can be read"
         return "the JSON value does not end" if self._last and self._state != _END else None
 
 
 class _OneRecord(_Elements):
-    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
-        whole = b"[" + bytes(data) + b"]" if last else b""
-        return self._reader.read_elements(whole, 0, last=False)[0], len(data) if last else 0
+    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
+        whole = b"[" + buffer.data[: buffer.fill] + b"]" if last else b""
+        return self._reader.read_elements(whole, 0, last=False)[0], buffer.fill if last else 0
 
 
-class _Rows:
+class _Rows(Parser):
     """Reads the rows of a delimited file."""
 
     typed = False
@@ -127,46 +111,8 @@ class _Rows:
             replace=request.config.on_error == "replace",
         )
 
-    def __call__(self, data: memoryview, *, last: bool) -> tuple[_core.Records, int]:
-        return self._reader.read(data, last=last)
-
-    def find_fault(self) -> str | None:
-        """Return None: a bad row does not spoil the next."""
-        return None
-
-
-def _read_records(request: Request, parser: _Elements | _Rows, *, skip: int) -> Iterator[Block]:
-    """Feed the parser windows that hold at least one whole record each."""
-    file, limit, rows = request.file, request.config.max_record_bytes, 0
-    places = RecordPlaces(file)
-    with closing(open_stream(file, 0, request.config.max_expansion)) as stream:
-        buffer = Buffer(stream, 0, request.block_bytes)
-        buffer.read(skip)
-        buffer.drop(skip)
-        target = request.block_bytes
-        while not (buffer.ended and not buffer.fill):
-            buffer.read(target)
-            last = buffer.ended and not buffer.fault
-            records, used = parser(memoryview(buffer.data)[: buffer.fill], last=last)
-            if buffer.fault and not used:
-                raise buffer.fault
-            if not (used or buffer.ended or parser.find_fault()):
-                if buffer.fill > limit:
-                    place = f"{file.url}::{buffer.offset}"
-                    raise FileFaultError("over_long", place, f"no record ends within {limit} bytes")
-                target = min(2 * buffer.fill, limit + 1)
-                continue
-            origin = RecordOrigin(places, rows, buffer.offset, used)
-            block = records_to_block(request, records, origin, typed=parser.typed, names=parser.names)
-            rows += block.rows_read
-            yield block
-            if fault := parser.find_fault():
-                reason = "truncated" if buffer.ended and used == buffer.fill else "damaged"
-                raise FileFaultError(reason, places.describe(rows, buffer.offset + used), fault)
-            buffer.drop(used)
-            target = max(request.block_bytes, buffer.fill + 1)
-        if buffer.fault:
-            raise buffer.fault
+    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
+        return self._reader.read(memoryview(buffer.data)[: buffer.fill], last=last)
 
 
 def _read_header(head: bytes, file: InputFile) -> tuple[list[str], int]:
