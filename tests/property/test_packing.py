@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmill.datasets.documents import frame_documents
+from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.datasets.packing import GroupPacker, RowShape, make_packer
 from tokenmill.errors import ConfigError
 
@@ -63,12 +64,18 @@ def test_every_token_once_and_blocks_do_not_matter(mode, lengths, context_length
     kept = rows[mask]
     unique = np.unique(kept)
     read = sum(lengths)
-    written, repeated = sum(p.written for p in whole), sum(p.repeated for p in whole)
-    dropped = sum(p.dropped_tokens for p in whole)
+    account = Account()
+    for packed in whole:
+        account.add(packed.account)
+    written, repeated, dropped = (
+        account.tokens_written,
+        account.tokens_repeated,
+        account.tokens_dropped["tail"],
+    )
     assert read == written + dropped
     assert len(unique) == written
     assert len(kept) == written + repeated
-    assert (~mask).sum() == sum(p.padding for p in whole)
+    assert (~mask).sum() == account.tokens_padding
     if not drop:
         assert dropped == 0
         assert np.array_equal(unique, np.arange(read))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,24 +93,14 @@ class Origins:
         return Origins(part, self.rows[start : start + count], ids)
 
 
-@dataclass(frozen=True)
-class StringCounter:
-    """Count strings such as `<s>` in texts. It pickles as its strings."""
+@lru_cache(maxsize=4)
+def _make_counter(strings: tuple[str, ...]) -> _core.StringCounter:
+    return _core.StringCounter(list(strings))
 
-    strings: tuple[str, ...]
 
-    @cached_property
-    def _counter(self) -> _core.StringCounter:
-        return _core.StringCounter(list(self.strings))
-
-    def __reduce__(self) -> tuple[type[StringCounter], tuple[tuple[str, ...]]]:
-        return StringCounter, (self.strings,)
-
-    def count(self, offsets: memoryview, data: memoryview) -> int:
-        """Return the number of occurrences in these texts."""
-        if not self.strings or len(offsets) < 2:
-            return 0
-        return self._counter.count(data, offsets)
+def count_strings(strings: tuple[str, ...], offsets: memoryview, data: memoryview) -> int:
+    """Return how often strings such as `<s>` occur in texts."""
+    return _make_counter(strings).count(data, offsets) if strings and len(offsets) > 1 else 0
 
 
 def find_blank(offsets: memoryview, data: memoryview) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from tokenmill import _core
 from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.datasets.columns import Cover, store_columns
 from tokenmill.datasets.documents import make_offsets
+from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -126,46 +127,40 @@ class RowShape:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Some finished rows, flat, with their columns, their segments and counts."""
+    """Some finished rows, flat, with their columns and segments, and an account of their tokens."""
 
     ids: Ids
     columns: dict[str, Ids]
     segments: Segments
     rows: int
-    written: int
-    repeated: int
-    padding: int
-    # Trained tokens: in rows once, in rows again, and dropped.
-    learned: int = 0
-    learned_repeated: int = 0
-    learned_dropped: int = 0
-    dropped_tokens: int = 0
-    dropped_documents: int = 0
+    account: Account
 
 
 def _finish(rows: Ids, segments: Segments, shape: RowShape) -> Packed:
-    """Compute the columns and the counts of filled rows."""
+    """Compute the columns and the account of filled rows."""
     covered = int(segments.length.sum())
     # The beginning of every window but a document's first repeats the one before it.
     again = segments.position[segments.start > 0]
     repeated = len(again) * shape.overlap
-    loss_mask, learned, learned_repeated = None, 0, 0
+    account = Account(
+        tokens_written=covered - repeated, tokens_repeated=repeated, tokens_padding=len(rows) - covered
+    )
+    loss_mask = None
     if shape.marked:
         loss_mask, rows = is_learned(rows), strip_marks(rows)
-        learned_repeated = int(loss_mask[again[:, None] + np.arange(shape.overlap)].sum())
-        learned = int(loss_mask.sum()) - learned_repeated
+        account.learned_repeated = int(loss_mask[again[:, None] + np.arange(shape.overlap)].sum())
+        account.learned_written = int(loss_mask.sum()) - account.learned_repeated
     cover = Cover(rows, segments.document, segments.position, segments.length, loss_mask)
-    return Packed(
-        ids=rows,
-        columns=store_columns(shape.columns, cover),
-        segments=segments,
-        rows=len(rows) // shape.context_length,
-        written=covered - repeated,
-        repeated=repeated,
-        padding=len(rows) - covered,
-        learned=learned,
-        learned_repeated=learned_repeated,
-    )
+    columns = store_columns(shape.columns, cover)
+    return Packed(rows, columns, segments, len(rows) // shape.context_length, account)
+
+
+def _count_dropped(account: Account, tokens: int, documents: int, learned: int) -> None:
+    """Add the tail that was left out. Its documents were counted as written."""
+    account.documents_written -= documents
+    account.documents_dropped["tail"] += documents
+    account.tokens_dropped["tail"] += tokens
+    account.learned_dropped["tail"] += learned
 
 
 def _pack(ids: Ids, offsets: Int64s, segments: Segments, shape: RowShape, first_document: int) -> Packed:
@@ -175,13 +170,11 @@ def _pack(ids: Ids, offsets: Int64s, segments: Segments, shape: RowShape, first_
     source = offsets[segments.document] + segments.start
     _core.copy_segments(ids, source, segments.position, segments.length, rows)
     packed = _finish(rows, segments.shift(documents=first_document), shape)
-    given = ids[offsets[0] : offsets[-1]]
-    return replace(
-        packed,
-        learned_dropped=int(is_learned(given).sum()) - packed.learned if shape.marked else 0,
-        dropped_tokens=len(given) - packed.written,
-        dropped_documents=int((np.diff(offsets) > 0).sum() - (segments.start == 0).sum()),
-    )
+    given, account = ids[offsets[0] : offsets[-1]], packed.account
+    learned = int(is_learned(given).sum()) - account.learned_written if shape.marked else 0
+    lost = int((np.diff(offsets) > 0).sum() - (segments.start == 0).sum())
+    _count_dropped(account, len(given) - account.tokens_written, lost, learned)
+    return packed
 
 
 class Packer(Protocol):
@@ -256,13 +249,11 @@ class ConcatPacker:
         rest, segments, shape = self._carried, self._segments, self.shape
         self._carried = None
         if shape.drop_tail:
-            yield replace(
-                _finish(rest[:0], Segments.join(), shape),
-                learned_dropped=int(is_learned(rest).sum()) if shape.marked else 0,
-                dropped_tokens=len(rest),
-                # A document whose first token is in the dropped row has nothing in any row before.
-                dropped_documents=int((segments.start == 0).sum()),
-            )
+            packed = _finish(rest[:0], Segments.join(), shape)
+            learned = int(is_learned(rest).sum()) if shape.marked else 0
+            # A document whose first token is in the dropped row has nothing in any row before.
+            _count_dropped(packed.account, len(rest), int((segments.start == 0).sum()), learned)
+            yield packed
             return
         row = np.full(shape.context_length, shape.pad_id, dtype=rest.dtype)
         row[: len(rest)] = rest

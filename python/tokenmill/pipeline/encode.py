@@ -10,7 +10,14 @@ import numpy as np
 
 from tokenmill.base.learned import is_learned
 from tokenmill.base.texts import Texts
-from tokenmill.datasets.documents import Origins, copy_spans, frame_documents, select_documents, splice
+from tokenmill.datasets.documents import (
+    Origins,
+    copy_spans,
+    count_strings,
+    frame_documents,
+    select_documents,
+    splice,
+)
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.pipeline.chat import count_trained, encode_chats, frame_chats
 from tokenmill.pipeline.filters import filter_tokens
@@ -98,7 +105,7 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
     if known is not None and not (job.frames_at_once and known.frame == job.frame):
         known = None
     if job.chat is None:
-        account.special_strings += job.special_strings.count(texts.offsets, texts.data)
+        account.special_strings += count_strings(job.special_strings, texts.offsets, texts.data)
     # One thread for a block among others, all of them for one that is far larger than a block.
     threads = control.threads if texts.nbytes > MANY_BLOCKS * control.block_bytes else 1
     size = control.batch_size or max(1, len(texts))

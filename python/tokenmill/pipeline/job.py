@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.columns import LOSS_MASK
-from tokenmill.datasets.documents import StringCounter
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
@@ -43,7 +42,7 @@ class Job:
     filters: TextFilters
     values: dict[str, Any]
     # Counts strings of special tokens that are read as plain text.
-    special_strings: StringCounter = field(default_factory=lambda: StringCounter(()))
+    special_strings: tuple[str, ...] = ()
     remote: Remote | None = None
     # The side of a split into training and validation that the dataset is.
     split: Split | None = None
@@ -133,9 +132,9 @@ def make_job(
         values["filter.function"] = _name_function(keep)
     filters = TextFilters.of(config.filter, keep)
     plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
-    counter, split = StringCounter(plain), _make_split(config)
+    split = _make_split(config)
     return Job(
-        config, root, encoder, identity, packing, dtype, filters, values, counter, split=split, chat=chat
+        config, root, encoder, identity, packing, dtype, filters, values, plain, split=split, chat=chat
     )
 
 

@@ -93,19 +93,10 @@ class ShardBuilder:
 
     def _write_rows(self, finished: Iterable[Packed]) -> None:
         for packed in finished:
-            account, length = self.account, self._length or 1
-            account.tokens_written += packed.written
-            account.tokens_repeated += packed.repeated
-            account.tokens_padding += packed.padding
-            account.tokens_dropped["tail"] += packed.dropped_tokens
-            account.documents_dropped["tail"] += packed.dropped_documents
-            account.learned_written += packed.learned
-            account.learned_repeated += packed.learned_repeated
-            account.learned_dropped["tail"] += packed.learned_dropped
-            account.documents_written -= packed.dropped_documents
+            self.account.add(packed.account)
             self.rows += packed.rows
             if packed.rows:
-                offsets = np.arange(packed.rows + 1, dtype=np.int64) * length
+                offsets = np.arange(packed.rows + 1, dtype=np.int64) * (self._length or 1)
                 self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.to_table()))
 
     def close(self) -> list[FileEntry]:

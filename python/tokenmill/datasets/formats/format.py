@@ -7,14 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tokenmill.datasets.columns import LOSS_MASK, find_column
-from tokenmill.datasets.formats.files import Items, ShardShape, StoredShard
+from tokenmill.datasets.formats.files import Items, ShardShape, ShardWriter, StoredShard
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tokenmill.datasets.formats.writer import ShardWriter
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import ShardEntry
 
@@ -22,14 +21,14 @@ DTYPES = ("uint16", "uint32", "int32", "int64")
 # The module of each format, which is imported when the format is used; it has the format in upper case.
 MODULES = {
     "arrow": "tables",
-    "datatrove": "datatrove",
+    "datatrove": "flat",
     "litdata": "chunks",
     "mds": "chunks",
     "megatron": "megatron",
-    "npy": "npy",
-    "olmo": "olmo",
+    "npy": "flat",
+    "olmo": "flat",
     "parquet": "tables",
-    "tokenmill": "tokenmill",
+    "tokenmill": "flat",
 }
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.datasets.documents import make_offsets
+from tokenmill.datasets.formats.files import ShardWriter
 from tokenmill.datasets.formats.format import Format
-from tokenmill.datasets.formats.writer import ShardWriter
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.errors import DatasetError
 

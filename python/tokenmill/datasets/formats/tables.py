@@ -16,9 +16,8 @@ import pyarrow as pa
 from tokenmill.base.arrays import to_arrow
 from tokenmill.base.durable import digest, publish_json
 from tokenmill.datasets.columns import find_column
-from tokenmill.datasets.formats.files import Columns, Items, ShardShape, StoredShard
+from tokenmill.datasets.formats.files import BatchWriter, Columns, Items, ShardShape, StoredShard
 from tokenmill.datasets.formats.format import Format
-from tokenmill.datasets.formats.writer import BatchWriter
 from tokenmill.sources.discover import SPLITS, STATE
 
 if TYPE_CHECKING:

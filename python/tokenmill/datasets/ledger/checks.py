@@ -1,4 +1,4 @@
-"""What can be wrong with a finished dataset, found without its sources: files, hashes, indexes, ids, sums."""
+"""Check a finished dataset without its sources: files, hashes, indexes, ids, sums."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import numpy as np
 from tokenmill.base.durable import hash_file
 from tokenmill.datasets.formats.files import map_segments
 from tokenmill.datasets.formats.format import find_format, read_items
-from tokenmill.datasets.ledger.manifest import PLAN
+from tokenmill.datasets.ledger.manifest import PLAN, Manifest
 from tokenmill.datasets.ledger.plan import load_plan
-from tokenmill.datasets.ledger.receipt import Account, load_receipt, parse_receipt, receipt_path
+from tokenmill.datasets.ledger.receipt import Account, ShardEntry, load_receipt, parse_receipt, receipt_path
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import ShardEntry
-
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question and its answer: `state` is `ok`, `problem` or `skipped`."""
+    """One check and its result: `state` is `ok`, `problem` or `skipped`."""
 
     name: str
     state: str
@@ -34,7 +31,7 @@ class Check:
 
 
 def check_dataset(root: Path, manifest: Manifest) -> Iterator[Check]:
-    """Every check that needs nothing but the dataset's own files, the cheap ones first."""
+    """Run every check that needs nothing but the dataset's own files, the cheap ones first."""
     yield _run("manifest", partial(_check_sums, manifest))
     yield _run("plan", partial(_check_plan, root, manifest))
     yield _run("receipts", partial(_check_receipts, root, manifest))
@@ -62,42 +59,35 @@ def _run(name: str, work: Callable[[], str]) -> Check:
 
 
 def _check_sums(manifest: Manifest) -> str:
-    account = manifest.account
+    account, packing, config = manifest.account, manifest.packing, manifest.config
     account.check()
     if account.tokens_stored != manifest.tokens:
         raise DatasetError(
             f"the account stores {account.tokens_stored} tokens, the shards have {manifest.tokens}"
         )
-    length = manifest.packing.context_length
-    if manifest.layout == "rows" and manifest.tokens != manifest.rows * (length or 0):
+    length = packing.row_length
+    if length is not None and manifest.tokens != manifest.rows * length:
         raise DatasetError(f"{manifest.rows} rows of {length} are not {manifest.tokens} tokens")
-    _check_settled(manifest)
-    names = [shard.name for shard in manifest.shards]
-    if len(set(names)) != len(names):
-        raise DatasetError("a shard is listed twice")
-    return f"{manifest.documents:,} documents, {manifest.tokens:,} tokens; read = written + dropped"
-
-
-def _check_settled(manifest: Manifest) -> None:
-    """Raise unless the manifest and its settings agree where they say the same."""
-    packing, config = manifest.packing, manifest.config
     markers = {
         "packing.bos": packing.bos_id,
         "packing.eos": packing.eos_id,
         "packing.pad_token": packing.pad_id,
     }
-    settled = markers | {
+    settled = {
         "packing.mode": packing.mode,
         "packing.context_length": packing.context_length,
         "output.dtype": manifest.dtype,
         "tokenizer.fingerprint": manifest.tokenizer.fingerprint,
     }
-    for key, value in settled.items():
+    for key, value in (markers | settled).items():
         if key in config and config[key] != value:
             raise DatasetError(f"the settings have {key} {config[key]!r}, the manifest {value!r}")
     for key, marker in markers.items():
         if marker is not None and marker >= manifest.tokenizer.vocab_size:
             raise DatasetError(f"{key} is {marker}, outside the vocabulary")
+    if len({shard.name for shard in manifest.shards}) != len(manifest.shards):
+        raise DatasetError("a shard is listed twice")
+    return f"{manifest.documents:,} documents, {manifest.tokens:,} tokens; read = written + dropped"
 
 
 def _check_plan(root: Path, manifest: Manifest) -> str:
@@ -112,22 +102,20 @@ def _check_plan(root: Path, manifest: Manifest) -> str:
 
 
 def _check_receipts(root: Path, manifest: Manifest) -> str:
-    found = [load_receipt(root, shard.name, shard.unit) for shard in manifest.shards]
-    there = [receipt for receipt in found if receipt is not None]
-    for shard, receipt in zip(manifest.shards, found, strict=True):
-        path = receipt_path(root, shard.name)
+    found, total = 0, Account()
+    for shard in manifest.shards:
+        receipt, path = load_receipt(root, shard.name, shard.unit), receipt_path(root, shard.name)
         if receipt is None and path.exists():
             parse_receipt(path.read_bytes(), str(path))
             raise DatasetError(f"the receipt of {shard.name} does not fit its files")
-        if receipt is not None and receipt.shard != shard:
-            raise DatasetError(f"the receipt of {shard.name} and the manifest disagree")
-    if len(there) == len(found):
-        total = Account()
-        for receipt in there:
+        if receipt is not None:
+            if receipt.shard != shard:
+                raise DatasetError(f"the receipt of {shard.name} and the manifest disagree")
+            found += 1
             total.add(receipt.account)
-        if total != manifest.account:
-            raise DatasetError("the receipts do not add up to the manifest's account")
-    return f"{len(there)} of {len(found)} receipts are there and agree"
+    if found == len(manifest.shards) and total != manifest.account:
+        raise DatasetError("the receipts do not add up to the manifest's account")
+    return f"{found} of {len(manifest.shards)} receipts are there and agree"
 
 
 def _check_files(root: Path, shard: ShardEntry) -> str:

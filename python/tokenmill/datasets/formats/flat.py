@@ -1,0 +1,260 @@
+"""The formats of bare tokens beside an index: `tokenmill`, `npy`, `datatrove` and `olmo`.
+
+`npy` files are real NPY 1.0 files that `numpy.load(..., mmap_mode="r")` maps. `datatrove` files are those of
+nanotron, with `.ds.loss` for a loss mask. OLMo-core maps tokens by itself, so the `.npy` files of `olmo` have
+no header; it takes documents from a `.csv.gz`, and one byte for each token from a file of label masks.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill import _core
+from tokenmill.datasets.columns import IGNORED, LOSS_MASK, find_column
+from tokenmill.datasets.formats.files import (
+    HEADER,
+    OFFSETS_MAGIC,
+    SEGMENTS_MAGIC,
+    Items,
+    ShardShape,
+    ShardWriter,
+    StoredShard,
+    make_header,
+    map_offsets,
+    map_segments,
+)
+from tokenmill.datasets.formats.format import Format
+from tokenmill.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_NPY_HEADER = 128
+_BUFFER_BYTES = 1 << 20
+
+
+class NativeWriter(ShardWriter):
+    """Write `.bin`, `.idx` or `.seg`, and one `.bin` per column."""
+
+    def __init__(self, shape: ShardShape) -> None:
+        super().__init__(shape)
+        self._rows = shape.context_length is not None
+        self.open("tokens", ".bin")
+        self._index = self.open("segments", ".seg") if self._rows else self.open("offsets", ".idx")
+        for name in shape.columns:
+            self.open(name, f".{name}.bin")
+        # The header counts what follows it; the first offset is 0.
+        self._index.write(bytes(HEADER.size if self._rows else HEADER.size + 8))
+        self._count = 0
+
+    def write(self, items: Items) -> None:
+        """Append documents, or rows with the segments that fill them."""
+        if items.segments is not None:
+            self._index.write(items.segments + np.array([0, 0, self.position, 0], dtype="<u8"))
+            self._count += len(items.segments)
+        elif not self._rows:
+            self._index.write(_core.stored_ends(items.offsets, self.position))
+            self._count += len(items.offsets) - 1
+        self.write_tokens(items)
+
+    def finish(self) -> None:
+        """Write the index's header."""
+        self._index.write_head(make_header(SEGMENTS_MAGIC if self._rows else OFFSETS_MAGIC, self._count))
+
+
+def _read_tokenmill(shard: StoredShard) -> Iterator[Items]:
+    tokens, columns = shard.map_tokens(), shard.map_columns()
+    if shard.manifest.layout == "documents":
+        return shard.cut(tokens, map_offsets(shard.path("offsets")), columns)
+    return shard.cut(tokens, None, columns, map_segments(shard.path("segments")))
+
+
+TOKENMILL = Format(
+    name="tokenmill",
+    writer=NativeWriter,
+    reader=_read_tokenmill,
+    read_by="tokenmill.open",
+    mapped=True,
+    dtypes=("uint16", "uint32"),
+    bytes_per_document=8,
+)
+
+
+def _make_npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return magic, version 1.0, length, and the dictionary padded so that the data starts at byte 128."""
+    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+    size = (_NPY_HEADER - 10).to_bytes(2, "little")
+    return b"\x93NUMPY\x01\x00" + size + text.ljust(_NPY_HEADER - 11).encode() + b"\n"
+
+
+class NpyWriter(ShardWriter):
+    """Write `.npy` (1-D with `.offsets.npy`, or 2-D rows) and one `.npy` per column."""
+
+    def __init__(self, shape: ShardShape) -> None:
+        super().__init__(shape)
+        self._dtypes = {"tokens": np.dtype(shape.dtype).newbyteorder("<"), "offsets": np.dtype("<i8")}
+        self._dtypes |= {name: np.dtype(find_column(name).stored) for name in shape.columns}
+        self.open("tokens", ".npy")
+        if shape.context_length is None:
+            self.open("offsets", ".offsets.npy")
+        for name in shape.columns:
+            self.open(name, f".{name}.npy")
+        for file in self.files.values():
+            file.write(bytes(_NPY_HEADER))  # overwritten at the end, when the counts are known
+        if "offsets" in self.files:
+            self.files["offsets"].write(bytes(8))
+
+    def write(self, items: Items) -> None:
+        """Append documents or rows."""
+        if "offsets" in self.files:
+            ends = items.offsets[1:] - items.offsets[0] + self.position
+            self.files["offsets"].write(ends.astype("<i8"))
+        self.write_tokens(items)
+
+    def finish(self) -> None:
+        """Write the headers."""
+        length = self.shape.context_length
+        for role, file in self.files.items():
+            dtype = self._dtypes[role]
+            count = (file.size - _NPY_HEADER) // dtype.itemsize
+            file.write_head(
+                _make_npy_header(dtype, (count,) if length is None else (count // length, length))
+            )
+
+
+def _read_npy(shard: StoredShard) -> Iterator[Items]:
+    def load(role: str) -> NDArray[Any]:
+        flat: NDArray[Any] = np.load(shard.path(role), mmap_mode="r").reshape(-1)
+        return flat
+
+    columns = {name: load(name) for name in shard.manifest.packing.columns}
+    offsets = load("offsets") if shard.manifest.layout == "documents" else None
+    return shard.cut(load("tokens"), offsets, columns)
+
+
+NPY = Format(name="npy", writer=NpyWriter, reader=_read_npy, read_by="numpy.load", bytes_per_document=8)
+
+
+class DatatroveWriter(ShardWriter):
+    """Write tokens, the u64 end of each document, and datatrove's description of the file."""
+
+    def __init__(self, shape: ShardShape) -> None:
+        super().__init__(shape)
+        self.open("tokens", ".ds")
+        self._ends = self.open("index", ".ds.index")
+        if LOSS_MASK in shape.columns:
+            self.open(LOSS_MASK, ".ds.loss")
+        self._metadata = self.open("metadata", ".ds.metadata")
+
+    def write(self, items: Items) -> None:
+        """Append documents."""
+        self._ends.write(_core.stored_ends(items.offsets, self.position))
+        self.write_tokens(items)
+
+    def finish(self) -> None:
+        """Write the width and the number of tokens."""
+        size = np.dtype(self.shape.dtype).itemsize
+        self._metadata.write(f"tokenmill|{size}\n{self.position}\n{_abbreviate(self.position)}".encode())
+
+
+def _abbreviate(count: int) -> str:
+    """`1234567` -> `1.23 MT`."""
+    for power, name in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if count >= 10**power:
+            return f"{count / 10**power:.3g} {name}T"
+    return f"{count} T"
+
+
+def _read_datatrove(shard: StoredShard) -> Iterator[Items]:
+    tokens, ends = shard.map_tokens(), shard.map("index", "uint64")
+    if len(ends) and int(ends.max()) > len(tokens):
+        raise DatasetError(
+            f"shard {shard.entry.name}: its index ends after its {len(tokens)} tokens: it is damaged"
+        )
+    return shard.cut(tokens, np.concatenate([[0], ends]), shard.map_columns())
+
+
+DATATROVE = Format(
+    name="datatrove",
+    writer=DatatroveWriter,
+    reader=_read_datatrove,
+    read_by="datatrove's DatatroveFolderDataset and nanotron",
+    dtypes=("uint16", "uint32"),
+    holds_columns=False,
+    bytes_per_document=8,
+)
+
+
+class OlmoWriter(ShardWriter):
+    """Write `.npy`, `.csv.gz`, and a mask for each column."""
+
+    def __init__(self, shape: ShardShape) -> None:
+        super().__init__(shape)
+        self.open("tokens", ".npy")
+        self.open("documents", ".csv.gz")
+        for name in shape.columns:
+            self.open(name, f".{name}_mask.npy")
+        # No time stamp, so that the bytes are the same in every run.
+        self._buffer = io.BytesIO()
+        self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=6, mtime=0, filename="")
+        self._count = 0
+
+    def write(self, items: Items) -> None:
+        """Append documents or rows."""
+        ends = (items.offsets - items.offsets[0] + self.position).tolist()
+        for start, end in pairwise(ends):
+            # Fields of dolma's own files: start, end, id, source, place in it.
+            self._gzip.write(f"{start},{end},{self._count},,{self._count}\n".encode())
+            self._count += 1
+            if self._buffer.tell() > _BUFFER_BYTES:
+                self._drain()
+        masks = {name: _find_counting(items.columns[name]) for name in self.shape.columns}
+        self.write_tokens(replace(items, columns=masks))
+
+    def _drain(self) -> None:
+        self.files["documents"].write(self._buffer.getvalue())
+        self._buffer.seek(0)
+        self._buffer.truncate()
+
+    def finish(self) -> None:
+        """End the list of documents."""
+        self._gzip.close()
+        self._drain()
+
+
+def _find_counting(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return 1 where a label counts or a mask is set: a label of -100, or a 0 in a mask, does not."""
+    return (values >= 0 if values.dtype.itemsize > 1 else values != 0).astype(np.uint8)
+
+
+def _read_olmo(shard: StoredShard) -> Iterator[Items]:
+    tokens, columns = shard.map_tokens(), {}
+    for name in shard.manifest.packing.columns:
+        # Only masks are stored; labels are the ids where the mask is set.
+        mask, stored = shard.map(name, "uint8"), find_column(name).stored
+        values = mask if np.dtype(stored).itemsize == 1 else np.where(mask, tokens, IGNORED)
+        columns[name] = values.astype(stored)
+    if shard.manifest.layout != "documents":
+        return shard.cut(tokens, None, columns)
+    with gzip.open(shard.path("documents"), "rt", encoding="utf-8", newline="") as file:
+        ends = [int(line[1]) for line in csv.reader(file)]
+    return shard.cut(tokens, np.asarray([0, *ends]), columns)
+
+
+OLMO = Format(
+    name="olmo",
+    writer=OlmoWriter,
+    reader=_read_olmo,
+    read_by="OLMo-core's NumpyFSLDataset",
+    dtypes=("uint16", "uint32"),
+    holds_masks_only=True,
+)
